@@ -1,0 +1,112 @@
+//! The directions U of a spec, bit for bit the same on every platform.
+//!
+//! iid         u_j = g_j / l, g_j standard normal
+//! orthogonal  blocks of d: q_j from Gram-Schmidt on g_j in order, u_j = |g_j| q_j / l, so that each
+//!             u_j alone has the law of the iid one (Yu et al. 2016) and prefixes hold
+//!
+//! Element i of g_j is drawn at its own counter [i/2, j_lo, j_hi, 0] of stream `directions`.
+
+use rayon::prelude::*;
+use veridical_core::Stream;
+use veridical_core::orthogonal::{dot, orthonormalize_rows};
+
+use crate::{Directions, FeatureSpec};
+
+/// U, row-major: m rows of width d.
+///
+/// ```
+/// use veridical_features::{FeatureSpec, directions};
+///
+/// let spec = FeatureSpec::params(4, 12).build()?;
+/// let u = directions::matrix(&spec);
+/// assert_eq!(u.len(), 6 * 4);
+/// let shorter = directions::matrix(&spec.prefix(8)?);
+/// assert_eq!(shorter, u[..4 * 4]);
+/// # Ok::<(), veridical_features::Error>(())
+/// ```
+pub fn matrix(spec: &FeatureSpec) -> Vec<f32> {
+    let d = spec.input_dim();
+    let mut u = vec![0.0f32; spec.n_directions() * d];
+    match spec.directions() {
+        Directions::Iid => iid(spec, &mut u),
+        Directions::Orthogonal => orthogonal(spec, &mut u),
+    }
+    u
+}
+
+fn gaussians(spec: &FeatureSpec, first: usize, out: &mut [f64]) {
+    let stream = Stream::new(spec.seed(), "directions");
+    for (j, g) in out.chunks_exact_mut(spec.input_dim()).enumerate() {
+        stream.at(0, (first + j) as u64).fill_normals(g);
+    }
+}
+
+fn iid(spec: &FeatureSpec, u: &mut [f32]) {
+    let d = spec.input_dim();
+    u.par_chunks_exact_mut(d).enumerate().for_each_init(
+        || vec![0.0; d],
+        |g, (j, u)| {
+            gaussians(spec, j, g);
+            for (u, g) in u.iter_mut().zip(g) {
+                *u = (*g / spec.length_scale()) as f32;
+            }
+        },
+    );
+}
+
+fn orthogonal(spec: &FeatureSpec, u: &mut [f32]) {
+    let d = spec.input_dim();
+    u.par_chunks_mut(d * d).enumerate().for_each(|(block, u)| {
+        let mut q = vec![0.0; u.len()];
+        gaussians(spec, block * d, &mut q);
+        let lengths: Vec<f64> = q.chunks_exact(d).map(|g| dot(g, g).sqrt()).collect();
+        orthonormalize_rows(&mut q, d);
+        for ((u, q), length) in u.chunks_exact_mut(d).zip(q.chunks_exact(d)).zip(lengths) {
+            for (u, q) in u.iter_mut().zip(q) {
+                *u = (length * q / spec.length_scale()) as f32;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounding u to f32 turns a direction by at most 2^-24 in each coordinate: d of them.
+    #[test]
+    fn blocks_are_orthogonal() {
+        for (d, m) in [(1, 3), (5, 11), (16, 40)] {
+            let spec = FeatureSpec::params(d, 2 * m).seed(3).length_scale(0.7).build().unwrap();
+            let u: Vec<f64> = matrix(&spec).iter().map(|&x| f64::from(x)).collect();
+            for block in u.chunks(d * d) {
+                for (i, a) in block.chunks(d).enumerate() {
+                    for b in block.chunks(d).skip(i + 1) {
+                        let cosine = dot(a, b) / (dot(a, a) * dot(b, b)).sqrt();
+                        assert!(cosine.abs() < d as f64 * 2f64.powi(-22), "cosine {cosine}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_hold_for_both_families_and_a_partial_block() {
+        for directions in [Directions::Iid, Directions::Orthogonal] {
+            let spec = FeatureSpec::params(5, 34).directions(directions).build().unwrap();
+            let u = matrix(&spec);
+            for m in 1..17 {
+                assert_eq!(matrix(&spec.prefix(2 * m).unwrap()), u[..m * 5]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_length_scale_divides_and_the_seed_changes_everything() {
+        let u = |l, seed| {
+            matrix(&FeatureSpec::params(3, 12).length_scale(l).seed(seed).build().unwrap())
+        };
+        assert!(u(2.0, 0).iter().zip(u(1.0, 0)).all(|(a, b)| *a * 2.0 == b));
+        assert!(u(1.0, 0).iter().zip(u(1.0, 1)).all(|(a, b)| *a != b));
+    }
+}

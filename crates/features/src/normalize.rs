@@ -1,0 +1,184 @@
+//! What is done to a row before it is projected.
+//!
+//! unit         y = x / |x|, a zero row stays zero
+//! standardize  y_k = (x_k - mean_k) / deviation_k, with means and population deviations in the spec
+//!
+//! Computed in f64 and rounded once to f32, with the order of operations of `docs/format-spec.md`.
+
+use veridical_core::orthogonal::squared_norm;
+
+use crate::Error;
+
+/// What is done to a row first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Normalize {
+    /// Nothing.
+    None,
+    /// Rows of length one.
+    #[default]
+    Unit,
+    /// Columns of mean 0 and deviation 1.
+    Standardize {
+        /// One mean per column.
+        means: Vec<f64>,
+        /// One deviation per column, above 0.
+        deviations: Vec<f64>,
+    },
+}
+
+impl Normalize {
+    /// The name used in specs and flags.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Unit => "unit",
+            Self::Standardize { .. } => "standardize",
+        }
+    }
+
+    pub(crate) fn check(&self, dim: usize) -> Result<(), Error> {
+        let Self::Standardize { means, deviations } = self else { return Ok(()) };
+        for (name, values) in [("means", means), ("deviations", deviations)] {
+            if values.len() != dim {
+                return Err(Error::param(
+                    name,
+                    format!("one number per column ({dim})"),
+                    values.len(),
+                ));
+            }
+        }
+        if let Some(bad) = means.iter().find(|m| !m.is_finite()) {
+            return Err(Error::param("means", "finite", bad));
+        }
+        if let Some(bad) = deviations.iter().find(|d| !(d.is_finite() && **d > 0.0)) {
+            return Err(Error::param("deviations", "finite and above 0", bad));
+        }
+        Ok(())
+    }
+
+    /// Calls `put(k, y_k)` for every column of `row`; returns false for a zero row under `unit`.
+    #[inline(always)]
+    pub(crate) fn apply(&self, row: &[f32], mut put: impl FnMut(usize, f32)) -> bool {
+        match self {
+            Self::None => row.iter().enumerate().for_each(|(k, &x)| put(k, x)),
+            Self::Unit => {
+                let squared = squared_norm(row);
+                if squared == 0.0 {
+                    row.iter().enumerate().for_each(|(k, &x)| put(k, x));
+                    return false;
+                }
+                let inverse = 1.0 / squared.sqrt();
+                row.iter().enumerate().for_each(|(k, &x)| put(k, (f64::from(x) * inverse) as f32));
+            }
+            Self::Standardize { means, deviations } => {
+                for (k, ((&x, mean), deviation)) in
+                    row.iter().zip(means).zip(deviations).enumerate()
+                {
+                    put(k, ((f64::from(x) - mean) * (1.0 / deviation)) as f32);
+                }
+            }
+        }
+        true
+    }
+
+    /// The normalized rows, row-major.
+    pub fn rows(&self, rows: &[f32], dim: usize) -> Vec<f32> {
+        let mut out = vec![0.0; rows.len()];
+        for (row, out) in rows.chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
+            self.apply(row, |k, y| out[k] = y);
+        }
+        out
+    }
+}
+
+/// Means and variances of the columns of a table, one row at a time (Welford 1962). The result
+/// depends on the rows and their order alone.
+#[derive(Clone, Debug)]
+pub struct ColumnMoments {
+    count: u64,
+    means: Vec<f64>,
+    sums_of_squares: Vec<f64>,
+}
+
+impl ColumnMoments {
+    /// No rows of width `dim`.
+    pub fn new(dim: usize) -> Self {
+        Self { count: 0, means: vec![0.0; dim], sums_of_squares: vec![0.0; dim] }
+    }
+
+    /// Takes rows, row-major.
+    pub fn push_rows(&mut self, rows: &[f32]) {
+        for row in rows.chunks_exact(self.means.len()) {
+            self.count += 1;
+            let share = 1.0 / self.count as f64;
+            for ((&x, mean), squares) in
+                row.iter().zip(&mut self.means).zip(&mut self.sums_of_squares)
+            {
+                let delta = f64::from(x) - *mean;
+                *mean += delta * share;
+                *squares += delta * (f64::from(x) - *mean);
+            }
+        }
+    }
+
+    /// Population variances of the columns.
+    fn variances(&self) -> impl Iterator<Item = f64> {
+        self.sums_of_squares.iter().map(|s| s / (self.count.max(1)) as f64)
+    }
+
+    /// The standardisation of these columns; a constant column keeps deviation 1.
+    pub fn standardize(&self) -> Normalize {
+        let deviation = |v: f64| if v > 0.0 { v.sqrt() } else { 1.0 };
+        Normalize::Standardize {
+            means: self.means.clone(),
+            deviations: self.variances().map(deviation).collect(),
+        }
+    }
+
+    /// The population variance of all elements together: `X.var()` of NumPy.
+    pub fn total_variance(&self) -> f64 {
+        let d = self.means.len() as f64;
+        let mean = self.means.iter().sum::<f64>() / d;
+        let between = self.means.iter().map(|m| (m - mean) * (m - mean)).sum::<f64>() / d;
+        self.variances().sum::<f64>() / d + between
+    }
+
+    /// [`total_variance`](Self::total_variance) of the columns once standardised: the share of
+    /// columns that are not constant.
+    pub fn standardized_variance(&self) -> f64 {
+        let varying = self.variances().filter(|&v| v > 0.0).count();
+        varying as f64 / self.means.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROWS: [f32; 6] = [1.0, 10.0, 5.0, 3.0, 30.0, 5.0]; // two rows of width 3
+
+    /// `StandardScaler().fit([[1, 10, 5], [3, 30, 5]])`: means 2, 20, 5; deviations 1, 10, and the
+    /// constant column scaled by 1. `X.var()` is 94.3333.
+    #[test]
+    fn moments_match_scikit_learn() {
+        let mut moments = ColumnMoments::new(3);
+        moments.push_rows(&ROWS);
+        let Normalize::Standardize { means, deviations } = moments.standardize() else { panic!() };
+        assert_eq!((means, deviations), (vec![2.0, 20.0, 5.0], vec![1.0, 10.0, 1.0]));
+        let all = ROWS.map(f64::from);
+        let mean = all.iter().sum::<f64>() / 6.0;
+        let variance = all.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / 6.0;
+        assert!((moments.total_variance() - variance).abs() < 1e-12);
+        assert!((moments.standardized_variance() - 2.0 / 3.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn unit_keeps_zero_rows_and_survives_tiny_and_huge_ones() {
+        let got = Normalize::Unit.rows(&[0.0, 0.0, 3e38, 4e37, 3e-44, 4e-44], 2);
+        assert_eq!(got[..2], [0.0, 0.0]);
+        for row in got[2..].chunks(2) {
+            let norm = f64::from(row[0]).hypot(f64::from(row[1]));
+            assert!((norm - 1.0).abs() < 1e-7, "{row:?}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! phi: normalize, project, sine and cosine, scale, interleave.
+//!
+//! Rows are taken in blocks that fit the second-level cache; inside a block every panel of U meets
+//! every tile of rows while it is in the first level. Cost: 2 n m d flops and n m sine-cosine pairs.
+
+mod sincos;
+mod tile;
+
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use rayon::prelude::*;
+
+pub use self::sincos::sincos;
+use self::tile::{Pack, Packed, TILE_ROWS, TransformRow, TransformTiles};
+use crate::{Error, FeatureSpec, directions};
+
+/// Bytes of packed rows that a block may take: half of a 512 KB second-level cache.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Projections stay below this: f32 ends at 3.4e38.
+const PROJECTION_LIMIT: f64 = 1e38;
+
+/// Which instructions to use. Both give the same bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cpu {
+    /// The best this machine has.
+    #[default]
+    Detected,
+    /// Plain scalar code, as on a machine without vector units.
+    Portable,
+}
+
+impl Cpu {
+    fn run<Op: pulp::WithSimd>(self, op: Op) -> Op::Output {
+        match self {
+            Self::Detected => pulp::Arch::new().dispatch(op),
+            Self::Portable => {
+                use pulp::Simd;
+                pulp::Scalar::new().vectorize(|| op.with_simd(pulp::Scalar::new()))
+            }
+        }
+    }
+}
+
+/// What a transform saw on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Checked {
+    /// The largest |u.h|. Above 2^12 sine and cosine say little about h any more.
+    pub largest_projection: f32,
+    /// Zero rows under `unit`; they stay zero.
+    pub zero_rows: u64,
+}
+
+impl Checked {
+    /// Both seen.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            largest_projection: self.largest_projection.max(other.largest_projection),
+            zero_rows: self.zero_rows + other.zero_rows,
+        }
+    }
+}
+
+/// A spec made ready: its directions, packed for this machine.
+#[derive(Debug)]
+pub struct FeatureMap {
+    spec: FeatureSpec,
+    packed: Packed,
+    cpu: Cpu,
+    /// Largest |y_k| a row may have.
+    input_limit: f32,
+}
+
+impl FeatureMap {
+    /// Draws and packs the directions.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if a direction leaves the range of f32 (an extreme length scale).
+    pub fn new(spec: &FeatureSpec) -> Result<Self, Error> {
+        Self::with_cpu(spec, Cpu::Detected)
+    }
+
+    /// [`new`](Self::new) for given instructions.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_cpu(spec: &FeatureSpec, cpu: Cpu) -> Result<Self, Error> {
+        let dim = spec.input_dim();
+        let u = directions::matrix(spec);
+        let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
+        if !largest.is_finite() || largest < f32::MIN_POSITIVE {
+            let must_be = "of a size that keeps the directions inside the range of f32";
+            return Err(Error::param("length_scale", must_be, spec.length_scale()));
+        }
+        let limit = PROJECTION_LIMIT / (f64::from(largest) * dim as f64);
+        let packed = cpu.run(Pack { u: &u, dim });
+        Ok(Self { spec: spec.clone(), packed, cpu, input_limit: limit as f32 })
+    }
+
+    /// The spec.
+    pub fn spec(&self) -> &FeatureSpec {
+        &self.spec
+    }
+
+    /// phi of rows given row-major, row-major.
+    ///
+    /// # Errors
+    /// As [`transform_into`](Self::transform_into).
+    pub fn transform(&self, rows: &[f32]) -> Result<Vec<f32>, Error> {
+        let mut out = vec![0.0; rows.len() / self.spec.input_dim() * self.spec.output_dim()];
+        self.transform_into(rows, &mut out)?;
+        Ok(out)
+    }
+
+    /// Writes phi of `rows` to `out`, both row-major, on the threads of the current pool.
+    ///
+    /// # Errors
+    /// [`Error::Width`] if the slice is not made of whole rows, [`Error::NotFinite`] and
+    /// [`Error::TooLarge`] name the first row that cannot be projected.
+    ///
+    /// # Panics
+    /// If `out` has not exactly the size of the features.
+    pub fn transform_into(&self, rows: &[f32], out: &mut [f32]) -> Result<Checked, Error> {
+        let (dim, width) = (self.spec.input_dim(), self.spec.output_dim());
+        if !rows.len().is_multiple_of(dim) {
+            return Err(Error::Width { expected: dim, got: rows.len() % dim });
+        }
+        assert_eq!(out.len(), rows.len() / dim * width, "output must hold one row per input row");
+        let block_rows = block_rows(dim);
+        let block = |(b, (rows, out)): (usize, (&[f32], &mut [f32]))| {
+            self.transform_block(rows, out).map_err(|e| e.shifted(b * block_rows))
+        };
+        if rows.len() <= block_rows * dim {
+            return block((0, (rows, out)));
+        }
+        let blocks = rows.par_chunks(block_rows * dim).zip(out.par_chunks_mut(block_rows * width));
+        let results: Vec<_> = blocks.enumerate().map(block).collect();
+        results.into_iter().try_fold(Checked::default(), |seen, block| Ok(seen.and(block?)))
+    }
+
+    /// [`transform_into`](Self::transform_into) rounded to half precision.
+    ///
+    /// # Errors
+    /// As [`transform_into`](Self::transform_into).
+    pub fn transform_into_f16(&self, rows: &[f32], out: &mut [f16]) -> Result<Checked, Error> {
+        let mut single = vec![0.0f32; out.len()];
+        let checked = self.transform_into(rows, &mut single)?;
+        let piece = 1 << 14;
+        out.par_chunks_mut(piece)
+            .zip(single.par_chunks(piece))
+            .for_each(|(out, single)| out.convert_from_f32_slice(single));
+        Ok(checked)
+    }
+
+    fn transform_block(&self, rows: &[f32], out: &mut [f32]) -> Result<Checked, Error> {
+        let (dim, width) = (self.spec.input_dim(), self.spec.output_dim());
+        let scale = (1.0 / (self.spec.n_directions() as f64).sqrt()) as f32;
+        let n_rows = rows.len() / dim;
+        let mut seen = Checked::default();
+        let tiled = if n_rows < TILE_ROWS / 2 { 0 } else { n_rows };
+
+        let mut x = vec![0.0f32; tiled.div_ceil(TILE_ROWS) * TILE_ROWS * dim];
+        for (r, row) in rows.chunks_exact(dim).take(tiled).enumerate() {
+            let at = r / TILE_ROWS * TILE_ROWS * dim + r % TILE_ROWS;
+            let group = &mut x[at..];
+            seen.zero_rows += self.normalize(row, r, |k, y| group[k * TILE_ROWS] = y)?;
+        }
+        let (tile_out, row_out) = out.split_at_mut(tiled * width);
+        let packed = &self.packed;
+        seen.largest_projection =
+            self.cpu.run(TransformTiles { packed, x: &x, out: tile_out, scale });
+
+        let mut x = vec![0.0; if tiled < n_rows { dim } else { 0 }];
+        let rest = rows.chunks_exact(dim).zip(row_out.chunks_exact_mut(width)).enumerate();
+        for (r, (row, out)) in rest.skip(tiled) {
+            seen.zero_rows += self.normalize(row, r, |k, y| x[k] = y)?;
+            let largest = self.cpu.run(TransformRow { packed, x: &x, out, scale });
+            seen.largest_projection = seen.largest_projection.max(largest);
+        }
+        Ok(seen)
+    }
+
+    /// Normalizes a row into `put`; 1 for a zero row.
+    #[inline(always)]
+    fn normalize(
+        &self,
+        row: &[f32],
+        r: usize,
+        mut put: impl FnMut(usize, f32),
+    ) -> Result<u64, Error> {
+        // The bits of |y| order like |y| itself, with infinity and NaN above every number.
+        let mut largest = 0u32;
+        let nonzero = self.spec.normalize().apply(row, |k, y| {
+            largest = largest.max(y.to_bits() & 0x7FFF_FFFF);
+            put(k, y);
+        });
+        let value = f32::from_bits(largest);
+        if !value.is_finite() {
+            return Err(Error::NotFinite { row: r });
+        }
+        if value > self.input_limit {
+            return Err(Error::TooLarge { row: r, value });
+        }
+        Ok(u64::from(!nonzero))
+    }
+}
+
+/// As many whole tiles as fit [`BLOCK_BYTES`].
+fn block_rows(dim: usize) -> usize {
+    (BLOCK_BYTES / (dim * size_of::<f32>()) / TILE_ROWS).clamp(1, 32) * TILE_ROWS
+}
+
+impl Error {
+    /// The same error with its row counted from `first` rows earlier.
+    pub(crate) fn shifted(self, first: usize) -> Self {
+        match self {
+            Self::NotFinite { row } => Self::NotFinite { row: row + first },
+            Self::TooLarge { row, value } => Self::TooLarge { row: row + first, value },
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
