@@ -36,20 +36,27 @@ PI = Fraction(
 )
 
 
-def exact_sincos(turns_of_quarter):
-    """Sine and cosine of (pi/2) * x for a Fraction x, good to about one double ulp."""
-    q = round(turns_of_quarter)
-    r = float((turns_of_quarter - q) * PI / 2)
-    sine, cosine = math.sin(r), math.cos(r)
+def exact_sincos(quarters):
+    """Sine and cosine of (pi/2) * quarters for a Fraction, as Fractions good to 500 digits."""
+    q = round(quarters)
+    r = math.floor((quarters - q) * PI / 2 * 2**PI_BITS)
+    sums = [0, 0]  # cosine and sine, by their series in fixed point
+    term, k = 1 << PI_BITS, 0
+    while term:
+        sums[k % 2] += (-1) ** (k // 2) * term
+        k += 1
+        term = (abs(term * r) >> PI_BITS) // k * (1 if term * r > 0 else -1)
+    cosine, sine = (Fraction(x, 1 << PI_BITS) for x in sums)
     return ((sine, cosine), (cosine, -sine), (-sine, -cosine), (-cosine, sine))[q % 4]
 
 
 def ulp_error(value, exact, digits, smallest):
     """|value - exact| in units of the last place of exact."""
-    if value == exact:
-        return 0.0
-    exponent = math.frexp(exact)[1]
-    return abs(value - exact) / math.ldexp(1.0, max(exponent - digits, smallest))
+    if exact == 0:
+        return 0.0 if value == 0.0 else math.inf
+    exponent = math.frexp(float(exact))[1]
+    unit = Fraction(2) ** max(exponent - digits, smallest)
+    return float(abs(Fraction(value) - Fraction(exact)) / unit)
 
 
 def ulp32(value, exact):
@@ -300,6 +307,135 @@ class Directions(unittest.TestCase):
             # 4 and 16 directions: the constants are 1/2 and 1/4.
             scaled = [2.0 * x for x in ref.phi(long, row)[:8]]
             self.assertEqual(scaled, ref.phi(short, row))
+
+
+def fused(a, b, c):
+    """a * b + c of doubles, rounded once."""
+    return float(Fraction(a) * Fraction(b) + Fraction(c))
+
+
+def unfused(a, b, c):
+    return a * b + c
+
+
+def plain_dot(a, b):
+    total = 0.0
+    for x, y in zip(a, b, strict=True):
+        total += x * y
+    return total
+
+
+def fused_dot(a, b):
+    p = [0.0] * 8
+    for k, (x, y) in enumerate(zip(a, b, strict=True)):
+        p[k % 8] = fused(x, y, p[k % 8])
+    return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
+
+
+def variant_directions(
+    spec,
+    passes=2,
+    modified=False,
+    dot=ref.dot,
+    multiply_add=unfused,
+    divide=lambda v, n: v / n,
+    scale=lambda r, q, length: (r * q) / length,
+):
+    """Orthogonal directions with one detail of the definition changed."""
+    d = spec["input_dim"]
+    key = ref.stream_key(spec["seed"], "directions")
+    rows, block = [], []
+    for j in range(spec["output_dim"] // 2):
+        block = block if j % d else []
+        v = ref.gaussian(key, d, j)
+        r = math.sqrt(dot(v, v))
+        for _ in range(passes):
+            start = v
+            for q in block:
+                c = dot(q, v if modified else start)
+                v = [multiply_add(-c, q_k, v_k) for q_k, v_k in zip(q, v, strict=True)]
+        n = math.sqrt(dot(v, v))
+        block.append([divide(v_k, n) for v_k in v])
+        rows.append([ref.f32(scale(r, q_k, spec["length_scale"])) for q_k in block[-1]])
+    return rows
+
+
+class Sensitivity(unittest.TestCase):
+    """The golden files notice a change of the order of operations, not only a wrong formula."""
+
+    def golden_directions(self, family):
+        for case in read_golden("directions.json")["cases"]:
+            if case["spec"]["directions"] == family and case["spec"]["input_dim"] <= 9:
+                rows = [[ref.f32_from_bits(int(x, 16)) for x in u] for u in case["directions"]]
+                yield case["spec"], rows
+
+    def test_orthogonal(self):
+        cases = list(self.golden_directions("orthogonal"))
+        self.assertTrue(all(variant_directions(spec) == rows for spec, rows in cases))
+        variants = {
+            "one pass": {"passes": 1},
+            "three passes": {"passes": 3},
+            "modified Gram-Schmidt": {"modified": True},
+            "one partial sum": {"dot": plain_dot},
+            "fused dot": {"dot": fused_dot},
+            "fused update": {"multiply_add": fused},
+            "times 1 / n": {"divide": lambda v, n: v * (1.0 / n)},
+            "times 1 / l": {"scale": lambda r, q, length: (r * q) * (1.0 / length)},
+            "r * (q / l)": {"scale": lambda r, q, length: r * (q / length)},
+            "(r / l) * q": {"scale": lambda r, q, length: (r / length) * q},
+        }
+        for name, variant in variants.items():
+            with self.subTest(name):
+                self.assertTrue(
+                    any(variant_directions(spec, **variant) != rows for spec, rows in cases)
+                )
+
+    def test_iid(self):
+        changed = False
+        for spec, rows in self.golden_directions("iid"):
+            key = ref.stream_key(spec["seed"], "directions")
+            factor = 1.0 / spec["length_scale"]
+            for j, row in enumerate(rows):
+                gaussian = ref.gaussian(key, spec["input_dim"], j)
+                changed |= row != [ref.f32(x * factor) for x in gaussian]
+        self.assertTrue(changed)
+
+    def changes_phi(self, normalize, variant):
+        """Does some row of phi.json have another phi if step 1 is replaced by variant?"""
+        for case in read_golden("phi.json")["cases"]:
+            spec = case["spec"]
+            if spec["normalize"] != normalize:
+                continue
+            u = ref.directions(spec)
+            plain = dict(spec, normalize="none")
+            for row, features in zip(case["rows"], case["phi"], strict=True):
+                x = [ref.f32_from_bits(int(bits, 16)) for bits in row]
+                if any(x):
+                    changed = ref.phi(plain, variant(spec, x), u)
+                    if [f"{ref.f32_bits(y):08x}" for y in changed] != features:
+                        return True
+        return False
+
+    def test_unit(self):
+        def divided(spec, x):
+            norm = math.sqrt(ref.dot(x, x))
+            return [ref.f32(x_k / norm) for x_k in x]
+
+        def one_partial_sum(spec, x):
+            factor = 1.0 / math.sqrt(plain_dot(x, x))
+            return [ref.f32(x_k * factor) for x_k in x]
+
+        self.assertFalse(self.changes_phi("unit", ref.normalize_row))
+        self.assertTrue(self.changes_phi("unit", divided))
+        self.assertTrue(self.changes_phi("unit", one_partial_sum))
+
+    def test_standardize(self):
+        def divided(spec, x):
+            triples = zip(x, spec["means"], spec["deviations"], strict=True)
+            return [ref.f32((x_k - mean) / deviation) for x_k, mean, deviation in triples]
+
+        self.assertFalse(self.changes_phi("standardize", ref.normalize_row))
+        self.assertTrue(self.changes_phi("standardize", divided))
 
 
 class Phi(unittest.TestCase):

@@ -10,31 +10,46 @@ use crate::{Seed, Stream};
 
 /// The dot product with eight partial sums by index mod 8, combined pairwise: an order that vector
 /// units can follow and that is the same everywhere.
-#[inline]
+#[inline(always)]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     debug_assert_eq!(a.len(), b.len());
-    dot_by(a.len(), |k| a[k], |k| b[k])
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
+    let mut sums = PartialSums::default();
+    a.iter().zip(b).for_each(|(a, b)| sums.add(*a, *b));
+    sums.finish(a_rest.iter().copied().zip(b_rest.iter().copied()))
 }
 
 /// [`dot`] of a row of singles with itself, in doubles.
-#[inline]
+#[inline(always)]
 pub fn squared_norm(x: &[f32]) -> f64 {
-    dot_by(x.len(), |k| f64::from(x[k]), |k| f64::from(x[k]))
+    let (x, rest) = x.as_chunks::<8>();
+    let mut sums = PartialSums::default();
+    for x in x {
+        let x = x.map(f64::from);
+        sums.add(x, x);
+    }
+    sums.finish(rest.iter().map(|&x| (f64::from(x), f64::from(x))))
 }
 
-#[inline(always)]
-fn dot_by(n: usize, a: impl Fn(usize) -> f64, b: impl Fn(usize) -> f64) -> f64 {
-    let mut p = [0.0f64; 8];
-    let whole = n / 8 * 8;
-    for k in (0..whole).step_by(8) {
-        for (t, p) in p.iter_mut().enumerate() {
-            *p += a(k + t) * b(k + t);
+#[derive(Default)]
+struct PartialSums([f64; 8]);
+
+impl PartialSums {
+    #[inline(always)]
+    fn add(&mut self, a: [f64; 8], b: [f64; 8]) {
+        for t in 0..8 {
+            self.0[t] += a[t] * b[t];
         }
     }
-    for k in whole..n {
-        p[k - whole] += a(k) * b(k);
+
+    #[inline(always)]
+    fn finish(mut self, rest: impl Iterator<Item = (f64, f64)>) -> f64 {
+        for (p, (a, b)) in self.0.iter_mut().zip(rest) {
+            *p += a * b;
+        }
+        let p = self.0;
+        ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
     }
-    ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
 }
 
 /// Replaces the rows of `rows` (each of width `dim`, at most `dim` of them) by orthonormal ones.

@@ -56,25 +56,26 @@ impl Normalize {
         Ok(())
     }
 
-    /// Calls `put(k, y_k)` for every column of `row`; returns false for a zero row under `unit`.
+    /// Writes the normalized `row` to `y`; returns false for a zero row under `unit`.
     #[inline(always)]
-    pub(crate) fn apply(&self, row: &[f32], mut put: impl FnMut(usize, f32)) -> bool {
+    pub(crate) fn apply(&self, row: &[f32], y: &mut [f32]) -> bool {
         match self {
-            Self::None => row.iter().enumerate().for_each(|(k, &x)| put(k, x)),
+            Self::None => y.copy_from_slice(row),
             Self::Unit => {
                 let squared = squared_norm(row);
                 if squared == 0.0 {
-                    row.iter().enumerate().for_each(|(k, &x)| put(k, x));
+                    y.copy_from_slice(row);
                     return false;
                 }
                 let inverse = 1.0 / squared.sqrt();
-                row.iter().enumerate().for_each(|(k, &x)| put(k, (f64::from(x) * inverse) as f32));
+                for (y, &x) in y.iter_mut().zip(row) {
+                    *y = (f64::from(x) * inverse) as f32;
+                }
             }
             Self::Standardize { means, deviations } => {
-                for (k, ((&x, mean), deviation)) in
-                    row.iter().zip(means).zip(deviations).enumerate()
-                {
-                    put(k, ((f64::from(x) - mean) * (1.0 / deviation)) as f32);
+                let columns = row.iter().zip(means.iter().zip(deviations));
+                for (y, (&x, (mean, deviation))) in y.iter_mut().zip(columns) {
+                    *y = ((f64::from(x) - mean) * (1.0 / deviation)) as f32;
                 }
             }
         }
@@ -85,7 +86,7 @@ impl Normalize {
     pub fn rows(&self, rows: &[f32], dim: usize) -> Vec<f32> {
         let mut out = vec![0.0; rows.len()];
         for (row, out) in rows.chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
-            self.apply(row, |k, y| out[k] = y);
+            self.apply(row, out);
         }
         out
     }

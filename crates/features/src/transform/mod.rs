@@ -11,7 +11,7 @@ use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
 pub use self::sincos::sincos;
-use self::tile::{Pack, Packed, TILE_ROWS, TransformRow, TransformTiles};
+use self::tile::{Job, Pack, Packed, Rows, TILE_ROWS};
 use crate::{Error, FeatureSpec, directions};
 
 /// Bytes of packed rows that a block may take: half of a 512 KB second-level cache.
@@ -126,14 +126,16 @@ impl FeatureMap {
         }
         assert_eq!(out.len(), rows.len() / dim * width, "output must hold one row per input row");
         let block_rows = block_rows(dim);
-        let block = |(b, (rows, out)): (usize, (&[f32], &mut [f32]))| {
-            self.transform_block(rows, out).map_err(|e| e.shifted(b * block_rows))
-        };
         if rows.len() <= block_rows * dim {
-            return block((0, (rows, out)));
+            return self.transform_block(rows, out, &mut Rows::default());
         }
         let blocks = rows.par_chunks(block_rows * dim).zip(out.par_chunks_mut(block_rows * width));
-        let results: Vec<_> = blocks.enumerate().map(block).collect();
+        let results: Vec<_> = blocks
+            .enumerate()
+            .map_init(Rows::default, |scratch, (b, (rows, out))| {
+                self.transform_block(rows, out, scratch).map_err(|e| e.shifted(b * block_rows))
+            })
+            .collect();
         results.into_iter().try_fold(Checked::default(), |seen, block| Ok(seen.and(block?)))
     }
 
@@ -151,56 +153,21 @@ impl FeatureMap {
         Ok(checked)
     }
 
-    fn transform_block(&self, rows: &[f32], out: &mut [f32]) -> Result<Checked, Error> {
-        let (dim, width) = (self.spec.input_dim(), self.spec.output_dim());
-        let scale = (1.0 / (self.spec.n_directions() as f64).sqrt()) as f32;
-        let n_rows = rows.len() / dim;
-        let mut seen = Checked::default();
-        let tiled = if n_rows < TILE_ROWS / 2 { 0 } else { n_rows };
-
-        let mut x = vec![0.0f32; tiled.div_ceil(TILE_ROWS) * TILE_ROWS * dim];
-        for (r, row) in rows.chunks_exact(dim).take(tiled).enumerate() {
-            let at = r / TILE_ROWS * TILE_ROWS * dim + r % TILE_ROWS;
-            let group = &mut x[at..];
-            seen.zero_rows += self.normalize(row, r, |k, y| group[k * TILE_ROWS] = y)?;
-        }
-        let (tile_out, row_out) = out.split_at_mut(tiled * width);
-        let packed = &self.packed;
-        seen.largest_projection =
-            self.cpu.run(TransformTiles { packed, x: &x, out: tile_out, scale });
-
-        let mut x = vec![0.0; if tiled < n_rows { dim } else { 0 }];
-        let rest = rows.chunks_exact(dim).zip(row_out.chunks_exact_mut(width)).enumerate();
-        for (r, (row, out)) in rest.skip(tiled) {
-            seen.zero_rows += self.normalize(row, r, |k, y| x[k] = y)?;
-            let largest = self.cpu.run(TransformRow { packed, x: &x, out, scale });
-            seen.largest_projection = seen.largest_projection.max(largest);
-        }
-        Ok(seen)
-    }
-
-    /// Normalizes a row into `put`; 1 for a zero row.
-    #[inline(always)]
-    fn normalize(
+    fn transform_block(
         &self,
-        row: &[f32],
-        r: usize,
-        mut put: impl FnMut(usize, f32),
-    ) -> Result<u64, Error> {
-        // The bits of |y| order like |y| itself, with infinity and NaN above every number.
-        let mut largest = 0u32;
-        let nonzero = self.spec.normalize().apply(row, |k, y| {
-            largest = largest.max(y.to_bits() & 0x7FFF_FFFF);
-            put(k, y);
-        });
-        let value = f32::from_bits(largest);
-        if !value.is_finite() {
-            return Err(Error::NotFinite { row: r });
-        }
-        if value > self.input_limit {
-            return Err(Error::TooLarge { row: r, value });
-        }
-        Ok(u64::from(!nonzero))
+        rows: &[f32],
+        out: &mut [f32],
+        scratch: &mut Rows,
+    ) -> Result<Checked, Error> {
+        self.cpu.run(Job {
+            packed: &self.packed,
+            normalize: self.spec.normalize(),
+            input_limit: self.input_limit,
+            scale: (1.0 / (self.spec.n_directions() as f64).sqrt()) as f32,
+            rows,
+            out,
+            scratch,
+        })
     }
 }
 
