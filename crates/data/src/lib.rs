@@ -1,1 +1,44 @@
-//! x
+//! Vector tables: ids and an n x d float matrix, one row per id, read from what users have and
+//! written so that a killed job loses nothing.
+//!
+//! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, safetensors, CSV/TSV) as
+//!   [`Chunk`]s; no reader allocates by what a header promises.
+//! - [`TableWriter`]: writes through `OUTPUT.partial/`, resumable, published by one rename.
+//! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
+//! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: tables with planted truth.
+//!
+//! ```
+//! use veridical_data::{ReadOptions, Source, Table, TableReader, generate};
+//! use veridical_core::Seed;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("items.parquet");
+//! generate::clusters(100, 8, 3, Seed::new(0)?).save(&path)?;
+//!
+//! let mut reader = TableReader::open(&Source::from_arg(&path), &ReadOptions::default())?;
+//! let first = reader.next_chunk()?.expect("the table has rows");
+//! assert_eq!(first.dim(), 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod columns;
+mod error;
+pub mod fingerprint;
+mod format;
+pub mod generate;
+mod guard;
+mod join;
+mod read;
+mod table;
+mod write;
+
+pub use error::{Error, Result};
+pub use format::{Format, Source};
+pub use guard::panic_is_guarded;
+pub use join::{Joined, join};
+pub use read::{OnNan, ReadOptions, TableReader};
+pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
+pub use write::{
+    GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors, WriteOptions,
+    write_atomically,
+};

@@ -1,0 +1,93 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of working with tables.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What can go wrong with a table, grouped by who can put it right.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused to read.
+    #[error("{path}: cannot {action}: {source}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The operating system refused to write; what was written so far is kept for `--resume`.
+    #[error("{path}: cannot write: {source}{}", write_remedy(source))]
+    Write {
+        /// The file.
+        path: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The bytes are not what the format promises.
+    #[error(
+        "{path}: not a readable {format} file: {what}; it may be truncated or damaged, write it again"
+    )]
+    Malformed {
+        /// The file.
+        path: String,
+        /// What it was taken for.
+        format: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file is readable, but its content does not serve; `what` names place and remedy.
+    #[error("{path}: {what}")]
+    Content {
+        /// The file.
+        path: String,
+        /// What, where and what to do.
+        what: String,
+    },
+    /// The request itself does not make sense; the text says what to do.
+    #[error("{0}")]
+    Usage(String),
+    /// The user asked the job to stop.
+    #[error(transparent)]
+    Core(#[from] veridical_core::Error),
+}
+
+fn write_remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; free some space and continue with --resume"
+        }
+        _ => "",
+    }
+}
+
+impl Error {
+    pub(crate) fn read(path: &Path, action: &'static str, source: io::Error) -> Self {
+        Self::Read { path: path.display().to_string(), action, source }
+    }
+
+    pub(crate) fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.display().to_string(), source }
+    }
+
+    pub(crate) fn content(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
+        Self::Content { path: path.into().display().to_string(), what: what.into() }
+    }
+
+    pub(crate) fn malformed(path: &Path, format: &'static str, what: impl ToString) -> Self {
+        Self::Malformed { path: path.display().to_string(), format, what: what.to_string() }
+    }
+
+    /// Whether the work done so far can be taken up again: true for an interruption and for a disk
+    /// that refuses to write, false for bad input.
+    pub fn is_resumable(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Core(veridical_core::Error::Interrupted))
+    }
+
+    /// Whether a closed pipe caused it, which is not an error for a command line.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

@@ -1,0 +1,161 @@
+//! Where a table is and how it is encoded.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// A file format for vector tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Parquet.
+    Parquet,
+    /// Arrow IPC, file or stream.
+    Arrow,
+    /// NumPy array file.
+    Npy,
+    /// Hugging Face safetensors.
+    Safetensors,
+    /// Comma-separated text.
+    Csv,
+    /// Tab-separated text.
+    Tsv,
+}
+
+const KNOWN: &str = ".parquet, .arrow, .feather, .ipc, .npy, .safetensors, .csv, .tsv";
+
+impl Format {
+    /// From a name such as `parquet` or an extension.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "parquet" | "pq" => Self::Parquet,
+            "arrow" | "feather" | "ipc" | "arrows" => Self::Arrow,
+            "npy" => Self::Npy,
+            "safetensors" => Self::Safetensors,
+            "csv" => Self::Csv,
+            "tsv" => Self::Tsv,
+            _ => return None,
+        })
+    }
+
+    /// From the extension of `path`, looking through `.gz`, `.xz` and `.zst`.
+    pub fn of_path(path: &Path) -> Result<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let plain =
+            Compression::of_name(&name).map_or(&*name, |c| name.trim_end_matches(c.suffix()));
+        let format = plain.rsplit_once('.').and_then(|(_, extension)| Self::from_name(extension));
+        let format = format.ok_or_else(|| {
+            Error::content(
+                path,
+                format!("cannot tell the format from the name; known endings are {KNOWN}"),
+            )
+        })?;
+        if plain.len() != name.len() && !format.is_text() {
+            let what = "only CSV and TSV may be compressed as a whole; decompress it first";
+            return Err(Error::content(path, what));
+        }
+        Ok(format)
+    }
+
+    /// Whether it is delimited text.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Tsv)
+    }
+
+    /// The extension of files written in it.
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+            Self::Npy => "npy",
+            Self::Safetensors => "safetensors",
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+        }
+    }
+
+    /// The name in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "Parquet",
+            Self::Arrow => "Arrow IPC",
+            Self::Npy => "npy",
+            Self::Safetensors => "safetensors",
+            Self::Csv => "CSV",
+            Self::Tsv => "TSV",
+        }
+    }
+}
+
+/// Compression of a whole text file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Xz,
+    Zstd,
+}
+
+impl Compression {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        [Self::Gzip, Self::Xz, Self::Zstd].into_iter().find(|c| name.ends_with(c.suffix()))
+    }
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Gzip => ".gz",
+            Self::Xz => ".xz",
+            Self::Zstd => ".zst",
+        }
+    }
+}
+
+/// Where a table comes from or goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A file or folder.
+    Path(PathBuf),
+    /// Arrow IPC on stdin or stdout, written `-`.
+    Stream,
+}
+
+impl Source {
+    /// Reads a command-line argument.
+    pub fn from_arg(arg: impl AsRef<Path>) -> Self {
+        let path = arg.as_ref();
+        if path == Path::new("-") { Self::Stream } else { Self::Path(path.to_owned()) }
+    }
+
+    /// The path, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Path(path) => Some(path),
+            Self::Stream => None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => path.display().fmt(f),
+            Self::Stream => f.write_str("-"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_known_by_their_endings() {
+        let of = |name: &str| Format::of_path(Path::new(name));
+        assert_eq!(of("a/b.PARQUET").unwrap(), Format::Parquet);
+        assert_eq!(of("a.csv.gz").unwrap(), Format::Csv);
+        assert_eq!(of("a.tsv.zst").unwrap(), Format::Tsv);
+        assert!(of("a.npy.gz").unwrap_err().to_string().contains("decompress it first"));
+        let message = of("vectors").unwrap_err().to_string();
+        assert!(message.starts_with("vectors: cannot tell the format from the name"), "{message}");
+    }
+}

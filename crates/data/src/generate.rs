@@ -1,0 +1,146 @@
+//! Tables with planted truth: what a measurement should find is known beforehand.
+//!
+//! clusters    x = c_(label) + 0.3 e, unit rows; label = row mod k        neighbours share labels
+//! low_rank    X = A B / sqrt(r) with A n x r, B r x d, Gaussian          rank r exactly
+//! rotated     x Q with Q uniform over the orthogonal group               same Gram matrix
+//! noisy       x + sigma e                                                Gram error grows with sigma
+
+use arrow_array::StringArray;
+use veridical_core::orthogonal::random_orthogonal;
+use veridical_core::{Seed, Stream};
+
+use crate::{Ids, Table};
+
+const CLUSTER_SPREAD: f64 = 0.3;
+
+/// Unit rows around `k` random centres; row r belongs to cluster r mod k and is called
+/// `item-<r>`.
+pub fn clusters(n: usize, dim: usize, k: usize, seed: Seed) -> Table {
+    let centres = gaussian(k, dim, seed, "generate/centres");
+    let noise = gaussian(n, dim, seed, "generate/clusters");
+    let mut vectors = Vec::with_capacity(n * dim);
+    for (r, noise) in noise.chunks_exact(dim).enumerate() {
+        let centre = &centres[(r % k) * dim..][..dim];
+        let row: Vec<f64> = centre.iter().zip(noise).map(|(c, e)| c + CLUSTER_SPREAD * e).collect();
+        let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
+        vectors.extend(row.iter().map(|x| (x / norm) as f32));
+    }
+    named(n, dim, vectors)
+}
+
+/// A Gaussian table of rank `rank`.
+pub fn low_rank(n: usize, dim: usize, rank: usize, seed: Seed) -> Table {
+    let a = gaussian(n, rank, seed, "generate/left");
+    let b = gaussian(rank, dim, seed, "generate/right");
+    named(n, dim, product(&a, &b, rank, dim, 1.0 / (rank as f64).sqrt()))
+}
+
+/// The table turned by a random rotation or reflection: other coordinates, the same Gram matrix.
+pub fn rotated(table: &Table, seed: Seed) -> Table {
+    let q = random_orthogonal(table.dim, seed, "generate/rotation");
+    let x: Vec<f64> = table.vectors.iter().map(|&x| f64::from(x)).collect();
+    Table { vectors: product(&x, &q, table.dim, table.dim, 1.0), ..table.clone() }
+}
+
+/// The table with Gaussian noise of deviation `sigma` on every coordinate.
+pub fn noisy(table: &Table, sigma: f64, seed: Seed) -> Table {
+    let noise = gaussian(table.n_rows(), table.dim, seed, "generate/noise");
+    let add = |(x, e): (&f32, f64)| (f64::from(*x) + sigma * e) as f32;
+    Table { vectors: table.vectors.iter().zip(noise).map(add).collect(), ..table.clone() }
+}
+
+fn named(n: usize, dim: usize, vectors: Vec<f32>) -> Table {
+    let ids = StringArray::from_iter_values((0..n).map(|r| format!("item-{r}")));
+    Table { ids: Ids::Text(ids), dim, vectors }
+}
+
+/// Row r is drawn at place r, so a longer table begins with the shorter one.
+fn gaussian(n: usize, dim: usize, seed: Seed, name: &str) -> Vec<f64> {
+    let stream = Stream::new(seed, name);
+    let mut rows = vec![0.0; n * dim];
+    for (r, row) in rows.chunks_exact_mut(dim).enumerate() {
+        stream.at(0, r as u64).fill_normals(row);
+    }
+    rows
+}
+
+/// `scale` times A B with A of width `inner` and B of width `dim`.
+fn product(a: &[f64], b: &[f64], inner: usize, dim: usize, scale: f64) -> Vec<f32> {
+    let mut out = Vec::with_capacity(a.len() / inner * dim);
+    let mut sum = vec![0.0; dim];
+    for a in a.chunks_exact(inner) {
+        sum.fill(0.0);
+        for (a, b) in a.iter().zip(b.chunks_exact(dim)) {
+            sum.iter_mut().zip(b).for_each(|(s, b)| *s += a * b);
+        }
+        out.extend(sum.iter().map(|s| (s * scale) as f32));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seed(s: u64) -> Seed {
+        Seed::new(s).unwrap()
+    }
+
+    fn inner(table: &Table, i: usize, j: usize) -> f64 {
+        table.row(i).iter().zip(table.row(j)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+    }
+
+    #[test]
+    fn rows_of_a_cluster_are_closer_than_rows_of_two() {
+        let table = clusters(60, 32, 3, seed(1));
+        let (mut same, mut other) = (f64::INFINITY, f64::NEG_INFINITY);
+        for i in 0..60 {
+            for j in 0..i {
+                let value = inner(&table, i, j);
+                if i % 3 == j % 3 { same = same.min(value) } else { other = other.max(value) }
+            }
+        }
+        assert!(same > other, "{same} {other}");
+    }
+
+    /// Rounding to f32 and sums of 16 products of size 1: a few 1e-7.
+    #[test]
+    fn a_rotation_changes_coordinates_and_keeps_the_gram_matrix() {
+        let table = clusters(20, 16, 4, seed(2));
+        let turned = rotated(&table, seed(3));
+        assert!(table.vectors.iter().zip(&turned.vectors).any(|(a, b)| (a - b).abs() > 0.1));
+        for i in 0..20 {
+            for j in 0..20 {
+                assert!((inner(&table, i, j) - inner(&turned, i, j)).abs() < 1e-6);
+            }
+        }
+    }
+
+    /// In a table of rank 2 every third row is a combination of two: the Gram determinant of three
+    /// rows vanishes up to rounding.
+    #[test]
+    fn low_rank_is_of_low_rank() {
+        let t = low_rank(3, 10, 2, seed(4));
+        let g = |i, j| inner(&t, i, j);
+        let det = g(0, 0) * (g(1, 1) * g(2, 2) - g(1, 2) * g(2, 1))
+            - g(0, 1) * (g(1, 0) * g(2, 2) - g(1, 2) * g(2, 0))
+            + g(0, 2) * (g(1, 0) * g(2, 1) - g(1, 1) * g(2, 0));
+        assert!(det.abs() < 1e-5 * g(0, 0) * g(1, 1) * g(2, 2), "{det}");
+    }
+
+    /// The mean square of n d = 16,000 noise values is sigma^2 (1 +- 5 sqrt(2 / n d)).
+    #[test]
+    fn noise_has_the_deviation_asked_for() {
+        let table = clusters(1000, 16, 4, seed(5));
+        let noisy = noisy(&table, 0.1, seed(6));
+        let difference = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
+        let mean = table.vectors.iter().zip(&noisy.vectors).map(difference).sum::<f64>() / 16_000.0;
+        assert!((mean / 0.01 - 1.0).abs() < 5.0 * (2.0f64 / 16_000.0).sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn a_longer_table_begins_with_the_shorter_one() {
+        let (short, long) = (clusters(10, 4, 2, seed(7)), clusters(20, 4, 2, seed(7)));
+        assert_eq!(short.vectors, long.vectors[..40]);
+    }
+}

@@ -1,0 +1,139 @@
+//! Lining tables up on their ids: the intersection, in the first table's order.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use arrow_array::{Int64Array, StringArray};
+
+use crate::{Error, Ids, Result, Table};
+
+/// Tables that share the same ids in the same order.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The common rows of every table.
+    pub tables: Vec<Table>,
+    /// For every table: ids of the first table that it lacks.
+    pub missing: Vec<usize>,
+    /// For every table: ids that the first table lacks.
+    pub extra: Vec<usize>,
+}
+
+/// Joins `tables` on id.
+///
+/// # Errors
+/// [`Error::Usage`] for an id that stands twice in a table, for integer ids against text ids, and
+/// for tables that have no id in common.
+///
+/// ```
+/// use veridical_data::{Ids, Table, join};
+///
+/// let table = |ids: Vec<i64>| {
+///     let vectors = ids.iter().map(|&id| id as f32).collect();
+///     Table { ids: Ids::Int(ids.into()), dim: 1, vectors }
+/// };
+/// let joined = join(vec![table(vec![3, 1, 2]), table(vec![2, 3, 9])])?;
+/// assert_eq!(joined.tables[1].vectors, [3.0, 2.0]); // the first table's order
+/// assert_eq!((joined.missing[1], joined.extra[1]), (1, 1));
+/// # Ok::<(), veridical_data::Error>(())
+/// ```
+pub fn join(tables: Vec<Table>) -> Result<Joined> {
+    match tables.first().map(|t| &t.ids) {
+        None => Err(Error::Usage("a join needs at least one table".into())),
+        Some(Ids::Int(_)) => join_on(tables, |ids| match ids {
+            Ids::Int(ids) => Some(ids.values().to_vec()),
+            Ids::Text(_) => None,
+        }),
+        Some(Ids::Text(_)) => join_on(tables, |ids| match ids {
+            Ids::Text(ids) => {
+                Some(ids.iter().map(|id| id.unwrap_or_default().to_owned()).collect())
+            }
+            Ids::Int(_) => None,
+        }),
+    }
+}
+
+fn join_on<K: Hash + Eq + ToString>(
+    tables: Vec<Table>,
+    keys_of: impl Fn(&Ids) -> Option<Vec<K>>,
+) -> Result<Joined> {
+    let mut keys = Vec::new();
+    let mut places = Vec::new();
+    for table in &tables {
+        let table_keys = keys_of(&table.ids).ok_or_else(|| {
+            let what = "one table has integer ids and another has text ids";
+            Error::Usage(format!("{what}; convert one of them so that both are of the same type"))
+        })?;
+        keys.push(table_keys);
+    }
+    for (t, table_keys) in keys.iter().enumerate() {
+        let mut place = HashMap::with_capacity(table_keys.len());
+        for (row, key) in table_keys.iter().enumerate() {
+            if let Some(before) = place.insert(key, row) {
+                return Err(Error::Usage(format!(
+                    "table {} has the id {} twice, in rows {before} and {row}; a join needs each id once",
+                    t + 1,
+                    key.to_string(),
+                )));
+            }
+        }
+        places.push(place);
+    }
+    let common: Vec<&K> =
+        keys[0].iter().filter(|key| places[1..].iter().all(|p| p.contains_key(key))).collect();
+    if common.is_empty() {
+        return Err(Error::Usage("the tables have no id in common".into()));
+    }
+    let missing = places.iter().map(|p| keys[0].iter().filter(|k| !p.contains_key(k)).count());
+    let extra = keys.iter().map(|ks| ks.iter().filter(|k| !places[0].contains_key(k)).count());
+    let joined = tables.iter().zip(&places).map(|(table, place)| {
+        let rows: Vec<usize> = common.iter().map(|key| place[key]).collect();
+        take(table, &rows)
+    });
+    Ok(Joined { missing: missing.collect(), extra: extra.collect(), tables: joined.collect() })
+}
+
+fn take(table: &Table, rows: &[usize]) -> Table {
+    let ids = match &table.ids {
+        Ids::Int(ids) => Ids::Int(Int64Array::from_iter_values(rows.iter().map(|&r| ids.value(r)))),
+        Ids::Text(ids) => {
+            Ids::Text(StringArray::from_iter_values(rows.iter().map(|&r| ids.value(r))))
+        }
+    };
+    let vectors = rows.iter().flat_map(|&r| table.row(r)).copied().collect();
+    Table { ids, dim: table.dim, vectors }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(ids: Ids) -> Table {
+        let vectors = (0..ids.len()).map(|r| r as f32).collect();
+        Table { ids, dim: 1, vectors }
+    }
+
+    fn text(ids: &[&str]) -> Table {
+        table(Ids::Text(ids.to_vec().into()))
+    }
+
+    #[test]
+    fn three_tables_keep_their_common_ids_in_the_first_order() {
+        let joined =
+            join(vec![text(&["a", "b", "c"]), text(&["c", "a", "x"]), text(&["c", "b", "a"])])
+                .unwrap();
+        let rows: Vec<_> = joined.tables.iter().map(|t| t.vectors.clone()).collect();
+        assert_eq!(rows, [[0.0, 2.0], [1.0, 0.0], [2.0, 0.0]]);
+        assert_eq!((joined.missing, joined.extra), (vec![0, 1, 0], vec![0, 1, 0]));
+    }
+
+    #[test]
+    fn duplicates_mixed_types_and_strangers_are_refused() {
+        let message = |tables| join(tables).unwrap_err().to_string();
+        let twice = message(vec![text(&["a"]), text(&["b", "a", "b"])]);
+        assert_eq!(twice, "table 2 has the id b twice, in rows 0 and 2; a join needs each id once");
+        let mixed = message(vec![text(&["1"]), table(Ids::Int(vec![1].into()))]);
+        assert!(mixed.starts_with("one table has integer ids and another has text ids"));
+        assert_eq!(message(vec![text(&["a"]), text(&["b"])]), "the tables have no id in common");
+        assert!(message(vec![]).contains("at least one table"));
+    }
+}

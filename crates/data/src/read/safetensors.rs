@@ -1,0 +1,235 @@
+//! safetensors: eight bytes of header length, a JSON header, raw little-endian tensors.
+//!
+//! Vectors are the tensor `vectors` (or `--tensor`), ids the tensor `ids`: I64, or U8 text with the
+//! offsets in `ids_offsets`. Only the rows of a chunk are read at a time; every size in the header is
+//! checked against the file before anything is allocated.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use arrow_array::{Int64Array, StringArray};
+use serde::Deserialize;
+
+use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
+
+/// The limit of the reference implementation.
+const MAX_HEADER: u64 = 100_000_000;
+
+#[derive(Clone, Debug, Deserialize)]
+struct Tensor {
+    dtype: String,
+    shape: Vec<u64>,
+    data_offsets: [u64; 2],
+}
+
+pub(super) struct SafetensorsPart {
+    path: PathBuf,
+    file: File,
+    data_start: u64,
+    vectors: Tensor,
+    ids: Option<(Tensor, Option<Tensor>)>,
+    schema: TableSchema,
+    n_rows: u64,
+    next_row: u64,
+    chunk_rows: usize,
+}
+
+impl SafetensorsPart {
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
+        refuse_columns(options, path, "safetensors")?;
+        let mut file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
+        let malformed = |what: String| Error::malformed(path, "safetensors", what);
+        let (mut tensors, data_start) = read_header(&mut file).map_err(malformed)?;
+        let name = options.tensor.as_deref().unwrap_or("vectors");
+        let vectors = tensors.remove(name).ok_or_else(|| {
+            let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
+            let what = format!("there is no tensor `{name}`; it has `{}`", names.join("`, `"));
+            Error::content(path, format!("{what}; choose one with --tensor"))
+        })?;
+        let dtype = match vectors.dtype.as_str() {
+            "F16" => Dtype::F16,
+            "BF16" => Dtype::Bf16,
+            "F32" => Dtype::F32,
+            "F64" => Dtype::F64,
+            other => {
+                let what = format!("tensor `{name}` holds {other} where floats are expected");
+                return Err(Error::content(path, what));
+            }
+        };
+        let [n_rows, dim] = vectors.shape[..] else {
+            let what = format!(
+                "tensor `{name}` has shape {:?} where two dimensions are expected",
+                vectors.shape
+            );
+            return Err(Error::content(path, what));
+        };
+        if n_rows == 0 || dim == 0 {
+            return Err(Error::content(
+                path,
+                format!("tensor `{name}` is empty: its shape is [{n_rows}, {dim}]"),
+            ));
+        }
+        let ids = tensors.remove("ids").map(|ids| (ids, tensors.remove("ids_offsets")));
+        let id_kind = match &ids {
+            None => IdKind::RowNumber,
+            Some((ids, None)) if ids.dtype == "I64" && ids.shape == [n_rows] => IdKind::Int,
+            Some((ids, Some(offsets)))
+                if ids.dtype == "U8" && offsets.dtype == "I64" && offsets.shape == [n_rows + 1] =>
+            {
+                IdKind::Text
+            }
+            Some(_) => {
+                let what = "tensor `ids` must be I64 with one id per row, or U8 text with I64 `ids_offsets`";
+                return Err(Error::content(path, what));
+            }
+        };
+        let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide".into()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            data_start,
+            vectors,
+            ids,
+            schema: bare_schema(dim, id_kind, dtype),
+            n_rows,
+            next_row: 0,
+            chunk_rows: options.chunk_rows(dim),
+        })
+    }
+
+    /// `n` elements of `size` bytes from element `first` of a tensor.
+    fn read(&mut self, tensor: &Tensor, first: u64, n: usize, size: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; n * size];
+        let at = self.data_start + tensor.data_offsets[0] + first * size as u64;
+        self.file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(|e| Error::read(&self.path, "read", e))?;
+        Ok(bytes)
+    }
+
+    fn read_ids(&mut self, first: u64, n: usize) -> Result<Ids> {
+        match self.ids.clone() {
+            None => Ok(Ids::numbered(first, n)),
+            Some((ids, None)) => Ok(Ids::Int(integers(&self.read(&ids, first, n, 8)?))),
+            Some((ids, Some(offsets))) => {
+                let bounds = integers(&self.read(&offsets, first, n + 1, 8)?);
+                let len = ids.data_offsets[1] - ids.data_offsets[0];
+                let bounds = bounds.values();
+                let ascending = bounds.windows(2).all(|w| w[0] <= w[1]);
+                if !ascending || bounds[0] < 0 || bounds[n] as u64 > len {
+                    let what = format!("`ids_offsets` leaves the text near row {first}");
+                    return Err(Error::malformed(&self.path, "safetensors", what));
+                }
+                let text =
+                    self.read(&ids, bounds[0] as u64, (bounds[n] - bounds[0]) as usize, 1)?;
+                let texts = bounds.windows(2).map(|w| {
+                    let piece = &text[(w[0] - bounds[0]) as usize..(w[1] - bounds[0]) as usize];
+                    std::str::from_utf8(piece)
+                });
+                let texts: std::result::Result<Vec<&str>, _> = texts.collect();
+                let texts = texts.map_err(|_| {
+                    Error::malformed(
+                        &self.path,
+                        "safetensors",
+                        format!("ids near row {first} are not UTF-8"),
+                    )
+                })?;
+                Ok(Ids::Text(StringArray::from_iter_values(texts)))
+            }
+        }
+    }
+}
+
+fn integers(bytes: &[u8]) -> Int64Array {
+    Int64Array::from_iter_values(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)))
+}
+
+impl PartReader for SafetensorsPart {
+    fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    fn n_rows(&self) -> Option<u64> {
+        Some(self.n_rows)
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        let n = (self.n_rows - self.next_row).min(self.chunk_rows as u64) as usize;
+        if n == 0 {
+            return Ok(None);
+        }
+        let (first_row, dim, dtype) = (self.next_row, self.schema.dim, self.schema.dtype);
+        self.next_row += n as u64;
+        let tensor = self.vectors.clone();
+        let bytes = self.read(&tensor, first_row * dim as u64, n * dim, dtype.size())?;
+        let ids = self.read_ids(first_row, n)?;
+        Ok(Some(Chunk {
+            first_row,
+            ids,
+            vectors: values::decode(&bytes, dtype),
+            kept: Vec::new(),
+            row_numbers: None,
+        }))
+    }
+
+    fn skip(&mut self, rows: u64) -> Result<bool> {
+        self.next_row += rows;
+        Ok(true)
+    }
+
+    fn note(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The tensors of the header, each checked against the size of the file, and where data starts.
+fn read_header(file: &mut File) -> std::result::Result<(BTreeMap<String, Tensor>, u64), String> {
+    let len = file.metadata().map_err(|e| e.to_string())?.len();
+    let mut size = [0; 8];
+    file.read_exact(&mut size).map_err(|_| "it is shorter than its first field")?;
+    let size = u64::from_le_bytes(size);
+    if size > MAX_HEADER || size + 8 > len {
+        return Err(format!("the header promises {size} bytes but the file has {len}"));
+    }
+    let mut header = vec![0; size as usize];
+    file.read_exact(&mut header).map_err(|e| e.to_string())?;
+    let header: BTreeMap<String, serde_json::Value> =
+        serde_json::from_slice(&header).map_err(|e| format!("the header is not JSON: {e}"))?;
+    let data_len = len - 8 - size;
+    let tensor = |(name, value): (String, serde_json::Value)| {
+        let tensor: Tensor =
+            serde_json::from_value(value).map_err(|e| format!("tensor `{name}`: {e}"))?;
+        check(&tensor, data_len).map_err(|what| format!("tensor `{name}` {what}"))?;
+        Ok((name, tensor))
+    };
+    let tensors = header.into_iter().filter(|(name, _)| name != "__metadata__").map(tensor);
+    Ok((tensors.collect::<std::result::Result<_, String>>()?, 8 + size))
+}
+
+fn check(tensor: &Tensor, data_len: u64) -> std::result::Result<(), String> {
+    let [from, to] = tensor.data_offsets;
+    if from > to || to > data_len {
+        return Err(format!("lies at {from}..{to} but the file has {data_len} bytes of data"));
+    }
+    let size: u64 = match tensor.dtype.as_str() {
+        "F64" | "I64" | "U64" => 8,
+        "F32" | "I32" | "U32" => 4,
+        "F16" | "BF16" | "I16" | "U16" => 2,
+        "I8" | "U8" | "BOOL" | "F8_E5M2" | "F8_E4M3" => 1,
+        _ => return Ok(()), // never read
+    };
+    let bytes = tensor.shape.iter().try_fold(size, |n, &dim| n.checked_mul(dim));
+    if bytes != Some(to - from) {
+        return Err(format!(
+            "has shape {:?} of {} but {} bytes",
+            tensor.shape,
+            tensor.dtype,
+            to - from
+        ));
+    }
+    Ok(())
+}

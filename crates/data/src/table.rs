@@ -1,0 +1,251 @@
+//! The pieces of a vector table: ids, rows of f32, and columns that are carried along.
+
+use std::path::Path;
+
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{DataType, Field};
+
+use crate::{Error, IfExists, OutputSchema, Piece, ReadOptions, Result, Source};
+use crate::{TableReader, TableWriter, Vectors, WriteOptions};
+
+/// A float type on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dtype {
+    /// IEEE half.
+    F16,
+    /// bfloat16.
+    Bf16,
+    /// IEEE single.
+    #[default]
+    F32,
+    /// IEEE double; rounded to single when read.
+    F64,
+}
+
+impl Dtype {
+    /// Bytes of one value.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The name used in flags and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+        }
+    }
+}
+
+/// What the ids of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdKind {
+    /// The table has none: rows are numbered from 0.
+    RowNumber,
+    /// 64-bit integers.
+    Int,
+    /// UTF-8 text.
+    Text,
+}
+
+/// Some ids.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ids {
+    /// Integers, or row numbers.
+    Int(Int64Array),
+    /// Text.
+    Text(StringArray),
+}
+
+impl Ids {
+    /// Row numbers from `first` on.
+    pub(crate) fn numbered(first: u64, n: usize) -> Self {
+        Self::Int(Int64Array::from_iter_values((first..).take(n).map(|row| row as i64)))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Int(ids) => ids.len(),
+            Self::Text(ids) => ids.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Id `i` as text.
+    pub fn get(&self, i: usize) -> String {
+        match self {
+            Self::Int(ids) => ids.value(i).to_string(),
+            Self::Text(ids) => ids.value(i).to_owned(),
+        }
+    }
+
+    pub(crate) fn to_array(&self) -> ArrayRef {
+        match self {
+            Self::Int(ids) => std::sync::Arc::new(ids.clone()),
+            Self::Text(ids) => std::sync::Arc::new(ids.clone()),
+        }
+    }
+
+    /// From an array of exactly the types of the two variants.
+    pub(crate) fn from_array(array: &dyn Array) -> Option<Self> {
+        let any = array.as_any();
+        match array.data_type() {
+            DataType::Int64 => any.downcast_ref().cloned().map(Self::Int),
+            DataType::Utf8 => any.downcast_ref().cloned().map(Self::Text),
+            _ => None,
+        }
+    }
+}
+
+/// What a reader found out about a table.
+#[derive(Clone, Debug)]
+pub struct TableSchema {
+    /// d.
+    pub dim: usize,
+    /// What the ids are.
+    pub ids: IdKind,
+    /// How the vectors are stored.
+    pub dtype: Dtype,
+    /// The columns carried along, in the order they were asked for.
+    pub kept: Vec<Field>,
+}
+
+/// Consecutive rows of a table.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Number of the first row in the whole table.
+    pub first_row: u64,
+    /// One id per row.
+    pub ids: Ids,
+    /// Row-major.
+    pub vectors: ScalarBuffer<f32>,
+    /// The columns carried along.
+    pub kept: Vec<ArrayRef>,
+    /// The number of every row, once rows were left out; otherwise they follow on `first_row`.
+    pub(crate) row_numbers: Option<Vec<u64>>,
+}
+
+impl Chunk {
+    /// Number of row `i` in the whole table.
+    pub fn row_number(&self, i: usize) -> u64 {
+        self.row_numbers.as_ref().map_or(self.first_row + i as u64, |numbers| numbers[i])
+    }
+
+    /// How many rows.
+    pub fn n_rows(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// d.
+    pub fn dim(&self) -> usize {
+        self.vectors.len().checked_div(self.n_rows()).unwrap_or(0)
+    }
+
+    /// Some of the rows.
+    pub(crate) fn slice(&self, from: usize, n: usize) -> Self {
+        let dim = self.dim();
+        let ids = match &self.ids {
+            Ids::Int(ids) => Ids::Int(ids.slice(from, n)),
+            Ids::Text(ids) => Ids::Text(ids.slice(from, n)),
+        };
+        let row_numbers = self.row_numbers.as_ref().map(|numbers| numbers[from..from + n].to_vec());
+        Self {
+            first_row: self.first_row + from as u64,
+            row_numbers,
+            ids,
+            vectors: self.vectors.slice(from * dim, n * dim),
+            kept: self.kept.iter().map(|column| column.slice(from, n)).collect(),
+        }
+    }
+}
+
+/// A whole table in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// One id per row.
+    pub ids: Ids,
+    /// d.
+    pub dim: usize,
+    /// Row-major.
+    pub vectors: Vec<f32>,
+}
+
+impl Table {
+    /// How many rows.
+    pub fn n_rows(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Row `r`.
+    pub fn row(&self, r: usize) -> &[f32] {
+        &self.vectors[r * self.dim..][..self.dim]
+    }
+
+    /// Reads a whole table.
+    ///
+    /// # Errors
+    /// As [`TableReader`].
+    pub fn load(source: &Source, options: &ReadOptions) -> Result<Self> {
+        let mut reader = TableReader::open(source, options)?;
+        let dim = reader.schema().dim;
+        let (mut ids, mut vectors) = (Vec::new(), Vec::new());
+        while let Some(chunk) = reader.next_chunk()? {
+            ids.push(chunk.ids.to_array());
+            vectors.extend_from_slice(&chunk.vectors);
+        }
+        let parts: Vec<&dyn Array> = ids.iter().map(AsRef::as_ref).collect();
+        let joined = arrow_select::concat::concat(&parts)
+            .map_err(|e| Error::Usage(format!("{source}: the ids do not fit in memory: {e}")))?;
+        let ids = Ids::from_array(&joined).ok_or_else(|| {
+            Error::Usage(format!("{source}: the ids are neither integers nor text"))
+        })?;
+        Ok(Self { ids, dim, vectors })
+    }
+
+    /// Writes the table to `path`, replacing what is there.
+    ///
+    /// # Errors
+    /// As [`TableWriter`].
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let schema = OutputSchema {
+            dim: self.dim,
+            dtype: Dtype::F32,
+            ids: match self.ids {
+                Ids::Int(_) => IdKind::Int,
+                Ids::Text(_) => IdKind::Text,
+            },
+            kept: Vec::new(),
+            metadata: Vec::new(),
+        };
+        let options = WriteOptions { if_exists: IfExists::Force, ..WriteOptions::default() };
+        let output = Source::Path(path.to_owned());
+        let mut writer = TableWriter::create(&output, schema, &options, serde_json::Value::Null)?;
+        let piece = writer.piece_rows();
+        let chunk = Chunk {
+            first_row: 0,
+            ids: self.ids.clone(),
+            vectors: self.vectors.clone().into(),
+            kept: Vec::new(),
+            row_numbers: None,
+        };
+        for from in (0..self.n_rows()).step_by(piece) {
+            let rows = chunk.slice(from, piece.min(self.n_rows() - from));
+            let input_rows = (from + rows.n_rows()) as u64;
+            let vectors = Vectors::F32(rows.vectors);
+            writer.write(Piece { ids: rows.ids, vectors, kept: Vec::new(), input_rows })?;
+        }
+        writer.finish()
+    }
+}

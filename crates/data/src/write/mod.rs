@@ -1,0 +1,494 @@
+//! Writing a table so that it appears whole or not at all, and so that a killed job goes on where it
+//! was.
+//!
+//! Rows arrive in pieces of a fixed size ([`TableWriter::piece_rows`]), are cut into groups of
+//! [`GROUP_ROWS`] and, for folders, into parts of `rows_per_part`, always at the same absolute row
+//! numbers: the bytes depend on the rows alone. After every group the journal records how far the
+//! file is good; see [`partial`](self::partial).
+
+mod append;
+mod arrow;
+mod delimited;
+mod npy;
+mod parquet;
+mod partial;
+mod safetensors;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ::arrow_array::{ArrayRef, FixedSizeListArray, Float16Array, Float32Array, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{DataType, Field, Schema};
+use half::f16;
+use serde_json::Value;
+
+pub use self::partial::write_atomically;
+use self::partial::{Journal, Partial};
+use crate::{Dtype, Error, Format, IdKind, Ids, Result, Source};
+
+/// Rows of a row group.
+pub const GROUP_ROWS: usize = 65_536;
+/// Bytes of vectors in a piece.
+const PIECE_BYTES: usize = 8 << 20;
+
+/// What a table on disk will look like.
+#[derive(Clone, Debug)]
+pub struct OutputSchema {
+    /// Width of the vectors.
+    pub dim: usize,
+    /// F32 or F16.
+    pub dtype: Dtype,
+    /// What the ids are.
+    pub ids: IdKind,
+    /// Columns carried along.
+    pub kept: Vec<Field>,
+    /// Text stored with the table, where the format has room for it.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl OutputSchema {
+    /// The Arrow schema: `id`, `vector`, then the columns carried along.
+    fn arrow(&self) -> Schema {
+        let id = if self.ids == IdKind::Text { DataType::Utf8 } else { DataType::Int64 };
+        let item = Arc::new(Field::new("item", self.item_type(), false));
+        let vector = DataType::FixedSizeList(item, self.dim as i32);
+        let mut fields = vec![Field::new("id", id, false), Field::new("vector", vector, false)];
+        fields.extend(self.kept.iter().cloned());
+        Schema::new_with_metadata(
+            fields,
+            self.metadata.iter().cloned().collect::<std::collections::HashMap<_, _>>(),
+        )
+    }
+
+    fn item_type(&self) -> DataType {
+        if self.dtype == Dtype::F16 { DataType::Float16 } else { DataType::Float32 }
+    }
+}
+
+/// Vectors to write, row-major.
+#[derive(Clone, Debug)]
+pub enum Vectors {
+    /// Singles.
+    F32(ScalarBuffer<f32>),
+    /// Halves.
+    F16(ScalarBuffer<f16>),
+}
+
+impl Vectors {
+    fn values(&self) -> ArrayRef {
+        match self {
+            Self::F32(values) => Arc::new(Float32Array::new(values.clone(), None)),
+            Self::F16(values) => Arc::new(Float16Array::new(values.clone(), None)),
+        }
+    }
+
+    /// The values as little-endian bytes, in pieces of bounded size.
+    fn for_each_bytes(&self, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        const VALUES: usize = 1 << 14;
+        let mut bytes = Vec::with_capacity(4 * VALUES);
+        match self {
+            Self::F32(values) => {
+                for values in values.chunks(VALUES) {
+                    bytes.clear();
+                    values.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
+                    put(&bytes)?;
+                }
+            }
+            Self::F16(values) => {
+                for values in values.chunks(VALUES) {
+                    bytes.clear();
+                    values.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
+                    put(&bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows to write.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// One id per row.
+    pub ids: Ids,
+    /// Row-major.
+    pub vectors: Vectors,
+    /// Columns carried along.
+    pub kept: Vec<ArrayRef>,
+    /// Rows of the input that are used up with this piece.
+    pub input_rows: u64,
+}
+
+impl Piece {
+    fn n_rows(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn batch(&self, schema: &OutputSchema, arrow: &Arc<Schema>) -> Result<RecordBatch> {
+        let internal =
+            |e: arrow_schema::ArrowError| Error::Usage(format!("rows do not fit the output: {e}"));
+        let item = Arc::new(Field::new("item", schema.item_type(), false));
+        let list =
+            FixedSizeListArray::try_new(item, schema.dim as i32, self.vectors.values(), None);
+        let mut columns: Vec<ArrayRef> =
+            vec![self.ids.to_array(), Arc::new(list.map_err(internal)?)];
+        columns.extend(self.kept.iter().cloned());
+        RecordBatch::try_new(Arc::clone(arrow), columns).map_err(internal)
+    }
+}
+
+/// What to do about an earlier output or an unfinished job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IfExists {
+    /// Leave it alone and say so.
+    #[default]
+    Refuse,
+    /// Go on with an unfinished job.
+    Resume,
+    /// Start over and replace what is there.
+    Force,
+}
+
+/// How to write a table.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    /// Format of the parts of a folder; a single file goes by its ending.
+    pub format: Option<Format>,
+    /// Write a folder of files with so many rows each.
+    pub rows_per_part: Option<u64>,
+    /// What to do about an earlier output.
+    pub if_exists: IfExists,
+    /// Compress Parquet with zstd.
+    pub zstd: bool,
+    /// Do without ids where the format cannot hold them.
+    pub drop_ids: bool,
+}
+
+/// How far an unfinished job had come.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// Rows of the input that are used up.
+    pub input_rows: u64,
+    /// Rows that are written.
+    pub output_rows: u64,
+    /// What the job had noted for itself.
+    pub tally: Value,
+    /// Only the last rename was missing: there is nothing left to do.
+    pub finished: bool,
+}
+
+/// One file being written.
+trait Encoder: Send {
+    /// Appends rows.
+    fn write(&mut self, piece: &Piece) -> Result<()>;
+    /// Ends a group: everything so far is handed to the operating system. Returns the length of the
+    /// file that is good, and what is needed to go on from there.
+    fn end_group(&mut self) -> Result<(u64, Value)>;
+    /// Completes the file.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// Where a good file ends and how to go on.
+struct Continue<'a> {
+    bytes: u64,
+    state: &'a Value,
+}
+
+/// Writes a table to a file, a folder or stdout.
+pub struct TableWriter {
+    schema: Arc<OutputSchema>,
+    options: WriteOptions,
+    target: Target,
+    encoder: Option<Box<dyn Encoder>>,
+    at: Journal,
+    group_rows: usize,
+    resumed: Option<Resumed>,
+}
+
+enum Target {
+    Stream,
+    Disk { partial: Partial, format: Format },
+}
+
+impl TableWriter {
+    /// Begins or takes up a job. `job` describes it (spec, options, fingerprints of the inputs): a
+    /// job can only be taken up if the description is the same.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is something at `output` that `options` do not allow to touch, or
+    /// if the format cannot hold the table.
+    pub fn create(
+        output: &Source,
+        schema: OutputSchema,
+        options: &WriteOptions,
+        job: Value,
+    ) -> Result<Self> {
+        let Some(path) = output.path() else { return Self::to_stdout(schema, options) };
+        let is_folder = options.rows_per_part.is_some();
+        if options.rows_per_part == Some(0) {
+            return Err(Error::Usage("--rows-per-part must be at least 1, got 0".into()));
+        }
+        let format = match (options.format, is_folder) {
+            (Some(format), true) => format,
+            (None, true) => Format::Parquet,
+            (format, false) => {
+                let by_name = Format::of_path(path).map_err(|e| {
+                    Error::Usage(format!("{e}; or write a folder with --rows-per-part N"))
+                })?;
+                if format.is_some_and(|format| format != by_name) {
+                    let what = "--format is for folders; a single file goes by its ending";
+                    return Err(Error::Usage(format!("{}: {what}", path.display())));
+                }
+                by_name
+            }
+        };
+        check_format(path, format, &schema, options)?;
+        let (partial, journal) = Partial::begin(path, is_folder, job, options.if_exists)?;
+        let resumed = journal.as_ref().map(|journal| Resumed {
+            input_rows: journal.input_rows,
+            output_rows: journal.output_rows,
+            tally: journal.tally.clone(),
+            finished: journal.finished,
+        });
+        let mut writer = Self {
+            schema: Arc::new(schema),
+            options: options.clone(),
+            target: Target::Disk { partial, format },
+            encoder: None,
+            at: Journal::default(),
+            group_rows: 0,
+            resumed,
+        };
+        if let Some(journal) = journal {
+            writer.take_up(journal)?;
+        }
+        Ok(writer)
+    }
+
+    fn to_stdout(schema: OutputSchema, options: &WriteOptions) -> Result<Self> {
+        if options.if_exists == IfExists::Resume {
+            return Err(Error::Usage(
+                "a stream cannot be resumed; write to a file instead of `-`".into(),
+            ));
+        }
+        if options.rows_per_part.is_some() {
+            return Err(Error::Usage("--rows-per-part needs a folder to write to, not `-`".into()));
+        }
+        let encoder: Box<dyn Encoder> = Box::new(arrow::StreamEncoder::stdout(&schema)?);
+        Ok(Self {
+            schema: Arc::new(schema),
+            options: options.clone(),
+            target: Target::Stream,
+            encoder: Some(encoder),
+            at: Journal::default(),
+            group_rows: 0,
+            resumed: None,
+        })
+    }
+
+    /// How far the job had come that this one takes up.
+    pub fn resumed(&self) -> Option<&Resumed> {
+        self.resumed.as_ref()
+    }
+
+    /// Rows of a piece: a power of two that depends on the output alone.
+    pub fn piece_rows(&self) -> usize {
+        let fitting = PIECE_BYTES / (self.schema.dim * size_of::<f32>());
+        (1 << fitting.max(1).ilog2()).clamp(64, GROUP_ROWS)
+    }
+
+    /// Rows that the next piece must have, unless the input ends before.
+    pub fn next_piece_rows(&self) -> usize {
+        let left_in_group = GROUP_ROWS - self.group_rows;
+        let left_in_part = self.options.rows_per_part.map_or(u64::MAX, |n| n - self.at.part_rows);
+        self.piece_rows()
+            .min(left_in_group)
+            .min(usize::try_from(left_in_part).unwrap_or(usize::MAX))
+    }
+
+    /// Writes the next piece and, at the end of a group, lets `tally` note the state of the job.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the disk refuses.
+    pub fn write_noting(&mut self, piece: Piece, tally: impl FnOnce() -> Value) -> Result<()> {
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            None => self.encoder.insert(self.target.open(
+                self.at.part,
+                &self.schema,
+                &self.options,
+                None,
+            )?),
+        };
+        encoder.write(&piece)?;
+        let n = piece.n_rows();
+        self.group_rows += n;
+        self.at.part_rows += n as u64;
+        self.at.output_rows += n as u64;
+        self.at.input_rows = piece.input_rows;
+        let part_is_full = self.options.rows_per_part == Some(self.at.part_rows);
+        if self.group_rows == GROUP_ROWS || part_is_full {
+            (self.at.bytes, self.at.encoder) = encoder.end_group()?;
+            self.group_rows = 0;
+            self.at.tally = tally();
+            if part_is_full {
+                self.end_part()?;
+            }
+            if let Target::Disk { partial, .. } = &self.target {
+                partial.note(&self.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// [`write_noting`](Self::write_noting) with nothing to note.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write(&mut self, piece: Piece) -> Result<()> {
+        self.write_noting(piece, || Value::Null)
+    }
+
+    /// Completes the output and publishes it under its name.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if the disk refuses, [`Error::Usage`] if no row was written.
+    pub fn finish(mut self) -> Result<()> {
+        let done = self.resumed.as_ref().is_some_and(|resumed| resumed.finished);
+        if !done && self.at.output_rows == 0 {
+            return Err(Error::Usage("no rows are left to write".into()));
+        }
+        if !done && (self.encoder.is_some() || self.at.part_rows > 0) {
+            if let Some(encoder) = &mut self.encoder {
+                encoder.end_group()?;
+            }
+            self.end_part()?;
+        }
+        if let Target::Disk { partial, .. } = &self.target {
+            self.at.finished = true;
+            if !done {
+                partial.note(&self.at)?;
+            }
+            partial.publish()?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what was written: the input was bad, so resuming would not help.
+    pub fn abandon(mut self) {
+        self.encoder = None;
+        if let Target::Disk { partial, .. } = &self.target {
+            partial.remove();
+        }
+    }
+
+    fn end_part(&mut self) -> Result<()> {
+        if let Some(encoder) = self.encoder.take() {
+            encoder.finish()?;
+        }
+        if let Target::Disk { partial, format } = &self.target {
+            partial.end_part(self.at.part, *format)?;
+        }
+        self.at.part += 1;
+        self.at.part_rows = 0;
+        self.at.bytes = 0;
+        self.at.encoder = Value::Null;
+        Ok(())
+    }
+
+    fn take_up(&mut self, journal: Journal) -> Result<()> {
+        if !journal.finished && journal.part_rows > 0 {
+            let from = Continue { bytes: journal.bytes, state: &journal.encoder };
+            self.encoder =
+                Some(self.target.open(journal.part, &self.schema, &self.options, Some(from))?);
+        }
+        self.at = journal;
+        Ok(())
+    }
+}
+
+impl Target {
+    /// Opens the file of a part, anew or where it was left.
+    fn open(
+        &self,
+        part: u64,
+        schema: &Arc<OutputSchema>,
+        options: &WriteOptions,
+        from: Option<Continue<'_>>,
+    ) -> Result<Box<dyn Encoder>> {
+        let Self::Disk { partial, format } = self else {
+            // INVARIANT: a stream has its encoder from the start.
+            unreachable!("a stream is opened when it is created");
+        };
+        let path = partial.writing(part, *format, from.is_some())?;
+        let schema = Arc::clone(schema);
+        Ok(match format {
+            Format::Parquet => {
+                Box::new(parquet::ParquetEncoder::open(&path, schema, options.zstd, from)?)
+            }
+            Format::Arrow => Box::new(arrow::FileEncoder::open(&path, schema, from)?),
+            Format::Npy => Box::new(npy::NpyEncoder::open(&path, &schema, from)?),
+            Format::Safetensors => {
+                Box::new(safetensors::SafetensorsEncoder::open(&path, schema, from)?)
+            }
+            Format::Csv => Box::new(delimited::DelimitedEncoder::open(&path, b',', &schema, from)?),
+            Format::Tsv => {
+                Box::new(delimited::DelimitedEncoder::open(&path, b'\t', &schema, from)?)
+            }
+        })
+    }
+}
+
+/// Refuses what a format cannot hold.
+fn check_format(
+    path: &Path,
+    format: Format,
+    schema: &OutputSchema,
+    options: &WriteOptions,
+) -> Result<()> {
+    let refused = |what: &str| Err(Error::Usage(format!("{}: {what}", path.display())));
+    let has_columns = !matches!(format, Format::Npy | Format::Safetensors);
+    if !has_columns && !schema.kept.is_empty() {
+        return refused(
+            "this format has no columns, so --keep-columns cannot be written; write .parquet",
+        );
+    }
+    if format == Format::Npy && schema.ids != IdKind::RowNumber && !options.drop_ids {
+        return refused(
+            "npy holds no ids; write .parquet or .safetensors, or lose them with --drop-ids",
+        );
+    }
+    if format.is_text()
+        && Format::from_name(&path.extension().unwrap_or_default().to_string_lossy()).is_none()
+        && options.rows_per_part.is_none()
+    {
+        return refused(
+            "compressed text is read but not written; write .csv and compress it afterwards",
+        );
+    }
+    if options.zstd && format != Format::Parquet {
+        return refused("--compression is for Parquet");
+    }
+    if let Some(field) = schema.kept.iter().find(|f| ["id", "vector"].contains(&f.name().as_str()))
+    {
+        return refused(&format!(
+            "the output has its own column `{}`; leave it out of --keep-columns",
+            field.name()
+        ));
+    }
+    if i32::try_from(schema.dim).is_err() {
+        return refused("rows are too wide");
+    }
+    Ok(())
+}
+
+/// `NAME.partial`, beside the output.
+fn partial_path(output: &Path) -> PathBuf {
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    output.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! `OUTPUT.partial/`: the unfinished output.
+//!
+//! manifest.json   what the job is; a job is taken up only if this is the same
+//! journal.json    how far the files are good, replaced by rename after every group
+//! data            the file itself, or `_part-NNNNN.ext` while a part of a folder is being written
+//!
+//! The last rename publishes the whole. A process killed at any moment leaves either the output or
+//! a `.partial` from which the same bytes come out. (After a loss of power the journal may be ahead
+//! of the disk: start over with `--force`.)
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{IfExists, partial_path};
+use crate::{Error, Format, Result};
+
+const FORMAT: &str = "veridical-partial/1";
+const MANIFEST: &str = "manifest.json";
+/// Skipped by every reader, should a folder be published with it for a moment.
+const FOLDER_MANIFEST: &str = "_manifest.json";
+const JOURNAL: &str = "_journal.json";
+
+/// How far a job has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Journal {
+    pub input_rows: u64,
+    pub output_rows: u64,
+    /// The part being written, its rows, and the bytes of it that are good.
+    pub part: u64,
+    pub part_rows: u64,
+    pub bytes: u64,
+    pub encoder: Value,
+    pub tally: Value,
+    pub finished: bool,
+}
+
+/// The folder of an unfinished output.
+#[derive(Debug)]
+pub(super) struct Partial {
+    output: PathBuf,
+    folder: PathBuf,
+    is_folder: bool,
+}
+
+impl Partial {
+    /// Creates the folder, or finds the journal of the job that left it.
+    pub fn begin(
+        output: &Path,
+        is_folder: bool,
+        job: Value,
+        if_exists: IfExists,
+    ) -> Result<(Self, Option<Journal>)> {
+        let partial = Self { output: output.to_owned(), folder: partial_path(output), is_folder };
+        let (shown, unfinished) = (output.display(), partial.folder.exists());
+        let manifest = json!({ "format": FORMAT, "job": job });
+        match if_exists {
+            IfExists::Resume if unfinished => {
+                partial.check_manifest(&manifest)?;
+                return partial.journal().map(|journal| (partial, journal));
+            }
+            IfExists::Refuse if unfinished => {
+                return Err(Error::Usage(format!(
+                    "{shown}.partial holds an unfinished job; continue it with --resume or start over with --force"
+                )));
+            }
+            IfExists::Refuse | IfExists::Resume if output.exists() => {
+                return Err(Error::Usage(format!(
+                    "{shown} exists already; choose another name or replace it with --force"
+                )));
+            }
+            _ => {}
+        }
+        partial.remove();
+        let parent = output.parent().filter(|p| !p.as_os_str().is_empty());
+        if let Some(parent) = parent.filter(|p| !p.is_dir()) {
+            let what = format!("{}: the folder does not exist; create it first", parent.display());
+            return Err(Error::Usage(what));
+        }
+        fs::create_dir(&partial.folder).map_err(|e| Error::write(&partial.folder, e))?;
+        write_atomically(&partial.folder.join(partial.manifest_name()), &pretty(&manifest))?;
+        Ok((partial, None))
+    }
+
+    fn manifest_name(&self) -> &'static str {
+        if self.is_folder { FOLDER_MANIFEST } else { MANIFEST }
+    }
+
+    fn check_manifest(&self, now: &Value) -> Result<()> {
+        let path = self.folder.join(self.manifest_name());
+        let hopeless = |why: String| {
+            Error::Usage(format!("{}: {why}; start over with --force", self.folder.display()))
+        };
+        let text = fs::read(&path)
+            .map_err(|e| hopeless(format!("there is no manifest to resume from ({e})")))?;
+        let before: Value = serde_json::from_slice(&text)
+            .map_err(|e| hopeless(format!("the manifest is damaged ({e})")))?;
+        match difference(&before, now, "") {
+            None => Ok(()),
+            Some((at, before, now)) => Err(hopeless(format!(
+                "this is not the job that was begun: {} was {before} and is now {now}",
+                at.trim_start_matches(".job.")
+            ))),
+        }
+    }
+
+    fn journal(&self) -> Result<Option<Journal>> {
+        let path = self.folder.join(JOURNAL);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::read(&path, "read", e)),
+        };
+        let journal = serde_json::from_slice(&text).map_err(|e| {
+            Error::Usage(format!(
+                "{}: the journal is damaged ({e}); start over with --force",
+                path.display()
+            ))
+        })?;
+        Ok(Some(journal))
+    }
+
+    /// Records how far the job is.
+    pub fn note(&self, journal: &Journal) -> Result<()> {
+        // INVARIANT: numbers and JSON values always serialise.
+        let text = serde_json::to_vec(journal).expect("a journal serialises");
+        write_atomically(&self.folder.join(JOURNAL), &text)
+    }
+
+    /// The file to write part `part` to.
+    pub fn writing(&self, part: u64, format: Format, resumed: bool) -> Result<PathBuf> {
+        if !self.is_folder {
+            return Ok(self.folder.join("data"));
+        }
+        let path = self.folder.join(format!("_{}", part_name(part, format)));
+        let done = self.folder.join(part_name(part, format));
+        if resumed && !path.exists() && done.exists() {
+            // Killed between the rename of the part and the journal: take it back.
+            fs::rename(&done, &path).map_err(|e| Error::write(&path, e))?;
+        }
+        Ok(path)
+    }
+
+    /// Gives a finished part of a folder its name.
+    pub fn end_part(&self, part: u64, format: Format) -> Result<()> {
+        if !self.is_folder {
+            return Ok(());
+        }
+        let done = self.folder.join(part_name(part, format));
+        let path = self.folder.join(format!("_{}", part_name(part, format)));
+        fs::rename(&path, &done).map_err(|e| Error::write(&done, e))
+    }
+
+    /// The last rename.
+    pub fn publish(&self) -> Result<()> {
+        let failed = |e| Error::write(&self.output, e);
+        if self.is_folder {
+            if self.output.is_dir() {
+                fs::remove_dir_all(&self.output).map_err(failed)?;
+            }
+            fs::rename(&self.folder, &self.output).map_err(failed)?;
+            for leftover in [JOURNAL, FOLDER_MANIFEST] {
+                fs::remove_file(self.output.join(leftover)).map_err(failed)?;
+            }
+            return Ok(());
+        }
+        let data = self.folder.join("data");
+        if data.exists() {
+            if self.output.is_dir() {
+                fs::remove_dir_all(&self.output).map_err(failed)?;
+            }
+            fs::rename(&data, &self.output).map_err(failed)?;
+        }
+        fs::remove_dir_all(&self.folder).map_err(failed)
+    }
+
+    /// Takes the folder away, if it is there.
+    pub fn remove(&self) {
+        // A folder that cannot be removed is reported when it is created again.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn part_name(part: u64, format: Format) -> String {
+    format!("part-{part:05}.{}", format.extension())
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    // INVARIANT: JSON values always serialise.
+    let mut text = serde_json::to_vec_pretty(value).expect("a JSON value serialises");
+    text.push(b'\n');
+    text
+}
+
+/// The first place where two JSON values differ, with both sides.
+fn difference(before: &Value, now: &Value, at: &str) -> Option<(String, String, String)> {
+    match (before, now) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = a.keys().chain(b.keys().filter(|k| !a.contains_key(*k)));
+            keys.into_iter().find_map(|key| {
+                let side = |side: &serde_json::Map<String, Value>| {
+                    side.get(key).cloned().unwrap_or(Value::Null)
+                };
+                difference(&side(a), &side(b), &format!("{at}.{key}"))
+            })
+        }
+        _ if before == now => None,
+        _ => Some((at.to_owned(), before.to_string(), now.to_string())),
+    }
+}
+
+/// Writes a small file so that it is there whole or not at all.
+///
+/// # Errors
+/// [`Error::Write`] if the disk refuses.
+pub fn write_atomically(path: &Path, content: &[u8]) -> Result<()> {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".tmp");
+    let aside = path.with_file_name(name);
+    let written = fs::File::create(&aside).and_then(|mut file| file.write_all(content));
+    written.and_then(|()| fs::rename(&aside, path)).map_err(|e| {
+        let _ = fs::remove_file(&aside); // the first error is the one to report
+        Error::write(path, e)
+    })
+}

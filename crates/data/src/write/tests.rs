@@ -1,0 +1,234 @@
+use std::fs;
+
+use arrow_array::StringArray;
+use proptest::prelude::*;
+use serde_json::json;
+use veridical_core::Seed;
+
+use super::*;
+use crate::{Chunk, ReadOptions, Table, TableReader, generate};
+
+const FORMATS: [&str; 6] = ["parquet", "arrow", "npy", "safetensors", "csv", "tsv"];
+
+fn table(n: usize, dim: usize, text: bool) -> Table {
+    let mut table = generate::clusters(n, dim, 3, Seed::new(9).unwrap());
+    if !text {
+        table.ids = Ids::Int((0..n as i64).map(|i| 7 * i - 3).collect());
+    }
+    table
+}
+
+fn options(if_exists: IfExists) -> WriteOptions {
+    WriteOptions { if_exists, drop_ids: true, ..WriteOptions::default() }
+}
+
+fn schema_of(table: &Table) -> OutputSchema {
+    let ids = if matches!(table.ids, Ids::Int(_)) { IdKind::Int } else { IdKind::Text };
+    let metadata = vec![("veridical.spec".to_owned(), "{}".to_owned())];
+    OutputSchema { dim: table.dim, dtype: Dtype::F32, ids, kept: Vec::new(), metadata }
+}
+
+/// Writes rows from where the writer stands, at most `stop_after` groups of them.
+fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> bool {
+    let mut at = writer.resumed().map_or(0, |r| r.input_rows as usize);
+    let chunk = Chunk {
+        first_row: 0,
+        ids: table.ids.clone(),
+        vectors: table.vectors.clone().into(),
+        kept: Vec::new(),
+        row_numbers: None,
+    };
+    let end = (at / GROUP_ROWS + stop_after) * GROUP_ROWS;
+    while at < table.n_rows() {
+        if at >= end {
+            return false;
+        }
+        let n = writer.next_piece_rows().min(table.n_rows() - at);
+        let rows = chunk.slice(at, n);
+        at += n;
+        let vectors = Vectors::F32(rows.vectors);
+        let piece = Piece { ids: rows.ids, vectors, kept: Vec::new(), input_rows: at as u64 };
+        writer.write_noting(piece, || json!({ "at": at })).unwrap();
+    }
+    true
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn every_format_round_trips(
+        values in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO, 1..60),
+        dim in 1usize..5, texts in prop::collection::vec("\\PC{1,8}", 60), ints in prop::collection::vec(any::<i64>(), 60),
+        text in any::<bool>(), chunk in 1usize..9
+    ) {
+        let n = values.len() / dim;
+        prop_assume!(n > 0);
+        let ids = if text {
+            Ids::Text(StringArray::from(texts[..n].to_vec()))
+        } else {
+            Ids::Int(ints[..n].to_vec().into())
+        };
+        let table = Table { ids, dim, vectors: values[..n * dim].to_vec() };
+        let folder = tempfile::tempdir().unwrap();
+        for format in FORMATS {
+            let path = folder.path().join(format!("table.{format}"));
+            let output = Source::Path(path.clone());
+            let mut writer =
+                TableWriter::create(&output, schema_of(&table), &options(IfExists::Refuse), Value::Null).unwrap();
+            prop_assert!(write_rows(&mut writer, &table, usize::MAX / GROUP_ROWS / 2));
+            writer.finish().unwrap();
+            let read = ReadOptions { chunk_rows: Some(chunk), text_ids: text, ..ReadOptions::default() };
+            let got = Table::load(&output, &read).unwrap();
+            prop_assert_eq!(&got.vectors, &table.vectors, "{}", format);
+            if format != "npy" {
+                prop_assert_eq!(&got.ids, &table.ids, "{}", format);
+            }
+            prop_assert!(!partial_path(&path).exists());
+        }
+    }
+}
+
+/// Stopped after every group in turn, then resumed: the same bytes as in one go.
+#[test]
+fn a_resumed_file_equals_an_uninterrupted_one() {
+    let table = table(3 * GROUP_ROWS + 777, 2, true);
+    let folder = tempfile::tempdir().unwrap();
+    for format in FORMATS {
+        let whole = folder.path().join(format!("whole.{format}"));
+        let resumed = folder.path().join(format!("resumed.{format}"));
+        let create = |path: &Path, if_exists| {
+            let output = Source::Path(path.to_owned());
+            TableWriter::create(&output, schema_of(&table), &options(if_exists), json!({"job": 1}))
+                .unwrap()
+        };
+        let mut writer = create(&whole, IfExists::Refuse);
+        assert!(write_rows(&mut writer, &table, 100));
+        writer.finish().unwrap();
+
+        drop(create(&resumed, IfExists::Refuse)); // killed before the first row
+        loop {
+            let mut writer = create(&resumed, IfExists::Resume);
+            let done = write_rows(&mut writer, &table, 1);
+            if done {
+                writer.finish().unwrap();
+                break;
+            }
+            drop(writer); // killed
+            let data = partial_path(&resumed).join("data");
+            let mut torn = fs::read(&data).unwrap();
+            torn.extend_from_slice(b"half a row group");
+            fs::write(&data, torn).unwrap();
+        }
+        assert!(fs::read(&whole).unwrap() == fs::read(&resumed).unwrap(), "{format}");
+    }
+}
+
+#[test]
+fn a_resumed_folder_equals_an_uninterrupted_one() {
+    let table = table(2 * GROUP_ROWS + 500, 2, false);
+    let folder = tempfile::tempdir().unwrap();
+    for format in [Format::Parquet, Format::Safetensors] {
+        let run = |name: &str, groups| {
+            let path = folder.path().join(format!("{name}-{}", format.extension()));
+            let output = Source::Path(path.clone());
+            let options = WriteOptions {
+                rows_per_part: Some(50_000),
+                format: Some(format),
+                ..options(IfExists::Resume)
+            };
+            loop {
+                let mut writer =
+                    TableWriter::create(&output, schema_of(&table), &options, Value::Null).unwrap();
+                if write_rows(&mut writer, &table, groups) {
+                    writer.finish().unwrap();
+                    break path;
+                }
+            }
+        };
+        let (whole, resumed) = (run("whole", 100), run("resumed", 1));
+        let names = |path: &Path| {
+            let mut names: Vec<_> =
+                fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&whole), names(&resumed));
+        assert_eq!(names(&whole).len(), 3);
+        for name in names(&whole) {
+            assert!(fs::read(whole.join(&name)).unwrap() == fs::read(resumed.join(&name)).unwrap());
+        }
+        let output = Source::Path(whole);
+        assert_eq!(Table::load(&output, &ReadOptions::default()).unwrap(), table);
+    }
+}
+
+#[test]
+fn a_different_job_is_not_resumed_and_existing_output_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let output = Source::Path(path.clone());
+    let table = table(10, 2, false);
+    let create =
+        |if_exists, job| TableWriter::create(&output, schema_of(&table), &options(if_exists), job);
+    drop(create(IfExists::Refuse, json!({"spec_id": "a", "input": {"x": 1}})).unwrap());
+
+    let refused = |if_exists, job| create(if_exists, job).map(|_| ()).unwrap_err().to_string();
+    let message = refused(IfExists::Refuse, Value::Null);
+    assert!(message.ends_with("continue it with --resume or start over with --force"), "{message}");
+    let message = refused(IfExists::Resume, json!({"spec_id": "b", "input": {"x": 1}}));
+    assert!(message.contains("spec_id was \"a\" and is now \"b\""), "{message}");
+    let message = refused(IfExists::Resume, json!({"spec_id": "a", "input": {"x": 2}}));
+    assert!(message.contains("input.x was 1 and is now 2"), "{message}");
+
+    let mut writer = create(IfExists::Force, Value::Null).unwrap();
+    write_rows(&mut writer, &table, 1);
+    writer.finish().unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(refused(IfExists::Refuse, Value::Null).contains("exists already"));
+    create(IfExists::Force, Value::Null).unwrap().abandon();
+    assert_eq!(fs::read(&path).unwrap(), before);
+    assert!(!partial_path(&path).exists());
+}
+
+#[test]
+fn kept_columns_follow_their_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.csv");
+    fs::write(&path, "id,title,a,b\n1,\"x, y\",0.5,1\n2,z,2,3e-30\n").unwrap();
+    let read = ReadOptions { keep_columns: vec!["title".into()], ..ReadOptions::default() };
+    for format in ["parquet", "arrow", "csv", "tsv"] {
+        let mut reader = TableReader::open(&Source::Path(path.clone()), &read).unwrap();
+        let chunk = reader.next_chunk().unwrap().unwrap();
+        let out = Source::Path(folder.path().join(format!("out.{format}")));
+        let schema = OutputSchema {
+            dim: 2,
+            dtype: Dtype::F32,
+            ids: reader.schema().ids,
+            kept: reader.schema().kept.clone(),
+            metadata: Vec::new(),
+        };
+        let mut writer =
+            TableWriter::create(&out, schema, &WriteOptions::default(), Value::Null).unwrap();
+        let vectors = Vectors::F32(chunk.vectors.clone());
+        writer.write(Piece { ids: chunk.ids, vectors, kept: chunk.kept, input_rows: 2 }).unwrap();
+        writer.finish().unwrap();
+        let mut again = TableReader::open(&out, &read).unwrap();
+        let got = again.next_chunk().unwrap().unwrap();
+        let titles = got.kept[0].as_any().downcast_ref::<StringArray>().unwrap();
+        assert_eq!(titles.iter().flatten().collect::<Vec<_>>(), ["x, y", "z"], "{format}");
+        assert_eq!(&got.vectors[..], [0.5, 1.0, 2.0, 3e-30]);
+    }
+}
+
+/// The reference implementation reads what we write.
+#[test]
+fn safetensors_are_read_by_the_reference_implementation() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.safetensors");
+    let table = table(5, 3, true);
+    table.save(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    let tensors = ::safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(tensors.tensor("vectors").unwrap().shape(), [5, 3]);
+    assert_eq!(tensors.tensor("ids").unwrap().data(), b"item-0item-1item-2item-3item-4");
+}
