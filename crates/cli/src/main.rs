@@ -1,1 +1,59 @@
-fn main() {}
+//! The `veridical` command: arguments in, results on stdout, everything else on stderr.
+
+mod args;
+mod commands;
+mod help;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::FromArgMatches;
+use veridical::core::exit::Exit;
+use veridical::core::{interrupt, threads};
+
+use crate::args::Cli;
+use crate::terminal::Terminal;
+
+// Tables come and go in megabytes: with glibc's allocator each of them costs page faults.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(report_bug));
+    let matches = help::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let terminal = Terminal::new(cli.common.quiet, cli.common.json);
+    if let Err(error) = interrupt::listen() {
+        terminal.error(&error.to_string());
+        return ExitCode::from(Exit::BadInput.code());
+    }
+    let outcome = threads::with_threads(cli.common.threads, || cli.command.run(&terminal));
+    let outcome = outcome.unwrap_or_else(|e| Err(e.into()));
+    let exit = match outcome {
+        Ok(()) => Exit::Ok,
+        Err(error) if is_closed_pipe(&error) => Exit::Ok,
+        Err(error) => {
+            terminal.error(&error.to_string());
+            error.exit()
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+/// A reader that has seen enough, such as `head`, closes the pipe: that is no error.
+fn is_closed_pipe(error: &veridical::Error) -> bool {
+    matches!(error, veridical::Error::Data(e) if e.is_closed_pipe())
+}
+
+/// A panic is our mistake: say so, ask for a report, exit with 3.
+fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
+    if veridical::data::panic_is_guarded() {
+        return; // becomes an error about the file
+    }
+    eprintln!("veridical: this is a bug: {panic}");
+    eprintln!(
+        "veridical: please report it with the command you ran and the version {}",
+        env!("CARGO_PKG_VERSION")
+    );
+    std::process::exit(i32::from(Exit::Bug.code()));
+}

@@ -39,6 +39,6 @@ pub use join::{Joined, join};
 pub use read::{OnNan, ReadOptions, TableReader};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
 pub use write::{
-    GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors, WriteOptions,
+    Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors, WriteOptions,
     write_atomically,
 };

@@ -1,6 +1,7 @@
 //! The pieces of a vector table: ids, rows of f32, and columns that are carried along.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_buffer::ScalarBuffer;
@@ -93,8 +94,8 @@ impl Ids {
 
     pub(crate) fn to_array(&self) -> ArrayRef {
         match self {
-            Self::Int(ids) => std::sync::Arc::new(ids.clone()),
-            Self::Text(ids) => std::sync::Arc::new(ids.clone()),
+            Self::Int(ids) => Arc::new(ids.clone()),
+            Self::Text(ids) => Arc::new(ids.clone()),
         }
     }
 
@@ -154,7 +155,7 @@ impl Chunk {
     }
 
     /// Some of the rows.
-    pub(crate) fn slice(&self, from: usize, n: usize) -> Self {
+    pub fn slice(&self, from: usize, n: usize) -> Self {
         let dim = self.dim();
         let ids = match &self.ids {
             Ids::Int(ids) => Ids::Int(ids.slice(from, n)),
@@ -168,6 +169,41 @@ impl Chunk {
             vectors: self.vectors.slice(from * dim, n * dim),
             kept: self.kept.iter().map(|column| column.slice(from, n)).collect(),
         }
+    }
+}
+
+impl Chunk {
+    /// Chunks that follow each other, as one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if their columns are not of the same types.
+    ///
+    /// # Panics
+    /// If there is no chunk.
+    pub fn concat(chunks: &[Self]) -> Result<Self> {
+        if let [only] = chunks {
+            return Ok(only.clone());
+        }
+        let joined = |arrays: Vec<ArrayRef>| {
+            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+            arrow_select::concat::concat(&arrays)
+                .map_err(|e| Error::Usage(format!("rows cannot be put together: {e}")))
+        };
+        let ids = joined(chunks.iter().map(|c| c.ids.to_array()).collect())?;
+        let column = |k| joined(chunks.iter().map(|c| Arc::clone(&c.kept[k])).collect());
+        let mut vectors = Vec::with_capacity(chunks.iter().map(|c| c.vectors.len()).sum());
+        chunks.iter().for_each(|c| vectors.extend_from_slice(&c.vectors));
+        let numbered = chunks.iter().any(|c| c.row_numbers.is_some());
+        let numbers =
+            || chunks.iter().flat_map(|c| (0..c.n_rows()).map(|i| c.row_number(i))).collect();
+        Ok(Self {
+            first_row: chunks[0].first_row,
+            ids: Ids::from_array(&ids)
+                .ok_or_else(|| Error::Usage("ids changed their type".into()))?,
+            vectors: vectors.into(),
+            kept: (0..chunks[0].kept.len()).map(column).collect::<Result<_>>()?,
+            row_numbers: numbered.then(numbers),
+        })
     }
 }
 
@@ -199,19 +235,15 @@ impl Table {
     /// As [`TableReader`].
     pub fn load(source: &Source, options: &ReadOptions) -> Result<Self> {
         let mut reader = TableReader::open(source, options)?;
-        let dim = reader.schema().dim;
-        let (mut ids, mut vectors) = (Vec::new(), Vec::new());
+        let mut chunks = Vec::new();
         while let Some(chunk) = reader.next_chunk()? {
-            ids.push(chunk.ids.to_array());
-            vectors.extend_from_slice(&chunk.vectors);
+            chunks.push(chunk);
         }
-        let parts: Vec<&dyn Array> = ids.iter().map(AsRef::as_ref).collect();
-        let joined = arrow_select::concat::concat(&parts)
-            .map_err(|e| Error::Usage(format!("{source}: the ids do not fit in memory: {e}")))?;
-        let ids = Ids::from_array(&joined).ok_or_else(|| {
-            Error::Usage(format!("{source}: the ids are neither integers nor text"))
-        })?;
-        Ok(Self { ids, dim, vectors })
+        if chunks.is_empty() {
+            return Err(Error::Usage(format!("{source}: no rows are left")));
+        }
+        let all = Chunk::concat(&chunks)?;
+        Ok(Self { ids: all.ids, dim: reader.schema().dim, vectors: all.vectors.to_vec() })
     }
 
     /// Writes the table to `path`, replacing what is there.
@@ -232,7 +264,6 @@ impl Table {
         let options = WriteOptions { if_exists: IfExists::Force, ..WriteOptions::default() };
         let output = Source::Path(path.to_owned());
         let mut writer = TableWriter::create(&output, schema, &options, serde_json::Value::Null)?;
-        let piece = writer.piece_rows();
         let chunk = Chunk {
             first_row: 0,
             ids: self.ids.clone(),
@@ -240,11 +271,17 @@ impl Table {
             kept: Vec::new(),
             row_numbers: None,
         };
-        for from in (0..self.n_rows()).step_by(piece) {
-            let rows = chunk.slice(from, piece.min(self.n_rows() - from));
-            let input_rows = (from + rows.n_rows()) as u64;
+        let mut at = 0;
+        while at < self.n_rows() {
+            let rows = chunk.slice(at, writer.cuts().next_rows().min(self.n_rows() - at));
+            at += rows.n_rows();
             let vectors = Vectors::F32(rows.vectors);
-            writer.write(Piece { ids: rows.ids, vectors, kept: Vec::new(), input_rows })?;
+            writer.write(Piece {
+                ids: rows.ids,
+                vectors,
+                kept: Vec::new(),
+                input_rows: at as u64,
+            })?;
         }
         writer.finish()
     }

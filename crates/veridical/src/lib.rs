@@ -1,1 +1,30 @@
-//! x
+//! Veridical: learned representations you can trust.
+//!
+//! One function per verb of the command line: plain settings in, a result out that serialises to the
+//! JSON the command prints. Nothing here reads arguments or writes to a terminal.
+//!
+//! - [`featurize`]: make, describe and apply a feature spec.
+//! - [`vectors`]: look at tables and convert them.
+//! - [`demo`]: a generated example of all of it.
+//! - [`reproduce`]: experiments that check the papers' claims.
+//!
+//! ```
+//! use veridical::featurize::{self, NewSpec};
+//!
+//! let spec = featurize::new_spec(&NewSpec { input_dim: Some(128), seed: 7, ..NewSpec::default() })?;
+//! assert_eq!(spec.output_dim(), 4 * 128);
+//! # Ok::<(), veridical::Error>(())
+//! ```
+
+pub mod demo;
+mod error;
+pub mod featurize;
+mod pipeline;
+pub mod reproduce;
+pub mod vectors;
+
+pub use error::{Error, Result};
+pub use pipeline::{JobOptions, Observer, Silent, Tally};
+pub use veridical_core as core;
+pub use veridical_data as data;
+pub use veridical_features as features;

@@ -195,6 +195,57 @@ struct Continue<'a> {
     state: &'a Value,
 }
 
+/// Where rows are cut: into pieces of a power of two rows that depends on the output alone, groups of
+/// [`GROUP_ROWS`] and parts of a folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Cuts {
+    piece_rows: usize,
+    rows_per_part: u64,
+    /// Rows in the current group and part.
+    group_rows: usize,
+    part_rows: u64,
+}
+
+impl Cuts {
+    fn new(dim: usize, rows_per_part: Option<u64>, part_rows: u64) -> Self {
+        let fitting = PIECE_BYTES / (dim * size_of::<f32>());
+        let piece_rows = (1 << fitting.max(1).ilog2()).clamp(64, GROUP_ROWS);
+        // Jobs are taken up at the end of a group.
+        Self {
+            piece_rows,
+            rows_per_part: rows_per_part.unwrap_or(u64::MAX),
+            group_rows: 0,
+            part_rows,
+        }
+    }
+
+    /// Rows that the next piece must have, unless the input ends before.
+    pub fn next_rows(&self) -> usize {
+        let left_in_part =
+            usize::try_from(self.rows_per_part - self.part_rows).unwrap_or(usize::MAX);
+        self.piece_rows.min(GROUP_ROWS - self.group_rows).min(left_in_part)
+    }
+
+    /// A piece of `n` rows was taken.
+    pub fn advance(&mut self, n: usize) {
+        self.group_rows += n;
+        self.part_rows += n as u64;
+        if self.part_ends() {
+            self.part_rows = 0;
+            self.group_rows = 0;
+        }
+        self.group_rows %= GROUP_ROWS;
+    }
+
+    fn part_ends(&self) -> bool {
+        self.part_rows == self.rows_per_part
+    }
+
+    fn at_group_end(&self) -> bool {
+        self.group_rows == 0
+    }
+}
+
 /// Writes a table to a file, a folder or stdout.
 pub struct TableWriter {
     schema: Arc<OutputSchema>,
@@ -202,7 +253,7 @@ pub struct TableWriter {
     target: Target,
     encoder: Option<Box<dyn Encoder>>,
     at: Journal,
-    group_rows: usize,
+    cuts: Cuts,
     resumed: Option<Resumed>,
 }
 
@@ -252,12 +303,12 @@ impl TableWriter {
             finished: journal.finished,
         });
         let mut writer = Self {
+            cuts: Cuts::new(schema.dim, options.rows_per_part, 0),
             schema: Arc::new(schema),
             options: options.clone(),
             target: Target::Disk { partial, format },
             encoder: None,
             at: Journal::default(),
-            group_rows: 0,
             resumed,
         };
         if let Some(journal) = journal {
@@ -277,12 +328,12 @@ impl TableWriter {
         }
         let encoder: Box<dyn Encoder> = Box::new(arrow::StreamEncoder::stdout(&schema)?);
         Ok(Self {
+            cuts: Cuts::new(schema.dim, None, 0),
             schema: Arc::new(schema),
             options: options.clone(),
             target: Target::Stream,
             encoder: Some(encoder),
             at: Journal::default(),
-            group_rows: 0,
             resumed: None,
         })
     }
@@ -292,19 +343,9 @@ impl TableWriter {
         self.resumed.as_ref()
     }
 
-    /// Rows of a piece: a power of two that depends on the output alone.
-    pub fn piece_rows(&self) -> usize {
-        let fitting = PIECE_BYTES / (self.schema.dim * size_of::<f32>());
-        (1 << fitting.max(1).ilog2()).clamp(64, GROUP_ROWS)
-    }
-
-    /// Rows that the next piece must have, unless the input ends before.
-    pub fn next_piece_rows(&self) -> usize {
-        let left_in_group = GROUP_ROWS - self.group_rows;
-        let left_in_part = self.options.rows_per_part.map_or(u64::MAX, |n| n - self.at.part_rows);
-        self.piece_rows()
-            .min(left_in_group)
-            .min(usize::try_from(left_in_part).unwrap_or(usize::MAX))
+    /// Where the rows to come are cut.
+    pub fn cuts(&self) -> Cuts {
+        self.cuts
     }
 
     /// Writes the next piece and, at the end of a group, lets `tally` note the state of the job.
@@ -323,16 +364,14 @@ impl TableWriter {
         };
         encoder.write(&piece)?;
         let n = piece.n_rows();
-        self.group_rows += n;
+        self.cuts.advance(n);
         self.at.part_rows += n as u64;
         self.at.output_rows += n as u64;
         self.at.input_rows = piece.input_rows;
-        let part_is_full = self.options.rows_per_part == Some(self.at.part_rows);
-        if self.group_rows == GROUP_ROWS || part_is_full {
+        if self.cuts.at_group_end() {
             (self.at.bytes, self.at.encoder) = encoder.end_group()?;
-            self.group_rows = 0;
             self.at.tally = tally();
-            if part_is_full {
+            if self.options.rows_per_part == Some(self.at.part_rows) {
                 self.end_part()?;
             }
             if let Target::Disk { partial, .. } = &self.target {
@@ -403,6 +442,7 @@ impl TableWriter {
             self.encoder =
                 Some(self.target.open(journal.part, &self.schema, &self.options, Some(from))?);
         }
+        self.cuts = Cuts::new(self.schema.dim, self.options.rows_per_part, journal.part_rows);
         self.at = journal;
         Ok(())
     }

@@ -43,7 +43,7 @@ fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> boo
         if at >= end {
             return false;
         }
-        let n = writer.next_piece_rows().min(table.n_rows() - at);
+        let n = writer.cuts().next_rows().min(table.n_rows() - at);
         let rows = chunk.slice(at, n);
         at += n;
         let vectors = Vectors::F32(rows.vectors);

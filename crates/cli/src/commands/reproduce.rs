@@ -1,0 +1,99 @@
+//! `veridical reproduce list|show|run`
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use veridical::reproduce::{self, Outcome};
+use veridical::{Observer, Result};
+
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  veridical reproduce list
+  veridical reproduce show 000-kernel-error
+  veridical reproduce run 000-kernel-error --quick";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the experiments.
+    List,
+    /// Show an experiment: claim, rule of the verdict, configuration.
+    Show {
+        /// Experiment, as `list` names it
+        id: String,
+    },
+    /// Run an experiment.
+    Run {
+        /// Experiment, as `list` names it
+        id: String,
+        /// Fewer seeds
+        #[arg(long)]
+        quick: bool,
+        /// Write the result as JSON to this file
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+impl Command {
+    pub fn run(self, terminal: &Terminal) -> Result<()> {
+        match self.action {
+            Action::List => {
+                let lines: Vec<String> = reproduce::REGISTRY
+                    .iter()
+                    .map(|e| format!("{}\n    {}\n", e.id, e.claim))
+                    .collect();
+                let result = json!({ "action": "list", "experiments": reproduce::REGISTRY });
+                terminal.result("reproduce", &result, &lines.concat())
+            }
+            Action::Show { id } => {
+                let e = reproduce::find(&id)?;
+                let text =
+                    format!("{}\nclaim  {}\nrule   {}\n\n{}", e.id, e.claim, e.rule, e.config());
+                let result = json!({ "action": "show", "experiment": e, "config": e.config() });
+                terminal.result("reproduce", &result, &text)
+            }
+            Action::Run { id, quick, out } => {
+                let outcome = reproduce::find(&id)?.run(quick, terminal)?;
+                if let Some(out) = &out {
+                    // INVARIANT: an outcome is numbers and strings.
+                    let json =
+                        serde_json::to_string_pretty(&outcome).expect("an outcome serialises");
+                    veridical::data::write_atomically(out, format!("{json}\n").as_bytes())?;
+                    terminal.note(&format!("wrote {}", out.display()));
+                }
+                terminal.result(
+                    "reproduce",
+                    &json!({ "action": "run", "result": outcome }),
+                    &text(&outcome),
+                )
+            }
+        }
+    }
+}
+
+fn text(outcome: &Outcome) -> String {
+    let width = outcome.rows.iter().map(|row| row.what.len()).max().unwrap_or(0);
+    let mut text = format!("{}: {}\n\n", outcome.id, outcome.verdict);
+    for row in &outcome.rows {
+        let [low, high] = row.interval;
+        let mark = if row.holds { "holds" } else { "FAILS" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<width$}  expected {:>7.4}  measured {:>8.5}  [{low:.5}, {high:.5}]  {} seeds  {mark}",
+            row.what, row.expected, row.measured, row.seeds
+        );
+    }
+    text
+}

@@ -1,0 +1,145 @@
+//! `veridical vectors head|stats|convert`
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use veridical::Result;
+use veridical::data::Source;
+use veridical::vectors::{self, Head, Stats};
+
+use crate::args::{ReadArgs, WriteArgs};
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  veridical vectors head items.parquet --rows 3
+  veridical vectors stats items.npy --ids items.txt --json
+  veridical vectors convert items.csv items.parquet --keep-columns title
+  veridical vectors convert items.parquet items-f16.safetensors --dtype f16";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show the first rows.
+    Head {
+        /// Table of vectors
+        #[arg(value_name = "INPUT")]
+        input: PathBuf,
+        /// How many rows
+        #[arg(long, short = 'n', default_value_t = 5, value_name = "N")]
+        rows: usize,
+        #[command(flatten)]
+        read: ReadArgs,
+    },
+    /// Sum a table up: rows, ids, norms, values that are not numbers, zero rows.
+    Stats {
+        /// Table of vectors
+        #[arg(value_name = "INPUT")]
+        input: PathBuf,
+        #[command(flatten)]
+        read: ReadArgs,
+    },
+    /// Write a table in another format or number type.
+    Convert {
+        /// Table of vectors
+        #[arg(value_name = "INPUT")]
+        input: PathBuf,
+        /// Table to write
+        #[arg(value_name = "OUTPUT")]
+        output: PathBuf,
+        #[command(flatten)]
+        read: Box<ReadArgs>,
+        #[command(flatten)]
+        write: Box<WriteArgs>,
+    },
+}
+
+impl Command {
+    pub fn run(self, terminal: &Terminal) -> Result<()> {
+        match self.action {
+            Action::Head { input, rows, read } => {
+                let head =
+                    vectors::head(&Source::from_arg(input), rows, &read.options(), terminal)?;
+                terminal.result(
+                    "vectors",
+                    &json!({ "action": "head", "result": head }),
+                    &table(&head),
+                )
+            }
+            Action::Stats { input, read } => {
+                let stats = vectors::stats(&Source::from_arg(input), &read.options(), terminal)?;
+                terminal.result(
+                    "vectors",
+                    &json!({ "action": "stats", "result": stats }),
+                    &text(&stats),
+                )
+            }
+            Action::Convert { input, output, read, write } => {
+                let (input, output) = (Source::from_arg(input), Source::from_arg(output));
+                let converted =
+                    vectors::convert(&input, &output, write.dtype(), &write.job(&read), terminal)?;
+                if output == Source::Stream {
+                    return Ok(()); // stdout carries the table
+                }
+                let (rows, dim) = (converted.tally.rows, converted.dim);
+                let text = format!("{rows} rows of {dim} values, written to {output}\n");
+                terminal.result(
+                    "vectors",
+                    &json!({ "action": "convert", "result": converted }),
+                    &text,
+                )
+            }
+        }
+    }
+}
+
+/// Coordinates that fit a line.
+const SHOWN: usize = 6;
+
+fn table(head: &Head) -> String {
+    let width = head.ids.iter().map(|id| id.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (id, row) in head.ids.iter().zip(&head.rows) {
+        let values: Vec<String> = row.iter().take(SHOWN).map(|x| format!("{x:>9.5}")).collect();
+        let more = if row.len() > SHOWN { format!(" ... ({})", row.len()) } else { String::new() };
+        let _ = writeln!(text, "{id:<width$} {}{more}", values.join(" ")); // cannot fail
+    }
+    text
+}
+
+fn text(stats: &Stats) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<17} {value}"); // writing to a String cannot fail
+    };
+    line("rows", stats.rows.to_string());
+    line("dim", format!("{} ({})", stats.dim, stats.dtype));
+    line("ids", stats.ids.to_owned());
+    line("not finite", format!("{} rows", stats.rows_not_finite));
+    line("zero", format!("{} rows", stats.zero_rows));
+    line("constant", format!("{} columns", stats.constant_columns));
+    line(
+        "values",
+        format!(
+            "{} to {}, mean {:.6}, deviation {:.6}",
+            stats.min, stats.max, stats.mean, stats.deviation
+        ),
+    );
+    let [min, low, median, high, max] = stats.norm_quantiles;
+    line(
+        "norms",
+        format!("min {min:.6}, 5 % {low:.6}, median {median:.6}, 95 % {high:.6}, max {max:.6}"),
+    );
+    if (stats.norms_sampled as u64) < stats.rows {
+        line("", format!("(norms of a sample of {} rows)", stats.norms_sampled));
+    }
+    text
+}

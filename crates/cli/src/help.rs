@@ -1,0 +1,47 @@
+//! The first page of help: the verbs under the product's five words.
+
+use std::fmt::Write as _;
+
+use clap::CommandFactory;
+
+use crate::args::Cli;
+
+/// Verbs by heading; a test holds this against the subcommands there are.
+const GROUPS: [(&str, &[&str]); 2] =
+    [("Stabilise", &["featurize"]), ("Tools", &["vectors", "demo", "reproduce"])];
+
+/// The command with its grouped page of help.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let mut verbs = String::new();
+    for (heading, names) in GROUPS {
+        let _ = writeln!(verbs, "{heading}:"); // writing to a String cannot fail
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(verbs, "  {name:<11} {about}");
+        }
+        verbs.push('\n');
+    }
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}{{after-help}}"
+    );
+    command.help_template(template)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_stands_under_a_heading() {
+        let command = Cli::command();
+        let mut verbs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let mut grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        verbs.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(verbs, grouped);
+        command.debug_assert();
+    }
+}

@@ -1,0 +1,196 @@
+//! `veridical vectors`: look at tables and convert them.
+
+use arrow_buffer::ScalarBuffer;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use serde::Serialize;
+use serde_json::json;
+use veridical_core::stats::{Moments, quantile};
+use veridical_core::{RowSample, Seed, interrupt};
+use veridical_data::{
+    Chunk, Dtype, IdKind, OnNan, OutputSchema, ReadOptions, Source, TableReader, TableSchema,
+    Vectors,
+};
+
+use crate::pipeline::{self, Job, Transform};
+use crate::{Error, JobOptions, Observer, Result, Tally};
+
+/// Rows whose norms give the quantiles.
+const SAMPLED_ROWS: usize = 65_536;
+
+/// The first rows of a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Head {
+    /// d.
+    pub dim: usize,
+    /// One id per row.
+    pub ids: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<f32>>,
+}
+
+/// Reads the first `n` rows.
+///
+/// # Errors
+/// [`crate::Error::Data`] if the table cannot be read.
+pub fn head(
+    input: &Source,
+    n: usize,
+    options: &ReadOptions,
+    observer: &dyn Observer,
+) -> Result<Head> {
+    let options = ReadOptions { chunk_rows: Some(n.max(1)), ..options.clone() };
+    let mut reader = TableReader::open(input, &options)?;
+    reader.notes().iter().for_each(|note| observer.note(note));
+    let dim = reader.schema().dim;
+    let (mut ids, mut rows) = (Vec::new(), Vec::new());
+    while rows.len() < n
+        && let Some(chunk) = reader.next_chunk()?
+    {
+        let take = chunk.n_rows().min(n - rows.len());
+        ids.extend((0..take).map(|i| chunk.ids.get(i)));
+        rows.extend(chunk.vectors.chunks_exact(dim).take(take).map(<[f32]>::to_vec));
+    }
+    Ok(Head { dim, ids, rows })
+}
+
+/// What a table holds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stats {
+    /// Rows read, without those left out.
+    pub rows: u64,
+    /// d.
+    pub dim: usize,
+    /// How the vectors are stored.
+    pub dtype: &'static str,
+    /// `row number`, `integer` or `text`.
+    pub ids: &'static str,
+    /// Rows with a value that is NaN, infinite or missing; they are left out of all other numbers.
+    pub rows_not_finite: u64,
+    /// Rows of zeros.
+    pub zero_rows: u64,
+    /// Columns that have one value only.
+    pub constant_columns: usize,
+    /// Smallest and largest value.
+    pub min: f32,
+    /// See `min`.
+    pub max: f32,
+    /// Mean of all values.
+    pub mean: f64,
+    /// Deviation of all values (population).
+    pub deviation: f64,
+    /// Norms of the rows: minimum, 5 %, median, 95 %, maximum.
+    pub norm_quantiles: [f64; 5],
+    /// Rows whose norms were used for the quantiles.
+    pub norms_sampled: usize,
+}
+
+/// Reads a whole table and sums it up.
+///
+/// # Errors
+/// [`crate::Error::Data`] if the table cannot be read.
+pub fn stats(input: &Source, options: &ReadOptions, observer: &dyn Observer) -> Result<Stats> {
+    let options = ReadOptions { on_nan: OnNan::Skip, ..options.clone() };
+    let mut reader = TableReader::open(input, &options)?;
+    reader.notes().iter().for_each(|note| observer.note(note));
+    let schema = reader.schema().clone();
+    let dim = schema.dim;
+    let mut norms = RowSample::new(SAMPLED_ROWS, 1, Seed::new(0)?, "norms");
+    let mut values = Moments::default();
+    let (mut rows, mut zero_rows) = (0u64, 0u64);
+    let (mut low, mut high) = (vec![f32::INFINITY; dim], vec![f32::NEG_INFINITY; dim]);
+    let bar = observer.progress("reading", "rows", reader.n_rows());
+    while let Some(chunk) = reader.next_chunk()? {
+        interrupt::check()?;
+        for row in chunk.vectors.chunks_exact(dim) {
+            let mut in_row = Moments::default();
+            for ((&x, low), high) in row.iter().zip(&mut low).zip(&mut high) {
+                in_row.push(f64::from(x));
+                *low = low.min(x);
+                *high = high.max(x);
+            }
+            values.merge(&in_row);
+            let norm = veridical_core::orthogonal::squared_norm(row).sqrt();
+            zero_rows += u64::from(norm == 0.0);
+            norms.offer(rows, &[norm as f32]);
+            rows += 1;
+        }
+        bar.advance(chunk.n_rows() as u64);
+    }
+    let mut norms: Vec<f64> = norms.into_rows().into_iter().map(f64::from).collect();
+    let norms_sampled = norms.len();
+    let norm_quantiles =
+        [0.0, 0.05, 0.5, 0.95, 1.0].map(|q| quantile(&mut norms, q).unwrap_or(f64::NAN));
+    Ok(Stats {
+        rows,
+        dim,
+        dtype: schema.dtype.name(),
+        ids: match schema.ids {
+            IdKind::RowNumber => "row number",
+            IdKind::Int => "integer",
+            IdKind::Text => "text",
+        },
+        rows_not_finite: reader.replaced().0,
+        zero_rows,
+        constant_columns: low.iter().zip(&high).filter(|(low, high)| low == high).count(),
+        min: low.iter().copied().fold(f32::INFINITY, f32::min),
+        max: high.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+        mean: values.mean(),
+        deviation: values.variance().sqrt(),
+        norm_quantiles,
+        norms_sampled,
+    })
+}
+
+/// What [`convert`] did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Converted {
+    /// The new table.
+    pub output: String,
+    /// d.
+    pub dim: usize,
+    /// What was seen on the way.
+    #[serde(flatten)]
+    pub tally: Tally,
+}
+
+/// Writes a table in another format, type or cut.
+///
+/// # Errors
+/// As [`crate::featurize::apply`].
+pub fn convert(
+    input: &Source,
+    output: &Source,
+    dtype: Dtype,
+    options: &JobOptions,
+    observer: &dyn Observer,
+) -> Result<Converted> {
+    let reader = pipeline::open_input(input, output, &options.read, observer)?;
+    let TableSchema { dim, ids, kept, .. } = reader.schema().clone();
+    let schema = OutputSchema { dim, dtype, ids, kept, metadata: Vec::new() };
+    let description = json!({ "verb": "vectors convert" });
+    let job = Job { reader, input, output, schema, options, description };
+    let tally = pipeline::run(job, &mut AsIs { dtype }, observer)?;
+    Ok(Converted { output: output.to_string(), dim, tally })
+}
+
+/// Rows unchanged but for their type.
+struct AsIs {
+    dtype: Dtype,
+}
+
+impl Transform for AsIs {
+    fn apply(&mut self, rows: &Chunk, _tally: &mut Tally) -> Result<Vectors> {
+        if self.dtype != Dtype::F16 {
+            return Ok(Vectors::F32(rows.vectors.clone()));
+        }
+        let mut halves = vec![f16::ZERO; rows.vectors.len()];
+        halves.convert_from_f32_slice(&rows.vectors);
+        if let Some(at) = halves.iter().position(|half| !half.is_finite()) {
+            let row = rows.row_number(at / rows.dim());
+            let what = format!("row {row}: {:e} does not fit f16; write f32", rows.vectors[at]);
+            return Err(Error::Usage(what));
+        }
+        Ok(Vectors::F16(ScalarBuffer::from(halves)))
+    }
+}
