@@ -471,9 +471,7 @@ class Phi(unittest.TestCase):
 class Spec(unittest.TestCase):
     def setUp(self):
         self.plain = ref.make_spec(3, 8, 7, 0.5, "iid", "unit")
-        self.standardize = ref.make_spec(
-            2, 4, 7, 0.5, "iid", "standardize", [0.0, 1.0], [1.0, 2.0]
-        )
+        self.standardize = ref.make_spec(2, 4, 7, 0.5, "iid", "standardize", [0.0, 1.0], [1.0, 2.0])
 
     def refused(self, spec, renew_ids=True):
         spec = copy.deepcopy(spec)

@@ -283,9 +283,7 @@ def _refuse_constant(text):
 def parse_spec(text):
     """Read a spec document; SpecError if it is not one."""
     try:
-        spec = json.loads(
-            text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant
-        )
+        spec = json.loads(text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant)
     except SpecError:
         raise
     except ValueError as error:

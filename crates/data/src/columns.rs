@@ -195,7 +195,7 @@ pub(crate) fn decode_vectors(
             let width = *width as usize;
             place.check_width(0, width)?;
             let list = array.as_fixed_size_list();
-            let values = list.values().slice(list.value_offset_at(0) as usize, list.len() * width);
+            let values = list.values().slice(list.value_offset_at(0), list.len() * width);
             let mut vectors = floats(&values, path)?;
             if let Some(nulls) = list.nulls() {
                 vectors = missing_rows_as_nan(vectors, nulls, width);

@@ -1,6 +1,8 @@
 //! The values of `tests/golden/`, written by the independent Python reference
 //! (`python/reference/make_golden.py`), must come out bit for bit.
 
+#![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
+
 use serde_json::Value;
 use veridical_core::{Seed, Stream, philox};
 use veridical_features::{Cpu, FeatureMap, FeatureSpec, directions, sincos};

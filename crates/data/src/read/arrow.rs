@@ -201,7 +201,7 @@ pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
 
 /// Batches from an IPC file, an IPC stream in a file, or stdin.
 enum Batches {
-    File(FileReader<BufReader<File>>),
+    File(Box<FileReader<BufReader<File>>>),
     Stream(Box<StreamBatches>),
 }
 
@@ -372,6 +372,7 @@ pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn Par
         let reader = FileReader::try_new(BufReader::new(file), None)
             .map_err(|e| Error::malformed(path, IPC, e))?;
         let schema = reader.schema();
-        Ok(Box::new(StreamPart::new(path, &schema, Batches::File(reader), options)?) as Box<_>)
+        Ok(Box::new(StreamPart::new(path, &schema, Batches::File(Box::new(reader)), options)?)
+            as Box<_>)
     })
 }
