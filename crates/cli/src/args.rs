@@ -76,7 +76,7 @@ pub struct ReadArgs {
     /// Column of the vectors [default: the only list of floats]
     #[arg(long, value_name = "NAME")]
     vector_column: Option<String>,
-    /// Tensor of a safetensors file [default: vectors]
+    /// Tensor of a safetensors file [default: `vectors`, or the only matrix of floats]
     #[arg(long, value_name = "NAME")]
     tensor: Option<String>,
     /// File that names the rows of a table without ids: one id per line, CSV or Parquet

@@ -357,7 +357,7 @@ pub fn apply(settings: &Apply, observer: &dyn Observer) -> Result<Applied> {
     let dim = reader.schema().dim;
     let (spec, spec_path) = match &settings.spec {
         Some(spec) => (spec.clone(), None),
-        None => (default_spec(input, &settings.options.read, observer)?, spec_beside(output)),
+        None => (default_spec(settings, observer)?, spec_beside(output)),
     };
     if dim != spec.input_dim() {
         let source = veridical_features::Error::Width { expected: spec.input_dim(), got: dim };
@@ -396,20 +396,17 @@ pub fn apply(settings: &Apply, observer: &dyn Observer) -> Result<Applied> {
     })
 }
 
-/// Unit rows, gaussian, median length scale, orthogonal, D = 4 d, seed 0.
-fn default_spec(
-    input: &Source,
-    read: &ReadOptions,
-    observer: &dyn Observer,
-) -> Result<FeatureSpec> {
-    if *input == Source::Stream {
+/// Unit rows, gaussian, median length scale, orthogonal, D = 4 d unless asked, seed 0.
+fn default_spec(apply: &Apply, observer: &dyn Observer) -> Result<FeatureSpec> {
+    if apply.input == Source::Stream {
         let what = "a stream can be read only once, so its length scale cannot be chosen from it";
         return Err(Error::Usage(format!("{what}; pass --spec")));
     }
     let settings = NewSpec {
+        output_dim: apply.output_dim,
         length_scale: LengthScale::Median,
-        data: Some(input.clone()),
-        read: read.clone(),
+        data: Some(apply.input.clone()),
+        read: apply.options.read.clone(),
         ..NewSpec::default()
     };
     // The table was opened before, and said then how it is read.

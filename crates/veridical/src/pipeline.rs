@@ -150,7 +150,9 @@ pub(crate) fn run(
 fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()> {
     match outcome {
         Ok(()) => Ok(writer.finish()?),
-        Err(Error::Core(veridical_core::Error::Interrupted)) => Err(Error::Interrupted),
+        Err(Error::Core(veridical_core::Error::Interrupted)) if writer.is_resumable() => {
+            Err(Error::Interrupted)
+        }
         Err(Error::Data(e)) if e.is_resumable() => Err(e.into()),
         Err(error) => {
             writer.abandon();

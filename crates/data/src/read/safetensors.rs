@@ -1,6 +1,6 @@
 //! safetensors: eight bytes of header length, a JSON header, raw little-endian tensors.
 //!
-//! Vectors are the tensor `vectors` (or `--tensor`), ids the tensor `ids`: I64, or U8 text with the
+//! Vectors are the tensor `vectors` (or `--tensor`, or the only matrix of floats), ids the tensor `ids`: I64, or U8 text with the
 //! offsets in `ids_offsets`. Only the rows of a chunk are read at a time; every size in the header is
 //! checked against the file before anything is allocated.
 
@@ -35,6 +35,7 @@ pub(super) struct SafetensorsPart {
     n_rows: u64,
     next_row: u64,
     chunk_rows: usize,
+    note: Option<String>,
 }
 
 impl SafetensorsPart {
@@ -43,22 +44,16 @@ impl SafetensorsPart {
         let mut file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
         let malformed = |what: String| Error::malformed(path, "safetensors", what);
         let (mut tensors, data_start) = read_header(&mut file).map_err(malformed)?;
-        let name = options.tensor.as_deref().unwrap_or("vectors");
-        let vectors = tensors.remove(name).ok_or_else(|| {
+        let (name, note) = choose(&tensors, options);
+        let vectors = tensors.remove(&name).ok_or_else(|| {
             let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
             let what = format!("there is no tensor `{name}`; it has `{}`", names.join("`, `"));
             Error::content(path, format!("{what}; choose one with --tensor"))
         })?;
-        let dtype = match vectors.dtype.as_str() {
-            "F16" => Dtype::F16,
-            "BF16" => Dtype::Bf16,
-            "F32" => Dtype::F32,
-            "F64" => Dtype::F64,
-            other => {
-                let what = format!("tensor `{name}` holds {other} where floats are expected");
-                return Err(Error::content(path, what));
-            }
-        };
+        let dtype = float_type(&vectors.dtype).ok_or_else(|| {
+            let what = format!("tensor `{name}` holds {} where floats are expected", vectors.dtype);
+            Error::content(path, what)
+        })?;
         let [n_rows, dim] = vectors.shape[..] else {
             let what = format!(
                 "tensor `{name}` has shape {:?} where two dimensions are expected",
@@ -97,6 +92,7 @@ impl SafetensorsPart {
             n_rows,
             next_row: 0,
             chunk_rows: options.chunk_rows(dim),
+            note,
         })
     }
 
@@ -144,6 +140,29 @@ impl SafetensorsPart {
     }
 }
 
+/// The tensor asked for, else `vectors`, else the only matrix of floats.
+fn choose(tensors: &BTreeMap<String, Tensor>, options: &ReadOptions) -> (String, Option<String>) {
+    let default = options.tensor.as_deref().unwrap_or("vectors");
+    if options.tensor.is_none() && !tensors.contains_key(default) {
+        let is_matrix = |t: &Tensor| t.shape.len() == 2 && float_type(&t.dtype).is_some();
+        let mut matrices = tensors.iter().filter(|(_, tensor)| is_matrix(tensor));
+        if let (Some((name, _)), None) = (matrices.next(), matrices.next()) {
+            return (name.clone(), Some(format!("vectors from tensor `{name}`")));
+        }
+    }
+    (default.to_owned(), None)
+}
+
+fn float_type(dtype: &str) -> Option<Dtype> {
+    match dtype {
+        "F16" => Some(Dtype::F16),
+        "BF16" => Some(Dtype::Bf16),
+        "F32" => Some(Dtype::F32),
+        "F64" => Some(Dtype::F64),
+        _ => None,
+    }
+}
+
 fn integers(bytes: &[u8]) -> Int64Array {
     Int64Array::from_iter_values(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)))
 }
@@ -182,7 +201,7 @@ impl PartReader for SafetensorsPart {
     }
 
     fn note(&self) -> Option<String> {
-        None
+        self.note.clone()
     }
 }
 

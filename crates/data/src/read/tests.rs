@@ -130,21 +130,24 @@ fn npy_in_fortran_order_and_half_precision_is_read() {
 }
 
 #[test]
-fn a_named_bf16_tensor_is_read() {
+fn a_bf16_tensor_is_read_by_name_or_as_the_only_matrix() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.safetensors");
-    let header = r#"{"emb":{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}}"#;
-    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
-    bytes.extend(header.as_bytes());
-    [1.5f32, -2.0].iter().for_each(|&x| bytes.extend(half::bf16::from_f32(x).to_le_bytes()));
-    fs::write(&path, bytes).unwrap();
+    let write = |header: &str| {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        [1.5f32, -2.0].iter().for_each(|&x| bytes.extend(half::bf16::from_f32(x).to_le_bytes()));
+        fs::write(&path, bytes).unwrap();
+    };
+    let tensor = r#"{"dtype":"BF16","shape":[2,1],"data_offsets":[0,4]}"#;
+    write(&format!(r#"{{"emb":{tensor}}}"#));
+    assert_eq!(load(&path, &ReadOptions::default()).unwrap().vectors, [1.5, -2.0]);
+    write(&format!(r#"{{"emb":{tensor},"other":{tensor}}}"#));
     let options = ReadOptions { tensor: Some("emb".into()), ..ReadOptions::default() };
     assert_eq!(load(&path, &options).unwrap().vectors, [1.5, -2.0]);
     let message = refused(&path, &ReadOptions::default());
-    assert_eq!(
-        message,
-        "t.safetensors: there is no tensor `vectors`; it has `emb`; choose one with --tensor"
-    );
+    let want = "there is no tensor `vectors`; it has `emb`, `other`; choose one with --tensor";
+    assert_eq!(message, format!("t.safetensors: {want}"));
 }
 
 #[test]

@@ -343,6 +343,11 @@ impl TableWriter {
         self.resumed.as_ref()
     }
 
+    /// Whether an interrupted job can be taken up again; a stream cannot.
+    pub fn is_resumable(&self) -> bool {
+        matches!(self.target, Target::Disk { .. })
+    }
+
     /// Where the rows to come are cut.
     pub fn cuts(&self) -> Cuts {
         self.cuts
