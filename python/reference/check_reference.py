@@ -278,7 +278,7 @@ class Directions(unittest.TestCase):
         self.assertEqual(ref.f64_bits(ref.dot([-0.0], [1.0])), 0)
 
     def test_blocks_are_orthogonal(self):
-        for d, output_dim in ((2, 10), (5, 22), (16, 24), (33, 80)):
+        for d, output_dim in ((2, 10), (5, 22), (16, 24), (33, 80), (70, 150)):
             spec = ref.make_spec(d, output_dim, 3, 0.8, "orthogonal")
             iid = ref.directions(ref.make_spec(d, output_dim, 3, 0.8, "iid"))
             rows = ref.directions(spec)
@@ -332,16 +332,46 @@ def fused_dot(a, b):
     return ((p[0] + p[1]) + (p[2] + p[3])) + ((p[4] + p[5]) + (p[6] + p[7]))
 
 
+def project(v, *lists, dot=ref.dot, multiply_add=unfused, modified=False):
+    """v projected on one list of q after the other; modified: each c from the latest v."""
+    for qs in lists:
+        start = v
+        for q in qs:
+            c = dot(q, v if modified else start)
+            v = [multiply_add(-c, q_k, v_k) for q_k, v_k in zip(q, v, strict=True)]
+    return v
+
+
+def project_summed(v, *lists):
+    """As project, but the sum over the q is subtracted at the end."""
+    for qs in lists:
+        total = [0.0] * len(v)
+        for q in qs:
+            c = ref.dot(q, v)
+            total = [t_k + c * q_k for t_k, q_k in zip(total, q, strict=True)]
+        v = [v_k - t_k for v_k, t_k in zip(v, total, strict=True)]
+    return v
+
+
+def cut(qs, size=32):
+    return [qs[i : i + size] for i in range(0, len(qs), size)]
+
+
 def variant_directions(
     spec,
-    passes=2,
-    modified=False,
+    steps=lambda v, earlier, own: project(v, earlier, earlier, own, own),
+    size=32,
+    across_blocks=False,
     dot=ref.dot,
-    multiply_add=unfused,
     divide=lambda v, n: v / n,
     scale=lambda r, q, length: (r * q) / length,
 ):
-    """Orthogonal directions with one detail of the definition changed."""
+    """Orthogonal directions with one detail of the definition changed.
+
+    steps gets v and the lists of the q of the earlier panels and of the panel of v; size is that of
+    the panels, which with across_blocks are cut from all directions instead of those of a block;
+    dot is used for the two norms.
+    """
     d = spec["input_dim"]
     key = ref.stream_key(spec["seed"], "directions")
     rows, block = [], []
@@ -349,50 +379,112 @@ def variant_directions(
         block = block if j % d else []
         v = ref.gaussian(key, d, j)
         r = math.sqrt(dot(v, v))
-        for _ in range(passes):
-            start = v
-            for q in block:
-                c = dot(q, v if modified else start)
-                v = [multiply_add(-c, q_k, v_k) for q_k, v_k in zip(q, v, strict=True)]
+        place = j if across_blocks else j % d
+        first = max(j % d - place % size, 0)
+        v = steps(v, block[:first], block[first:])
         n = math.sqrt(dot(v, v))
         block.append([divide(v_k, n) for v_k in v])
         rows.append([ref.f32(scale(r, q_k, spec["length_scale"])) for q_k in block[-1]])
     return rows
 
 
+# Variants that differ inside a panel or for a direction alone.
+VARIANTS = {
+    "one pass": {"steps": lambda v, e, own: project(v, own)},
+    "three passes": {"steps": lambda v, e, own: project(v, own, own, own)},
+    "modified Gram-Schmidt": {"steps": lambda v, e, own: project(v, own, own, modified=True)},
+    "one partial sum": {
+        "steps": lambda v, e, own: project(v, own, own, dot=plain_dot),
+        "dot": plain_dot,
+    },
+    "fused dot": {
+        "steps": lambda v, e, own: project(v, own, own, dot=fused_dot),
+        "dot": fused_dot,
+    },
+    "fused update": {"steps": lambda v, e, own: project(v, own, own, multiply_add=fused)},
+    "sum first": {"steps": lambda v, e, own: project_summed(v, own, own)},
+    "times 1 / n": {"divide": lambda v, n: v * (1.0 / n)},
+    "times 1 / l": {"scale": lambda r, q, length: (r * q) * (1.0 / length)},
+    "r * (q / l)": {"scale": lambda r, q, length: r * (q / length)},
+    "(r / l) * q": {"scale": lambda r, q, length: (r / length) * q},
+}
+
+# Variants that differ only where a block has several panels.
+PANEL_VARIANTS = {
+    "no panels": {"steps": lambda v, e, own: project(v, e + own, e + own)},
+    "panels of 16": {"size": 16},
+    "panels of 31": {"size": 31},
+    "panels of 33": {"size": 33},
+    "panels across blocks": {"across_blocks": True},
+    "one pass on earlier panels": {"steps": lambda v, e, own: project(v, e, own, own)},
+    "three passes on earlier panels": {"steps": lambda v, e, own: project(v, e, e, e, own, own)},
+    "one pass on the own panel": {"steps": lambda v, e, own: project(v, e, e, own)},
+    "three passes on the own panel": {"steps": lambda v, e, own: project(v, e, e, own, own, own)},
+    "own panel first": {"steps": lambda v, e, own: project(v, own, own, e, e)},
+    "both in turn": {"steps": lambda v, e, own: project(v, e, own, e, own)},
+    "earlier panels descending": {
+        "steps": lambda v, e, own: project(v, e[::-1], e[::-1], own, own)
+    },
+    "earlier panels modified": {
+        "steps": lambda v, e, own: project(project(v, e, e, modified=True), own, own)
+    },
+    "earlier panels with one partial sum": {
+        "steps": lambda v, e, own: project(project(v, e, e, dot=plain_dot), own, own)
+    },
+    "earlier panels with fused dot": {
+        "steps": lambda v, e, own: project(project(v, e, e, dot=fused_dot), own, own)
+    },
+    "earlier panels with fused update": {
+        "steps": lambda v, e, own: project(project(v, e, e, multiply_add=fused), own, own)
+    },
+    "sum over earlier panels first": {
+        "steps": lambda v, e, own: project(project_summed(v, e, e), own, own)
+    },
+}
+
+# Variants that differ only from the third panel of a block on.
+THIRD_PANEL_VARIANTS = {
+    "panels of 64": {"size": 64},
+    "panel by panel, twice": {"steps": lambda v, e, own: project(v, *cut(e), *cut(e), own, own)},
+    "twice each panel": {
+        "steps": lambda v, e, own: project(v, *(p for p in cut(e) for _ in range(2)), own, own)
+    },
+    "sum over each panel first": {
+        "steps": lambda v, e, own: project(project_summed(v, *cut(e), *cut(e)), own, own)
+    },
+}
+
+
 class Sensitivity(unittest.TestCase):
     """The golden files notice a change of the order of operations, not only a wrong formula."""
 
-    def golden_directions(self, family):
+    def golden_directions(self, family, input_dims):
         for case in read_golden("directions.json")["cases"]:
-            if case["spec"]["directions"] == family and case["spec"]["input_dim"] <= 9:
+            if case["spec"]["directions"] == family and case["spec"]["input_dim"] in input_dims:
                 rows = [[ref.f32_from_bits(int(x, 16)) for x in u] for u in case["directions"]]
                 yield case["spec"], rows
 
-    def test_orthogonal(self):
-        cases = list(self.golden_directions("orthogonal"))
+    def check_variants(self, input_dims, variants):
+        cases = list(self.golden_directions("orthogonal", input_dims))
         self.assertTrue(all(variant_directions(spec) == rows for spec, rows in cases))
-        variants = {
-            "one pass": {"passes": 1},
-            "three passes": {"passes": 3},
-            "modified Gram-Schmidt": {"modified": True},
-            "one partial sum": {"dot": plain_dot},
-            "fused dot": {"dot": fused_dot},
-            "fused update": {"multiply_add": fused},
-            "times 1 / n": {"divide": lambda v, n: v * (1.0 / n)},
-            "times 1 / l": {"scale": lambda r, q, length: (r * q) * (1.0 / length)},
-            "r * (q / l)": {"scale": lambda r, q, length: r * (q / length)},
-            "(r / l) * q": {"scale": lambda r, q, length: (r / length) * q},
-        }
         for name, variant in variants.items():
             with self.subTest(name):
                 self.assertTrue(
                     any(variant_directions(spec, **variant) != rows for spec, rows in cases)
                 )
 
+    def test_orthogonal(self):
+        self.check_variants(range(1, 10), VARIANTS)
+
+    def test_panels(self):
+        self.check_variants((36,), PANEL_VARIANTS)
+
+    def test_third_panel(self):
+        self.check_variants((70,), THIRD_PANEL_VARIANTS)
+
     def test_iid(self):
         changed = False
-        for spec, rows in self.golden_directions("iid"):
+        for spec, rows in self.golden_directions("iid", range(1, 10)):
             key = ref.stream_key(spec["seed"], "directions")
             factor = 1.0 / spec["length_scale"]
             for j, row in enumerate(rows):

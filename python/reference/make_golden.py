@@ -109,11 +109,21 @@ DIRECTION_SHAPES = (
     (9, 22, 13611885, 1.3),
 )
 
+# Blocks of several panels, only for `orthogonal`; the seeds and length scales are chosen as above,
+# for the work against earlier panels.
+PANEL_SHAPES = (
+    # Two blocks, each with panels of 32 and 4.
+    (36, 144, 42, 1.30001278205),
+    # A block with panels of 32, 32 and 6, and the first 5 directions of the next block.
+    (70, 150, 71, 8.400341888666),
+)
+
 
 def directions_document():
     cases = []
-    for family in ("iid", "orthogonal"):
-        for input_dim, output_dim, seed, length_scale in DIRECTION_SHAPES:
+    families = (("iid", DIRECTION_SHAPES), ("orthogonal", DIRECTION_SHAPES + PANEL_SHAPES))
+    for family, shapes in families:
+        for input_dim, output_dim, seed, length_scale in shapes:
             spec = ref.make_spec(input_dim, output_dim, seed, length_scale, family)
             rows = [[hex_f32(x) for x in row] for row in ref.directions(spec)]
             cases.append(

@@ -342,29 +342,42 @@ def gaussian(key, d, j):
     return g[:d]
 
 
+PANEL = 32
+
+
+def project_out(v, qs):
+    """v after it is projected on every q of a list."""
+    coefficients = [dot(q, v) for q in qs]
+    for c, q in zip(coefficients, qs, strict=True):
+        v = [v_k - c * q_k for v_k, q_k in zip(v, q, strict=True)]
+    return v
+
+
 def directions(spec):
     """The m rows of U, each d doubles that are exactly singles."""
     d, m = spec["input_dim"], spec["output_dim"] // 2
     length_scale = float(spec["length_scale"])
     key = stream_key(spec["seed"], "directions")
     rows = []
-    block = []
+    earlier, panel = [], []  # the q of the earlier panels of the block and of the current panel
     for j in range(m):
         g = gaussian(key, d, j)
         if spec["directions"] == "iid":
             rows.append([f32(x / length_scale) for x in g])
             continue
         if j % d == 0:
-            block = []
+            earlier, panel = [], []
+        elif len(panel) == PANEL:
+            earlier, panel = earlier + panel, []
         v = g
         r = math.sqrt(dot(g, g))
         for _ in range(2):
-            coefficients = [dot(q, v) for q in block]
-            for c, q in zip(coefficients, block, strict=True):
-                v = [v_k - c * q_k for v_k, q_k in zip(v, q, strict=True)]
+            v = project_out(v, earlier)
+        for _ in range(2):
+            v = project_out(v, panel)
         n = math.sqrt(dot(v, v))
         unit = [v_k / n for v_k in v]
-        block.append(unit)
+        panel.append(unit)
         rows.append([f32((r * q_k) / length_scale) for q_k in unit])
     return rows
 
