@@ -7,9 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use veridical::data::Source;
 use veridical::features::{Directions, FeatureSpec};
-use veridical::featurize::{
-    self, Applied, Apply, Description, LengthScale, NewSpec, Normalization,
-};
+use veridical::featurize::{self, Applied, Apply, LengthScale, NewSpec, Normalization};
 use veridical::{Observer, Result};
 
 use crate::args::{ReadArgs, WriteArgs};
@@ -180,8 +178,6 @@ impl Describe {
 }
 
 fn text(spec: &FeatureSpec) -> String {
-    let Description { input_dim, output_dim, n_directions, worst_deviation, .. } =
-        featurize::describe(spec);
     let d = featurize::describe(spec);
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -189,7 +185,10 @@ fn text(spec: &FeatureSpec) -> String {
     };
     line(
         "map",
-        format!("{input_dim} -> {output_dim} ({n_directions} directions, cos and sin of each)"),
+        format!(
+            "{} -> {} ({} directions, cos and sin of each)",
+            d.input_dim, d.output_dim, d.n_directions
+        ),
     );
     line("kernel", format!("{}, exp(-|x - y|^2 / (2 l^2))", d.kernel));
     line("length scale", format!("{} (gamma {:.6})", d.length_scale, d.gamma));
@@ -197,7 +196,10 @@ fn text(spec: &FeatureSpec) -> String {
     line("rows", format!("normalize {}", d.normalize));
     line(
         "error",
-        format!("one kernel value has a standard deviation of at most {worst_deviation:.4} (iid)"),
+        format!(
+            "one kernel value has a standard deviation of at most {:.4} (iid)",
+            d.worst_deviation
+        ),
     );
     line(
         "size",

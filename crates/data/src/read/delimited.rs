@@ -148,6 +148,11 @@ impl Layout {
             Some(name) => Some(find(name, "--id-column")?),
             None => default_id(&names, path)?,
         };
+        if id.is_none() && names[0].is_empty() {
+            let what = "the first column has no name, as an index that pandas wrote";
+            let remedy = "call it `id` in the first line, or write the file without it";
+            return Err(Error::content(path, format!("{what}; {remedy}")));
+        }
         let kept = options.keep_columns.iter().map(|name| find(name, "--keep-columns"));
         let kept = kept.collect::<Result<Vec<_>>>()?;
         let vectors = match &options.vector_column {

@@ -261,6 +261,36 @@ fn columns_that_cannot_be_told_apart_are_listed() {
     );
 }
 
+#[test]
+fn csv_columns_are_told_from_their_names_and_first_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    let with = |text: &str, options: &ReadOptions| {
+        fs::write(&path, text).unwrap();
+        load(&path, options).map_err(|_| refused(&path, options))
+    };
+    let plain = ReadOptions::default();
+    let wide = with("id,a,b\n7,1,2\n8,3,4\n", &plain).unwrap();
+    assert_eq!((wide.ids, wide.vectors), (Ids::Int(vec![7, 8].into()), vec![1.0, 2.0, 3.0, 4.0]));
+    let list = with("user_id,v\nx,\"[1, 2]\"\ny,3 4\n", &plain).unwrap();
+    assert_eq!((list.ids, list.dim), (Ids::Text(vec!["x", "y"].into()), 2));
+    let bare = ReadOptions { has_header: false, ..ReadOptions::default() };
+    assert_eq!(with("1,2\n3,4\n", &bare).unwrap().vectors, [1.0, 2.0, 3.0, 4.0]);
+
+    let refusals = [
+        ("word,v\n", "the table is empty: it has no rows"),
+        (",a,b\n0,1,2\n", "the first column has no name, as an index that pandas wrote"),
+        ("1,2\n3,4\n", "the first line holds numbers, not names of columns; pass --no-header"),
+        ("id,a\n1,x\n", "line 2, column `a` holds `x` where a number is expected"),
+        ("id,a\n1,1\nx,2\n", "line 3: the id `x` is not an integer as the first one is"),
+        ("id,a,b\n1,1,2\n2,3\n", "line 3 has 2 fields where 3 are expected"),
+    ];
+    for (text, want) in refusals {
+        let message = with(text, &plain).unwrap_err();
+        assert!(message.starts_with(&format!("t.csv: {want}")), "{message}");
+    }
+}
+
 fn damaged(
     extension: &'static str,
 ) -> impl Strategy<Value = (&'static str, Vec<(usize, u8)>, usize)> {
