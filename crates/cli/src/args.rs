@@ -88,6 +88,9 @@ pub struct ReadArgs {
     /// The first line of CSV and TSV is data; columns are called 0, 1, 2, ...
     #[arg(long)]
     no_header: bool,
+    /// Encoding of CSV and TSV [default: utf-8]
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
     /// What to do with values that are NaN, infinite or missing
     #[arg(long, value_enum, value_name = "WHAT", default_value = "error")]
     on_nan: OnNanArg,
@@ -117,6 +120,7 @@ impl ReadArgs {
             ids_file: self.ids.clone(),
             text_ids: self.text_ids,
             has_header: !self.no_header,
+            encoding: self.encoding.clone(),
             on_nan: match self.on_nan {
                 OnNanArg::Error => OnNan::Error,
                 OnNanArg::Skip => OnNan::Skip,

@@ -268,6 +268,7 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
         "keep_columns": read.keep_columns,
         "text_ids": read.text_ids,
         "has_header": read.has_header,
+        "encoding": read.encoding,
         "on_nan": format!("{:?}", read.on_nan),
         "rows_per_part": write.rows_per_part,
         "format": write.format.map(|format| format.extension()),

@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field};
 use csv::StringRecord;
 
-use super::{PartReader, ReadOptions};
+use super::{PartReader, ReadOptions, encoding};
 use crate::format::Compression;
 use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
 
@@ -252,7 +252,7 @@ type Opened = (csv::Reader<Box<dyn Read + Send>>, Vec<String>, StringRecord);
 
 /// The reader, the names of the columns and the first row.
 fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
-    let input = decompressed(path)?;
+    let input = plain_text(path, options)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(options.has_header)
@@ -275,7 +275,15 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
     Ok((reader, names, first))
 }
 
-/// The file as plain text.
+/// The file as UTF-8.
+fn plain_text(path: &Path, options: &ReadOptions) -> Result<Box<dyn Read + Send>> {
+    let input = decompressed(path)?;
+    match &options.encoding {
+        None => Ok(input),
+        Some(name) => Ok(Box::new(encoding::Transcode::new(input, encoding::by_name(name)?))),
+    }
+}
+
 fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
     let file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
     let file = BufReader::with_capacity(1 << 20, file);
@@ -311,7 +319,9 @@ fn failed(error: &csv::Error, path: &Path) -> Error {
         }
         csv::ErrorKind::Utf8 { .. } => Error::content(
             path,
-            format!("line {line} is not UTF-8; convert the file, for example with iconv"),
+            format!(
+                "line {line} is not UTF-8; name its encoding with --encoding, for example latin-1"
+            ),
         ),
         csv::ErrorKind::Io(e) => Error::malformed(path, "text", e),
         other => Error::malformed(path, "text", format!("{other:?}")),
@@ -413,7 +423,9 @@ pub(super) fn read_ids(path: &Path, delimiter: u8, options: &ReadOptions) -> Res
 /// One id per line.
 pub(super) fn read_lines(path: &Path, options: &ReadOptions) -> Result<Ids> {
     let mut text = String::new();
-    decompressed(path)?.read_to_string(&mut text).map_err(|e| Error::read(path, "read", e))?;
+    plain_text(path, options)?
+        .read_to_string(&mut text)
+        .map_err(|e| Error::read(path, "read", e))?;
     Ok(from_texts(text.lines().map(str::to_owned).collect(), options))
 }
 

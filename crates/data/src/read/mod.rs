@@ -3,6 +3,7 @@
 
 mod arrow;
 mod delimited;
+mod encoding;
 mod folder;
 mod npy;
 mod safetensors;
@@ -46,6 +47,8 @@ pub struct ReadOptions {
     pub text_ids: bool,
     /// Delimited text begins with the names of its columns.
     pub has_header: bool,
+    /// Encoding of delimited text and of ids in text files; UTF-8 unless named.
+    pub encoding: Option<String>,
     /// What to do with values that are not numbers.
     pub on_nan: OnNan,
     /// Rows to read at once; otherwise what fits a few megabytes.
@@ -62,6 +65,7 @@ impl Default for ReadOptions {
             ids_file: None,
             text_ids: false,
             has_header: true,
+            encoding: None,
             on_nan: OnNan::default(),
             chunk_rows: None,
         }
