@@ -46,10 +46,12 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Turn vectors into features whose inner products estimate a kernel.
+    #[command(long_about = featurize::ABOUT)]
     Featurize(featurize::Command),
     /// Look at vector tables and convert them.
     Vectors(vectors::Command),
     /// Generate two days of embeddings and show what a refresh does.
+    #[command(long_about = demo::ABOUT)]
     Demo(demo::Command),
     /// Run the experiments that check the papers' claims.
     Reproduce(reproduce::Command),

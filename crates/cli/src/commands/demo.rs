@@ -9,14 +9,13 @@ use veridical::demo::{self, Demo};
 
 use crate::terminal::Terminal;
 
-const ABOUT: &str = "\
+pub const ABOUT: &str = "\
 Generate two days of embeddings of a shop, featurise them, and measure what a refresh does.
 
 Tuesday's table stands for a second training run on the same data: Monday's vectors turned by a random
 rotation, with a little noise.";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT)]
 pub struct Command {
     /// Folder to write to
     #[arg(long, value_name = "FOLDER", default_value = "demo")]

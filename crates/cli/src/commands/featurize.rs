@@ -13,7 +13,7 @@ use veridical::{Observer, Result};
 use crate::args::{ReadArgs, WriteArgs};
 use crate::terminal::Terminal;
 
-const ABOUT: &str = "\
+pub const ABOUT: &str = "\
 Turn vectors h into random Fourier features phi.
 
 phi's inner products estimate the kernel k(x, y) = exp(-|x - y|^2 / (2 l^2)) of h. A small spec file
@@ -23,7 +23,6 @@ phi inherits h's rotation: after h is trained again, phi has other coordinates t
 that are retrained on it. A model that is not retrained needs the new h aligned to the old h first.";
 
 #[derive(Args, Debug)]
-#[command(long_about = ABOUT)]
 pub struct Command {
     #[command(subcommand)]
     action: Action,
@@ -232,7 +231,9 @@ the spec is written beside the output (phi.parquet has phi.spec.json).
 
 Formats go by the ending: .parquet, .arrow, .feather, .ipc, .npy, .safetensors, .csv, .tsv (text also
 .gz, .xz, .zst); `-` is Arrow IPC on stdin or stdout. The output appears whole or not at all; a job that
-was stopped continues with --resume.";
+was stopped continues with --resume.
+
+phi turns with h. A model that is not retrained on the new phi needs h aligned first.";
 
 #[derive(Args, Debug)]
 #[command(after_help = APPLY_EXAMPLES)]
