@@ -1,0 +1,174 @@
+"""The machine, the table and the pages that are written from a run."""
+
+import os
+import platform
+
+import numpy as np
+import pyarrow
+import sklearn
+from threadpoolctl import threadpool_info
+
+HEADER = ("what", "ours", "beside it", "its figure", "ratio", "of limit", "target", "verdict")
+
+
+def cpu_model():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            for line in info:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def machine():
+    pools = [p for p in threadpool_info() if p["user_api"] == "blas"]
+    blas = {
+        f"{p['internal_api']} {p['version']} ({p.get('architecture', '?')}, "
+        f"{p.get('threading_layer', '?')})"
+        for p in pools
+    }
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load_before": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "numpy_simd": np.show_config(mode="dicts")["SIMD Extensions"].get("found", []),
+        "scikit_learn": sklearn.__version__,
+        "pyarrow": pyarrow.__version__,
+        "blas": sorted(blas),
+    }
+
+
+def line(what, ours, beside="", figure="", ratio="", limit="", target="", ok=None):
+    verdict = "" if ok is None else "ok" if ok else "MISSED"
+    return what, ours, beside, figure, ratio, limit, target, verdict
+
+
+def milliseconds(seconds):
+    return f"{1e3 * seconds:.2f} ms"
+
+
+def lines(results, targets):
+    """The rows of the table."""
+    table = []
+    for case in results["cases"]:
+        what = f"{case['d']} -> {case['D']}, {case['rows']:,} rows"
+        ours, t = milliseconds(case["ours_seconds"]), case["ours_seconds"]
+        for name, seconds, goals in (
+            ("scikit-learn RBFSampler", case["sklearn_seconds"], targets["sklearn"]),
+            ("best numpy", case["numpy"]["seconds"], targets["numpy"]),
+            ("best numpy, 1 Python thread", case["numpy_plain"]["seconds"], {}),
+        ):
+            times, goal = seconds / t, goals.get(case["d"])
+            aim, ok = (f">= {goal:g}", times >= goal) if goal else ("", None)
+            ratio = f"{times:.2f}x faster"
+            table.append(line(what, ours, name, milliseconds(seconds), ratio, "", aim, ok))
+        of_limit, target = case["fraction_of_limit"], targets["fraction_of_limit"]
+        table.append(line(what, ours, "limit", milliseconds(case["limit_seconds"]), "",
+                          f"{of_limit:.2f}", f">= {target:.2f}", of_limit >= target))  # fmt: skip
+        one_call = milliseconds(case["limit_one_call_seconds"])
+        of_limit = f"{case['fraction_of_limit_one_call']:.2f}"
+        table.append(line(what, ours, "limit, product as one call", one_call, "", of_limit))
+    single, target = results["single_row"], targets["single_row_microseconds"]
+    t, numpy = single["ours_microseconds"], single["numpy_microseconds"]
+    table.append(line(f"one row {single['d']} -> {single['D']}, 1 thread", f"{t:.2f} us", "numpy",
+                      f"{numpy:.2f} us", f"{numpy / t:.2f}x faster", "", f"<= {target:g} us",
+                      t <= target))  # fmt: skip
+    files, target = results["files"], targets["files_ratio"]
+    what = f"Parquet {files['rows']:,} x {files['d']} -> {files['D']}"
+    for kind, pick in (("best", min), ("median", np.median)):
+        ratio = files[f"ratio_{kind}"]
+        ours, io = pick(files["ours_seconds"]), pick(files["io_seconds"])
+        table.append(line(f"{what}, {kind} of {len(files['ours_seconds'])}", f"{ours:.2f} s",
+                          "decode and encode alone", f"{io:.2f} s", f"{ratio:.2f}x the time", "",
+                          f"<= {target:g}", ratio <= target))  # fmt: skip
+    if memory := results.get("memory"):
+        (few, many), (low, high) = memory["rows"], memory["peak_megabytes"]
+        target = targets["memory_ratio"]
+        table.append(line(f"peak memory, {memory['d']} -> {memory['D']}, {many:,} rows",
+                          f"{high:.0f} MB", f"{few:,} rows", f"{low:.0f} MB",
+                          f"{memory['ratio']:.2f}x the memory", "", f"< {target:g}",
+                          memory["ratio"] < target))  # fmt: skip
+    return table
+
+
+def text(table):
+    """The table in columns, with what repeats left out."""
+    shown, before = [HEADER], None
+    for row in table:
+        same = before is not None and row[:2] == before[:2]
+        shown.append(("", "") + row[2:] if same else row)
+        before = row
+    widths = [max(len(row[i]) for row in shown) for i in range(len(HEADER))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    )
+
+
+def about(results):
+    """Machine and build, one fact a line."""
+    m, build = results["machine"], results["build"]
+    compiled = ", ".join(build["compiled_in"])
+    kind = f"NOT a plain build, compiled with {compiled}" if compiled else "not target-cpu=native"
+    simd = ", ".join(m["numpy_simd"]) or "baseline"
+    return [
+        f"CPU: {m['cpu']}, {m['cores']} cores; {m['system']}",
+        f"Load average before the run: {m['load_before']:.2f}",
+        f"Threads: {results['threads']} for everybody; one for single rows",
+        f"Veridical {build['version']}: `cargo build --release` for {build['target']}, {kind}",
+        f"Instructions that it chose when it ran: {build['dispatched']}",
+        f"Peers: numpy {m['numpy']} ({simd}), scikit-learn {m['scikit_learn']}",
+        f"BLAS: {'; '.join(m['blas'])}",
+        f"Tables written by pyarrow {m['pyarrow']}, scripts run by Python {m['python']}",
+    ]
+
+
+def checked(results):
+    checks = [case["checks"] for case in results["cases"]]
+    worst = max(check["error_to_float64"] for check in checks)
+    norm = max(check["norm_error"] for check in checks)
+    return (
+        f"Checked in the same run: phi differs from its float64 evaluation by at most {worst:.1e}, "
+        f"row norms from 1 by at most {norm:.1e}, the timed output equals that of `veridical "
+        "featurize apply` bit for bit, and U of the smallest case equals that of the reference."
+    )
+
+
+def winners(results):
+    """Which forms of numpy were the fastest."""
+    for case in results["cases"]:
+        yield (
+            f"{case['d']} -> {case['D']}: best numpy {case['numpy']['form']}; on one Python thread "
+            f"{case['numpy_plain']['form']}; product for the limit {case['product']['form']}, "
+            f"{case['product']['gigaflops']:.0f} Gflop/s"
+        )
+
+
+def markdown(results, table):
+    def cells(row):
+        return "| " + " | ".join(row) + " |"
+
+    page = [
+        "# Feature transform: results",
+        "",
+        "Written by `run.sh --markdown`; [README.md](README.md) explains the columns.",
+        "",
+        *(f"- {fact}" for fact in about(results)),
+        "",
+        cells(HEADER),
+        cells(["---"] * len(HEADER)),
+        *(cells(row) for row in table),
+        "",
+        "The fastest forms of numpy:",
+        "",
+        *(f"- {fact}" for fact in winners(results)),
+        "",
+        checked(results),
+        "",
+    ]
+    return "\n".join(page)
