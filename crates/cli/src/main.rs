@@ -12,7 +12,7 @@ use veridical::core::exit::Exit;
 use veridical::core::{interrupt, threads};
 
 use crate::args::Cli;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, say};
 
 // Tables come and go in megabytes: with glibc's allocator each of them costs page faults.
 #[global_allocator]
@@ -50,10 +50,8 @@ fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     if veridical::data::panic_is_guarded() {
         return; // becomes an error about the file
     }
-    eprintln!("veridical: this is a bug: {panic}");
-    eprintln!(
-        "veridical: please report it with the command you ran and the version {}",
-        env!("CARGO_PKG_VERSION")
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    say(&format!("veridical: this is a bug: {panic}"));
+    say(&format!("veridical: please report it with the command you ran and the version {version}"));
     std::process::exit(i32::from(Exit::Bug.code()));
 }

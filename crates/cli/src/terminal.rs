@@ -20,7 +20,7 @@ impl Terminal {
     }
 
     pub fn error(&self, text: &str) {
-        eprintln!("veridical: error: {text}");
+        say(&format!("veridical: error: {text}"));
     }
 
     /// The result: JSON with its schema if asked for, else text.
@@ -43,27 +43,31 @@ impl Terminal {
     /// The command that usually follows, for a person at a terminal.
     pub fn next(&self, command: &str) {
         if !self.quiet && !self.json && io::stderr().is_terminal() {
-            eprintln!("next: {command}");
+            say(&format!("next: {command}"));
         }
     }
 }
 
+/// A line to stderr. A stderr that is full or closed must not stop a job, as `eprintln!` would.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Text to stdout.
 fn put(text: &str) -> veridical::Result<()> {
-    let failed = |source| DataError::Write { path: "stdout".into(), source };
     let mut out = io::stdout().lock();
-    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(failed)?)
+    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(DataError::stdout)?)
 }
 
 impl Observer for Terminal {
     fn note(&self, text: &str) {
         if !self.quiet {
-            eprintln!("veridical: {text}");
+            say(&format!("veridical: {text}"));
         }
     }
 
     fn warn(&self, text: &str) {
-        eprintln!("veridical: warning: {text}");
+        say(&format!("veridical: warning: {text}"));
     }
 
     fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress {

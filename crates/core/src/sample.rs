@@ -25,9 +25,9 @@ impl RowSample {
         Self { stream, capacity, dim, kept: BinaryHeap::new(), rows: Vec::new() }
     }
 
-    /// Offers consecutive rows, the first of which has number `first_row`.
-    pub fn offer(&mut self, first_row: u64, rows: &[f32]) {
-        for (row, number) in rows.chunks_exact(self.dim).zip(first_row..) {
+    /// Offers rows with their numbers.
+    pub fn offer(&mut self, numbers: impl Iterator<Item = u64>, rows: &[f32]) {
+        for (row, number) in rows.chunks_exact(self.dim).zip(numbers) {
             let [a, b, _, _] = self.stream.at(0, number).words(0);
             let priority = u64::from(a) << 32 | u64::from(b);
             if self.kept.len() < self.capacity {
@@ -61,7 +61,7 @@ mod tests {
         let mut sample = RowSample::new(capacity, 2, Seed::new(0).unwrap(), "test");
         let mut first = 0;
         for part in rows.chunks(2 * chunk) {
-            sample.offer(first, part);
+            sample.offer(first.., part);
             first += part.len() as u64 / 2;
         }
         sample.into_rows()

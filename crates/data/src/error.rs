@@ -19,7 +19,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The operating system refused to write; what was written so far is kept for `--resume`.
-    #[error("{path}: cannot write: {source}{}", write_remedy(source))]
+    #[error("{path}: cannot write: {source}{}", write_remedy(path, source))]
     Write {
         /// The file.
         path: String,
@@ -46,6 +46,12 @@ pub enum Error {
         /// What, where and what to do.
         what: String,
     },
+    /// The file holds no rows; passed over among the files of a folder.
+    #[error("{path}: the table is empty: it has no rows")]
+    NoRows {
+        /// The file.
+        path: String,
+    },
     /// The request itself does not make sense; the text says what to do.
     #[error("{0}")]
     Usage(String),
@@ -54,8 +60,9 @@ pub enum Error {
     Core(#[from] veridical_core::Error),
 }
 
-fn write_remedy(source: &io::Error) -> &'static str {
+fn write_remedy(path: &str, source: &io::Error) -> &'static str {
     match source.kind() {
+        _ if path == STDOUT => "",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; free some space and continue with --resume"
         }
@@ -63,7 +70,19 @@ fn write_remedy(source: &io::Error) -> &'static str {
     }
 }
 
+/// How stdout is called in messages.
+pub(crate) const STDOUT: &str = "stdout";
+
 impl Error {
+    /// Stdout refused to be written.
+    pub fn stdout(source: io::Error) -> Self {
+        Self::Write { path: STDOUT.into(), source }
+    }
+
+    pub(crate) fn no_rows(path: &Path) -> Self {
+        Self::NoRows { path: path.display().to_string() }
+    }
+
     pub(crate) fn read(path: &Path, action: &'static str, source: io::Error) -> Self {
         Self::Read { path: path.display().to_string(), action, source }
     }

@@ -136,12 +136,24 @@ pub struct Chunk {
     pub kept: Vec<ArrayRef>,
     /// The number of every row, once rows were left out; otherwise they follow on `first_row`.
     pub(crate) row_numbers: Option<Vec<u64>>,
+    /// How many values of every row were set to 0, if any was.
+    pub(crate) zeroed: Option<Vec<u32>>,
 }
 
 impl Chunk {
     /// Number of row `i` in the whole table.
     pub fn row_number(&self, i: usize) -> u64 {
         self.row_numbers.as_ref().map_or(self.first_row + i as u64, |numbers| numbers[i])
+    }
+
+    /// The numbers of all rows in the whole table.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        (0..self.n_rows()).map(|i| self.row_number(i))
+    }
+
+    /// Values that were set to 0 because they were not numbers.
+    pub fn zeroed_values(&self) -> u64 {
+        self.zeroed.iter().flatten().map(|&n| u64::from(n)).sum()
     }
 
     /// How many rows.
@@ -162,9 +174,11 @@ impl Chunk {
             Ids::Text(ids) => Ids::Text(ids.slice(from, n)),
         };
         let row_numbers = self.row_numbers.as_ref().map(|numbers| numbers[from..from + n].to_vec());
+        let zeroed = self.zeroed.as_ref().map(|zeroed| zeroed[from..from + n].to_vec());
         Self {
             first_row: self.first_row + from as u64,
             row_numbers,
+            zeroed,
             ids,
             vectors: self.vectors.slice(from * dim, n * dim),
             kept: self.kept.iter().map(|column| column.slice(from, n)).collect(),
@@ -196,6 +210,10 @@ impl Chunk {
         let numbered = chunks.iter().any(|c| c.row_numbers.is_some());
         let numbers =
             || chunks.iter().flat_map(|c| (0..c.n_rows()).map(|i| c.row_number(i))).collect();
+        let zeroed = || {
+            let of = |c: &Self| c.zeroed.clone().unwrap_or_else(|| vec![0; c.n_rows()]);
+            chunks.iter().flat_map(of).collect()
+        };
         Ok(Self {
             first_row: chunks[0].first_row,
             ids: Ids::from_array(&ids)
@@ -203,6 +221,7 @@ impl Chunk {
             vectors: vectors.into(),
             kept: (0..chunks[0].kept.len()).map(column).collect::<Result<_>>()?,
             row_numbers: numbered.then(numbers),
+            zeroed: chunks.iter().any(|c| c.zeroed.is_some()).then(zeroed),
         })
     }
 }
@@ -270,6 +289,7 @@ impl Table {
             vectors: self.vectors.clone().into(),
             kept: Vec::new(),
             row_numbers: None,
+            zeroed: None,
         };
         let mut at = 0;
         while at < self.n_rows() {

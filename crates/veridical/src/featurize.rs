@@ -110,13 +110,19 @@ pub fn new_spec(settings: &NewSpec) -> Result<FeatureSpec> {
 /// # Errors
 /// As there.
 pub fn new_spec_observed(settings: &NewSpec, observer: &dyn Observer) -> Result<FeatureSpec> {
-    let (spec, notes) = make_spec(settings, observer)?;
-    notes.iter().for_each(|note| observer.note(note));
+    let (spec, summary) = make_spec(settings, observer)?;
+    if let Some(Summary { notes, replaced: (skipped, zeroed), .. }) = summary {
+        notes.iter().for_each(|note| observer.note(note));
+        pipeline::warn_about_replaced(skipped, zeroed, observer);
+    }
     Ok(spec)
 }
 
-/// The spec, and how its data was read.
-fn make_spec(settings: &NewSpec, observer: &dyn Observer) -> Result<(FeatureSpec, Vec<String>)> {
+/// The spec, and what was seen of its data.
+fn make_spec(
+    settings: &NewSpec,
+    observer: &dyn Observer,
+) -> Result<(FeatureSpec, Option<Summary>)> {
     let rule = match settings.length_scale {
         LengthScale::Median => Some("--length-scale median"),
         LengthScale::SklearnGammaScale => Some("--length-scale sklearn-gamma-scale"),
@@ -145,11 +151,19 @@ fn make_spec(settings: &NewSpec, observer: &dyn Observer) -> Result<(FeatureSpec
         .seed(settings.seed)
         .directions(settings.directions);
     let (normalize, length_scale) = match &summary {
-        Some(summary) => summary.resolve(settings)?,
+        Some(summary) => summary.resolve(settings).map_err(|e| in_file(e, settings))?,
         None => (plain(settings.normalize), fixed(settings.length_scale)?),
     };
     let spec = params.normalize(normalize).length_scale(length_scale).build()?;
-    Ok((spec, summary.map(|summary| summary.notes).unwrap_or_default()))
+    Ok((spec, summary))
+}
+
+/// Names the table that gives no length scale.
+fn in_file(error: Error, settings: &NewSpec) -> Error {
+    match (error, &settings.data) {
+        (Error::Features(source), Some(data)) => Error::InFile { path: data.to_string(), source },
+        (error, _) => error,
+    }
 }
 
 fn plain(normalize: Normalization) -> Normalize {
@@ -174,6 +188,8 @@ struct Summary {
     /// Of the normalized rows, for the gamma rule.
     normalized: Option<ColumnMoments>,
     notes: Vec<String>,
+    /// Rows left out and values set to 0.
+    replaced: (u64, u64),
 }
 
 impl Summary {
@@ -190,7 +206,7 @@ impl Summary {
         let bar = observer.progress("reading", "rows", reader.n_rows());
         while whole && let Some(chunk) = reader.next_chunk()? {
             veridical_core::interrupt::check()?;
-            sample.offer(chunk.first_row, &chunk.vectors);
+            sample.offer(chunk.numbers(), &chunk.vectors);
             if let Some(moments) = &mut raw {
                 moments.push_rows(&chunk.vectors);
             }
@@ -199,7 +215,14 @@ impl Summary {
             }
             bar.advance(chunk.n_rows() as u64);
         }
-        Ok(Self { dim, sample: sample.into_rows(), raw, normalized, notes })
+        Ok(Self {
+            dim,
+            sample: sample.into_rows(),
+            raw,
+            normalized,
+            notes,
+            replaced: reader.replaced(),
+        })
     }
 
     fn resolve(&self, settings: &NewSpec) -> Result<(Normalize, f64)> {
@@ -353,7 +376,7 @@ pub struct Applied {
 /// the table, [`Error::Interrupted`] if the user stopped it and it can be resumed.
 pub fn apply(settings: &Apply, observer: &dyn Observer) -> Result<Applied> {
     let (input, output) = (&settings.input, &settings.output);
-    let reader = pipeline::open_input(input, output, &settings.options.read, observer)?;
+    let reader = pipeline::open_input(input, output, &settings.options, observer)?;
     let dim = reader.schema().dim;
     let (spec, spec_path) = match &settings.spec {
         Some(spec) => (spec.clone(), None),
@@ -410,7 +433,7 @@ fn default_spec(apply: &Apply, observer: &dyn Observer) -> Result<FeatureSpec> {
         ..NewSpec::default()
     };
     // The table was opened before, and said then how it is read.
-    make_spec(&settings, observer).map(|(spec, _notes)| spec)
+    make_spec(&settings, observer).map(|(spec, _summary)| spec)
 }
 
 /// `phi.parquet` has its spec in `phi.spec.json`.
@@ -428,16 +451,6 @@ fn report(tally: &Tally, observer: &dyn Observer) {
     }
     if tally.zero_rows > 0 {
         observer.warn(&format!("{} rows are zero and stay zero under `unit`", tally.zero_rows));
-    }
-    if tally.skipped_rows > 0 {
-        observer.warn(&format!(
-            "{} rows with values that are not numbers were left out",
-            tally.skipped_rows
-        ));
-    }
-    if tally.zeroed_values > 0 {
-        observer
-            .warn(&format!("{} values that are not numbers were set to 0", tally.zeroed_values));
     }
 }
 
@@ -490,7 +503,7 @@ impl<'a> Featurizer<'a> {
 impl Transform for Featurizer<'_> {
     fn apply(&mut self, rows: &Chunk, tally: &mut Tally) -> Result<Vectors> {
         if let Some(sample) = &mut self.sample {
-            sample.offer(rows.first_row, &rows.vectors);
+            sample.offer(rows.numbers(), &rows.vectors);
             self.seen += rows.n_rows() as u64;
             if self.seen >= CHECK_WINDOW {
                 self.check_kernel_values();

@@ -2,7 +2,7 @@
 //! writer thread encodes. At most a few pieces are in flight, so memory does not grow with the table.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use veridical_core::interrupt;
 use veridical_core::progress::Progress;
 use veridical_data::{
-    Chunk, Cuts, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter, Vectors,
-    WriteOptions, fingerprint,
+    Chunk, Cuts, IfExists, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter,
+    Vectors, WriteOptions, fingerprint,
 };
 
 use crate::{Error, Result};
@@ -72,23 +72,27 @@ pub(crate) trait Transform {
     fn apply(&mut self, rows: &Chunk, tally: &mut Tally) -> Result<Vectors>;
 }
 
-/// Rows cut to the size of a piece, with what the reader had seen by then.
+/// Rows cut to the size of a piece, and how many of the input are used up with them.
 struct Cut {
     rows: Chunk,
     input_rows: u64,
-    skipped_rows: u64,
-    zeroed_values: u64,
 }
 
 /// Opens `input` for a job that writes to `output`.
 pub(crate) fn open_input(
     input: &Source,
     output: &Source,
-    options: &ReadOptions,
+    options: &JobOptions,
     observer: &dyn Observer,
 ) -> Result<TableReader> {
+    let JobOptions { read, write } = options;
     refuse_overlap(input, output)?;
-    let reader = TableReader::open(input, options)?;
+    if *input == Source::Stream && write.if_exists == IfExists::Resume {
+        let what =
+            "a stream cannot be told from another, so a job that reads one cannot be resumed";
+        return Err(Error::Usage(format!("{what}; start over with --force")));
+    }
+    let reader = TableReader::open(input, read)?;
     reader.notes().iter().for_each(|note| observer.note(note));
     Ok(reader)
 }
@@ -127,11 +131,11 @@ pub(crate) fn run(
     let bar = observer.progress("rows", "rows", reader.n_rows());
     bar.advance(tally.rows);
     let cuts = writer.cuts();
+    let mut rows_read = 0;
     let outcome = thread::scope(|scope| {
         let (to_transform, from_reader) = sync_channel(IN_FLIGHT);
         let (to_writer, from_transform) = sync_channel(IN_FLIGHT);
-        let before = (tally.skipped_rows, tally.zeroed_values);
-        let reading = scope.spawn(move || read(reader, cuts, before, &to_transform));
+        let reading = scope.spawn(move || read(reader, cuts, &to_transform));
         let writing = scope.spawn(move || write(writer, &from_transform));
         let transformed = transform_all(&from_reader, &to_writer, transform, &mut tally, &bar);
         drop((from_reader, to_writer));
@@ -141,10 +145,29 @@ pub(crate) fn run(
             writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // The reader's error explains an early end; the writer's comes before the transform's view of
         // a closed channel.
-        let outcome = read.and(written).and(transformed);
+        let outcome = read.map(|rows| rows_read = rows).and(written).and(transformed);
+        let outcome =
+            outcome.and_then(|()| if tally.rows > 0 { Ok(()) } else { Err(no_rows(input)) });
         finish(writer, outcome, input)
     });
-    outcome.map(|()| tally)
+    outcome?;
+    tally.skipped_rows = rows_read - tally.rows; // with those behind the last row that was kept
+    warn_about_replaced(tally.skipped_rows, tally.zeroed_values, observer);
+    Ok(tally)
+}
+
+fn no_rows(input: &Source) -> Error {
+    Error::Usage(format!("{input}: no rows are left; all of them hold values that are not numbers"))
+}
+
+/// What the policy for values that are not numbers did.
+pub(crate) fn warn_about_replaced(skipped: u64, zeroed: u64, observer: &dyn Observer) {
+    if skipped > 0 {
+        observer.warn(&format!("{skipped} rows with values that are not numbers were left out"));
+    }
+    if zeroed > 0 {
+        observer.warn(&format!("{zeroed} values that are not numbers were set to 0"));
+    }
 }
 
 fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()> {
@@ -164,13 +187,8 @@ fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()
     }
 }
 
-/// Decodes, cuts and sends until the table or the receiver ends.
-fn read(
-    mut reader: TableReader,
-    mut cuts: Cuts,
-    before: (u64, u64),
-    to: &SyncSender<Cut>,
-) -> Result<()> {
+/// Decodes, cuts and sends until the table or the receiver ends. Returns how many rows there are.
+fn read(mut reader: TableReader, mut cuts: Cuts, to: &SyncSender<Cut>) -> Result<u64> {
     let mut waiting: VecDeque<Chunk> = VecDeque::new();
     let mut n_waiting = 0;
     loop {
@@ -182,20 +200,14 @@ fn read(
         }
         let n = want.min(n_waiting);
         if n == 0 {
-            return Ok(());
+            return Ok(reader.rows_read());
         }
         let rows = take(&mut waiting, n)?;
         n_waiting -= n;
         cuts.advance(n);
-        let (skipped, zeroed) = reader.replaced();
-        let cut = Cut {
-            input_rows: rows.row_number(n - 1) + 1,
-            rows,
-            skipped_rows: before.0 + skipped,
-            zeroed_values: before.1 + zeroed,
-        };
+        let cut = Cut { input_rows: rows.row_number(n - 1) + 1, rows };
         if to.send(cut).is_err() {
-            return Ok(()); // the other side has an error to report
+            return Ok(reader.rows_read()); // the other side has an error to report
         }
     }
 }
@@ -228,8 +240,7 @@ fn transform_all(
         let vectors = transform.apply(&cut.rows, tally)?;
         let n = cut.rows.n_rows() as u64;
         tally.rows += n;
-        tally.skipped_rows = cut.skipped_rows;
-        tally.zeroed_values = cut.zeroed_values;
+        tally.zeroed_values += cut.rows.zeroed_values();
         let Chunk { ids, kept, .. } = cut.rows;
         let piece = Piece { ids, vectors, kept, input_rows: cut.input_rows };
         if to.send((piece, *tally)).is_err() {
@@ -252,14 +263,17 @@ fn write(mut writer: TableWriter, from: &Receiver<(Piece, Tally)>) -> (TableWrit
 /// Everything that decides the bytes of the output.
 fn manifest(job: &Job<'_>) -> Result<Value> {
     let (read, write) = (&job.options.read, &job.options.write);
+    let files = TableReader::files(job.input)?;
+    let below = |file: &Path| {
+        // The folders of a partitioned table are part of it.
+        let relative = job.input.path().and_then(|folder| file.strip_prefix(folder).ok());
+        relative.map(|path| format!("{} ", path.display())).unwrap_or_default()
+    };
     let mut inputs = Vec::new();
-    for path in job.input.path().into_iter().chain(read.ids_file.as_deref()) {
-        for file in files_below(path)? {
-            inputs.push(fingerprint::of_file(&file)?);
-        }
+    for file in files.iter().chain(&read.ids_file) {
+        inputs.push(format!("{}{}", below(file).trim_start(), fingerprint::of_file(file)?));
     }
-    Ok(json!({
-        "rows": job.description,
+    let mut manifest = json!({
         "inputs": inputs,
         "dtype": job.schema.dtype.name(),
         "id_column": read.id_column,
@@ -273,22 +287,11 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
         "rows_per_part": write.rows_per_part,
         "format": write.format.map(|format| format.extension()),
         "zstd": write.zstd,
-    }))
-}
-
-fn files_below(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
+    });
+    if let (Some(all), Value::Object(description)) = (manifest.as_object_mut(), &job.description) {
+        all.extend(description.clone());
     }
-    let mut files = Vec::new();
-    let listed = std::fs::read_dir(path)
-        .map_err(|e| Error::Usage(format!("{}: cannot list the folder: {e}", path.display())))?;
-    let mut entries: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).collect();
-    entries.sort();
-    for entry in entries {
-        files.extend(files_below(&entry)?);
-    }
-    Ok(files)
+    Ok(manifest)
 }
 
 /// Input and output must not be the same file or lie inside each other.
@@ -304,6 +307,12 @@ fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
         let what =
             "the output is the input; write to another file, then replace the input if you wish";
         return Err(Error::Usage(format!("{}: {what}", output.display())));
+    }
+    let mut partial = to.clone().into_os_string();
+    partial.push(".partial");
+    if from.starts_with(&partial) {
+        let what = "the input is the unfinished output, which would be cleared; move it away first";
+        return Err(Error::Usage(format!("{}: {what}", input.display())));
     }
     if to.starts_with(&from) || from.starts_with(&to) {
         let what = "input and output lie inside each other; write somewhere else";

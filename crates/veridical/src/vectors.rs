@@ -112,7 +112,7 @@ pub fn stats(input: &Source, options: &ReadOptions, observer: &dyn Observer) -> 
             values.merge(&in_row);
             let norm = veridical_core::orthogonal::squared_norm(row).sqrt();
             zero_rows += u64::from(norm == 0.0);
-            norms.offer(rows, &[norm as f32]);
+            norms.offer(rows.., &[norm as f32]);
             rows += 1;
         }
         bar.advance(chunk.n_rows() as u64);
@@ -149,9 +149,12 @@ pub struct Converted {
     pub output: String,
     /// d.
     pub dim: usize,
-    /// What was seen on the way.
-    #[serde(flatten)]
-    pub tally: Tally,
+    /// Rows written.
+    pub rows: u64,
+    /// Rows left out under `--on-nan skip`.
+    pub skipped_rows: u64,
+    /// Values set to 0 under `--on-nan zero`.
+    pub zeroed_values: u64,
 }
 
 /// Writes a table in another format, type or cut.
@@ -165,21 +168,23 @@ pub fn convert(
     options: &JobOptions,
     observer: &dyn Observer,
 ) -> Result<Converted> {
-    let reader = pipeline::open_input(input, output, &options.read, observer)?;
+    let reader = pipeline::open_input(input, output, options, observer)?;
     let TableSchema { dim, ids, kept, .. } = reader.schema().clone();
     let schema = OutputSchema { dim, dtype, ids, kept, metadata: Vec::new() };
     let description = json!({ "verb": "vectors convert" });
     let job = Job { reader, input, output, schema, options, description };
-    let tally = pipeline::run(job, &mut AsIs { dtype }, observer)?;
-    Ok(Converted { output: output.to_string(), dim, tally })
+    let tally = pipeline::run(job, &mut AsIs { dtype, input }, observer)?;
+    let Tally { rows, skipped_rows, zeroed_values, .. } = tally;
+    Ok(Converted { output: output.to_string(), dim, rows, skipped_rows, zeroed_values })
 }
 
 /// Rows unchanged but for their type.
-struct AsIs {
+struct AsIs<'a> {
     dtype: Dtype,
+    input: &'a Source,
 }
 
-impl Transform for AsIs {
+impl Transform for AsIs<'_> {
     fn apply(&mut self, rows: &Chunk, _tally: &mut Tally) -> Result<Vectors> {
         if self.dtype != Dtype::F16 {
             return Ok(Vectors::F32(rows.vectors.clone()));
@@ -188,7 +193,8 @@ impl Transform for AsIs {
         halves.convert_from_f32_slice(&rows.vectors);
         if let Some(at) = halves.iter().position(|half| !half.is_finite()) {
             let row = rows.row_number(at / rows.dim());
-            let what = format!("row {row}: {:e} does not fit f16; write f32", rows.vectors[at]);
+            let (input, value) = (self.input, rows.vectors[at]);
+            let what = format!("{input}: row {row}: {value:e} does not fit f16; pass --dtype f32");
             return Err(Error::Usage(what));
         }
         Ok(Vectors::F16(ScalarBuffer::from(halves)))

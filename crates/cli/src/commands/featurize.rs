@@ -52,7 +52,7 @@ const NEW_EXAMPLES: &str = "\
 Examples:
   veridical featurize new --input-dim 128 --output-dim 512 --seed 7 --out spec.json
   veridical featurize new --data items.parquet --length-scale median --out spec.json
-  veridical featurize new --input-dim 64 --gamma 0.5 --directions iid --normalize none --out spec.json
+  veridical featurize new --input-dim 64 --gamma 0.5 --directions iid --out spec.json
 
 `median` and `sklearn-gamma-scale` look at the table once and write a number into the spec.";
 

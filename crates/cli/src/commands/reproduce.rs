@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use veridical::reproduce::{self, Outcome};
-use veridical::{Observer, Result};
+use veridical::{Error, Observer, Result};
 
 use crate::terminal::Terminal;
 
@@ -42,6 +42,9 @@ enum Action {
         /// Write the result as JSON to this file
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Replace a file that is there
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -63,7 +66,11 @@ impl Command {
                 let result = json!({ "action": "show", "experiment": e, "config": e.config() });
                 terminal.result("reproduce", &result, &text)
             }
-            Action::Run { id, quick, out } => {
+            Action::Run { id, quick, out, force } => {
+                if let Some(out) = out.as_ref().filter(|out| !force && out.exists()) {
+                    let what = "exists already; choose another name or replace it with --force";
+                    return Err(Error::Usage(format!("{} {what}", out.display())));
+                }
                 let outcome = reproduce::find(&id)?.run(quick, terminal)?;
                 if let Some(out) = &out {
                     // INVARIANT: an outcome is numbers and strings.

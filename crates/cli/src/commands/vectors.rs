@@ -89,7 +89,7 @@ impl Command {
                 if output == Source::Stream {
                     return Ok(()); // stdout carries the table
                 }
-                let (rows, dim) = (converted.tally.rows, converted.dim);
+                let (rows, dim) = (converted.rows, converted.dim);
                 let text = format!("{rows} rows of {dim} values, written to {output}\n");
                 terminal.result(
                     "vectors",

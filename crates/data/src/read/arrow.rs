@@ -42,7 +42,7 @@ impl Decoder {
     ) -> Result<Self> {
         let kept = chosen.kept.iter().map(|&i| columns::kept_field(schema.field(i))).collect();
         let Some(first) = first else {
-            return Err(Error::content(path, "the table is empty: it has no rows"));
+            return Err(Error::no_rows(path));
         };
         let (dim, _) = columns::decode_vectors(first.column(chosen.vector), None, path, 0)?;
         let schema = TableSchema { dim, ids: chosen.id_kind, dtype: chosen.dtype, kept };
@@ -62,7 +62,7 @@ impl Decoder {
         let kept = kept.map(|(&i, field)| columns::kept_column(batch.column(i), field, path));
         let kept = kept.collect::<Result<Vec<ArrayRef>>>()?;
         self.next_row += batch.num_rows() as u64;
-        Ok(Chunk { first_row, ids, vectors, kept, row_numbers: None })
+        Ok(Chunk { first_row, ids, vectors, kept, row_numbers: None, zeroed: None })
     }
 }
 
@@ -231,8 +231,14 @@ struct StreamBatches {
     input: Box<dyn Read + Send>,
     decoder: StreamDecoder,
     buffer: Buffer,
+    /// The last bytes that came in.
+    tail: Vec<u8>,
     at_end: bool,
 }
+
+/// The mark at the end of a stream. Without it the writer was cut off: half a table must not pass
+/// for a whole one.
+const END_OF_STREAM: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
 
 impl StreamBatches {
     fn new(input: Box<dyn Read + Send>) -> Self {
@@ -240,6 +246,7 @@ impl StreamBatches {
             input,
             decoder: StreamDecoder::new(),
             buffer: Buffer::from(&[0u8; 0]),
+            tail: Vec::new(),
             at_end: false,
         }
     }
@@ -266,6 +273,8 @@ impl StreamBatches {
             .take(STDIN_BYTES as u64)
             .read_to_end(&mut bytes)
             .map_err(|e| Error::read(path, "read", e))?;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(END_OF_STREAM.len())..]);
+        self.tail.drain(..self.tail.len().saturating_sub(END_OF_STREAM.len()));
         self.buffer = Buffer::from_vec(bytes);
         Ok(!self.buffer.is_empty())
     }
@@ -276,8 +285,12 @@ impl StreamBatches {
                 self.at_end = !self.fill(path)?;
             }
             if self.at_end {
-                let finished = self.decoder.finish();
-                return finished.map(|()| None).map_err(|e| Error::malformed(path, IPC, e));
+                self.decoder.finish().map_err(|e| Error::malformed(path, IPC, e))?;
+                if self.tail != END_OF_STREAM {
+                    let what = "the stream has no end mark: what wrote it failed or was cut off";
+                    return Err(Error::malformed(path, IPC, what));
+                }
+                return Ok(None);
             }
             let batch = self.decoder.decode(&mut self.buffer);
             if let Some(batch) = batch.map_err(|e| Error::malformed(path, IPC, e))? {

@@ -116,6 +116,7 @@ impl PartReader for DelimitedPart {
             vectors: vectors.into(),
             kept: kept.collect(),
             row_numbers: None,
+            zeroed: None,
         }))
     }
 
@@ -259,7 +260,15 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
         .from_reader(input);
     let names: Vec<String> = if options.has_header {
         let header = reader.headers().map_err(|e| failed(&e, path))?;
-        if !header.is_empty() && header.iter().all(|name| parse(name).is_some()) {
+        if let [only] = &header.iter().collect::<Vec<_>>()[..]
+            && let Some(other) = [';', '\t', ','].into_iter().find(|c| only.contains(*c))
+        {
+            let what = format!("the columns seem to be separated by `{}`", other.escape_default());
+            let remedy = "use .csv for commas and .tsv for tabs";
+            return Err(Error::content(path, format!("{what}; {remedy}")));
+        }
+        let is_index = header.get(0).is_some_and(str::is_empty); // reported with its own remedy
+        if !is_index && !header.is_empty() && header.iter().all(|name| parse(name).is_some()) {
             let what = "the first line holds numbers, not names of columns; pass --no-header";
             return Err(Error::content(path, what));
         }
@@ -268,7 +277,7 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
         Vec::new()
     };
     let Some(first) = next_record(&mut reader, path)? else {
-        return Err(Error::content(path, "the table is empty: it has no rows"));
+        return Err(Error::no_rows(path));
     };
     let names =
         if options.has_header { names } else { (0..first.len()).map(|i| i.to_string()).collect() };
@@ -426,6 +435,10 @@ pub(super) fn read_lines(path: &Path, options: &ReadOptions) -> Result<Ids> {
     plain_text(path, options)?
         .read_to_string(&mut text)
         .map_err(|e| Error::read(path, "read", e))?;
+    if let Some(line) = text.lines().position(str::is_empty) {
+        let what = format!("line {}: the id is missing; fill it in or drop the line", line + 1);
+        return Err(Error::content(path, what));
+    }
     Ok(from_texts(text.lines().map(str::to_owned).collect(), options))
 }
 

@@ -128,11 +128,19 @@ impl TableReader {
         if options.chunk_rows == Some(0) {
             return Err(Error::Usage("--chunk-rows must be at least 1, got 0".into()));
         }
+        if let Some(name) = repeated(&options.keep_columns) {
+            return Err(Error::Usage(format!("--keep-columns names `{name}` twice")));
+        }
         let mut parts: VecDeque<Part> = folder::parts(source)?.into();
-        // INVARIANT: `parts` refuses a folder without files.
-        let first = parts.pop_front().expect("a source has at least one part");
-        let (partition_columns, file_options) = first.split_kept(options);
-        let current = open_part(&first, &file_options)?;
+        let (first, partition_columns, file_options, current) = loop {
+            // INVARIANT: `parts` refuses a folder without files, and an empty last one is an error.
+            let first = parts.pop_front().expect("a source has at least one part");
+            let (partition_columns, file_options) = first.split_kept(options);
+            match open_part(&first, &file_options) {
+                Err(Error::NoRows { .. }) if !parts.is_empty() => {}
+                opened => break (first, partition_columns, file_options, opened?),
+            }
+        };
         let mut schema = current.schema().clone();
         schema.kept = merge_kept(&options.keep_columns, &partition_columns, &schema.kept);
         let notes: Vec<String> = current.note().into_iter().collect();
@@ -186,9 +194,23 @@ impl TableReader {
         self.n_rows
     }
 
-    /// Rows left out and values set to 0 under the policy for values that are not numbers.
+    /// Rows left out and values set to 0 so far under the policy for values that are not numbers.
     pub fn replaced(&self) -> (u64, u64) {
         (self.skipped_rows, self.zeroed_values)
+    }
+
+    /// Rows behind us, those left out included.
+    pub fn rows_read(&self) -> u64 {
+        self.base + self.position
+    }
+
+    /// The files of a source, in the order they are read.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if a folder cannot be listed.
+    pub fn files(source: &Source) -> Result<Vec<PathBuf>> {
+        let parts = folder::parts(source)?.into_iter();
+        Ok(parts.filter(|part| part.format.is_some()).map(|part| part.path).collect())
     }
 
     /// What the user should know about how the table is read.
@@ -254,10 +276,15 @@ impl TableReader {
 
     /// Turns to the next part; false after the last.
     fn next_part(&mut self) -> Result<bool> {
-        let Some(part) = self.parts.pop_front() else {
-            return self.check_named_rows().map(|()| false);
+        let (part, next) = loop {
+            let Some(part) = self.parts.pop_front() else {
+                return self.check_named_rows().map(|()| false);
+            };
+            match open_part(&part, &self.options) {
+                Err(Error::NoRows { .. }) => {}
+                opened => break (part, opened?),
+            }
         };
-        let next = open_part(&part, &self.options)?;
         let (want, got) = (&self.schema, next.schema());
         let refused = |what: String| {
             Err(Error::content(&part.path, format!("{what}; all files of a folder must be alike")))
@@ -270,16 +297,28 @@ impl TableReader {
         }
         let same_ids = self.row_ids.is_some() || got.ids == want.ids;
         if !same_ids {
-            return refused(format!(
-                "ids are {:?} where earlier files have {:?}",
-                got.ids, want.ids
-            ));
+            let kinds = format!("ids are {:?} where earlier files have {:?}", got.ids, want.ids);
+            return refused(format!("{kinds} (--text-ids reads those of CSV as text)"));
+        }
+        for (got, want) in got.kept.iter().zip(self.file_kept()) {
+            if got.data_type() != want.data_type() {
+                let (name, got, want) = (got.name(), got.data_type(), want.data_type());
+                return refused(format!(
+                    "column `{name}` is {got} where earlier files have {want}"
+                ));
+            }
         }
         self.base += self.position;
         self.position = 0;
         self.current = next;
         self.current_part = part;
         Ok(true)
+    }
+
+    /// The kept columns that come from the files, not from the path.
+    fn file_kept(&self) -> impl Iterator<Item = &Field> {
+        let columns = self.schema.kept.iter().zip(&self.partition_columns);
+        columns.filter(|(_, partition)| partition.is_none()).map(|(field, _)| field)
     }
 
     fn check_named_rows(&self) -> Result<()> {
@@ -315,7 +354,11 @@ impl TableReader {
             OnNan::Error => {
                 let (row, column) = (row_in_part + (bad / dim) as u64, bad % dim);
                 let value = chunk.vectors[bad];
-                let what = if value.is_nan() { "NaN or missing" } else { "infinite" };
+                let what = match (value.is_nan(), self.schema.dtype) {
+                    (true, _) => "NaN or missing",
+                    (false, Dtype::F64) => "infinite, or too large for f32",
+                    (false, _) => "infinite",
+                };
                 Err(Error::content(
                     self.current_part.path.clone(),
                     format!(
@@ -325,14 +368,13 @@ impl TableReader {
                 ))
             }
             OnNan::Zero => {
-                let mut zeroed = 0;
-                let replace = |&x: &f32| {
-                    zeroed += u64::from(!x.is_finite());
-                    if x.is_finite() { x } else { 0.0 }
-                };
+                let bad_in = |row: &[f32]| row.iter().filter(|x| !x.is_finite()).count() as u32;
+                let zeroed: Vec<u32> = chunk.vectors.chunks_exact(dim).map(bad_in).collect();
+                let replace = |&x: &f32| if x.is_finite() { x } else { 0.0 };
                 let vectors = chunk.vectors.iter().map(replace).collect();
-                self.zeroed_values += zeroed;
-                Ok(Chunk { vectors, ..chunk })
+                let chunk = Chunk { vectors, zeroed: Some(zeroed), ..chunk };
+                self.zeroed_values += chunk.zeroed_values();
+                Ok(chunk)
             }
             OnNan::Skip => {
                 let good: Vec<bool> = chunk
@@ -365,6 +407,7 @@ fn keep_rows(chunk: &Chunk, good: &[bool], dim: usize) -> Result<Chunk> {
         row_numbers: Some(
             (0..good.len()).filter(|&i| good[i]).map(|i| chunk.row_number(i)).collect(),
         ),
+        zeroed: None,
     })
 }
 
@@ -394,11 +437,15 @@ fn open_part(part: &Part, options: &ReadOptions) -> Result<Box<dyn PartReader>> 
     })
 }
 
+fn repeated(names: &[String]) -> Option<&String> {
+    names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| name)
+}
+
 /// Refuses columns that a format without columns cannot give.
 fn refuse_columns(options: &ReadOptions, path: &Path, format: &str) -> Result<()> {
     let asked = match options {
         o if !o.keep_columns.is_empty() => "--keep-columns",
-        o if o.id_column.is_some() => "--id-column",
+        o if o.id_column.is_some() && o.ids_file.is_none() => "--id-column",
         o if o.vector_column.is_some() => "--vector-column",
         _ => return Ok(()),
     };

@@ -38,7 +38,10 @@ impl NpyPart {
             );
             return Err(Error::content(path, what));
         };
-        if n_rows == 0 || dim == 0 {
+        if n_rows == 0 {
+            return Err(Error::no_rows(path));
+        }
+        if dim == 0 {
             return Err(Error::content(
                 path,
                 format!("the array is empty: its shape is ({n_rows}, {dim})"),
@@ -110,6 +113,7 @@ impl PartReader for NpyPart {
             vectors,
             kept: Vec::new(),
             row_numbers: None,
+            zeroed: None,
         }))
     }
 

@@ -61,7 +61,10 @@ impl SafetensorsPart {
             );
             return Err(Error::content(path, what));
         };
-        if n_rows == 0 || dim == 0 {
+        if n_rows == 0 {
+            return Err(Error::no_rows(path));
+        }
+        if dim == 0 {
             return Err(Error::content(
                 path,
                 format!("tensor `{name}` is empty: its shape is [{n_rows}, {dim}]"),
@@ -192,6 +195,7 @@ impl PartReader for SafetensorsPart {
             vectors: values::decode(&bytes, dtype),
             kept: Vec::new(),
             row_numbers: None,
+            zeroed: None,
         }))
     }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::append::{Append, Replay};
 use super::{Continue, Encoder, OutputSchema, Piece};
+use crate::error::STDOUT;
 use crate::{Error, Result};
 
 /// The magic of the file format, padded to the alignment of the writer, before the first message.
@@ -94,7 +95,7 @@ impl StreamEncoder {
     pub fn stdout(schema: &OutputSchema) -> Result<Self> {
         let arrow = Arc::new(schema.arrow());
         let writer = StreamWriter::try_new(BufWriter::new(io::stdout()), &arrow);
-        let writer = writer.map_err(|e| error(Path::new("-"), e))?;
+        let writer = writer.map_err(|e| error(Path::new(STDOUT), e))?;
         Ok(Self { writer, schema: schema.clone(), arrow })
     }
 }
@@ -102,7 +103,7 @@ impl StreamEncoder {
 impl Encoder for StreamEncoder {
     fn write(&mut self, piece: &Piece) -> Result<()> {
         let batch = piece.batch(&self.schema, &self.arrow)?;
-        self.writer.write(&batch).map_err(|e| error(Path::new("-"), e))
+        self.writer.write(&batch).map_err(|e| error(Path::new(STDOUT), e))
     }
 
     fn end_group(&mut self) -> Result<(u64, Value)> {
@@ -110,7 +111,7 @@ impl Encoder for StreamEncoder {
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {
-        self.writer.finish().map_err(|e| error(Path::new("-"), e))
+        self.writer.finish().map_err(|e| error(Path::new(STDOUT), e))
     }
 }
 

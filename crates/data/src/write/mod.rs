@@ -515,8 +515,12 @@ fn check_format(
     if options.zstd && format != Format::Parquet {
         return refused("--compression is for Parquet");
     }
-    if let Some(field) = schema.kept.iter().find(|f| ["id", "vector"].contains(&f.name().as_str()))
-    {
+    let is_coordinate = |name: &str| {
+        let number = name.strip_prefix('v').and_then(|k| k.parse::<usize>().ok());
+        format.is_text() && number.is_some_and(|k| k < schema.dim)
+    };
+    let is_own = |name: &str| ["id", "vector"].contains(&name) || is_coordinate(name);
+    if let Some(field) = schema.kept.iter().find(|field| is_own(field.name())) {
         return refused(&format!(
             "the output has its own column `{}`; leave it out of --keep-columns",
             field.name()

@@ -55,15 +55,32 @@ impl Partial {
         job: Value,
         if_exists: IfExists,
     ) -> Result<(Self, Option<Journal>)> {
+        let named = output.file_name().is_some();
+        let slash = output.as_os_str().as_encoded_bytes().ends_with(b"/");
+        if !named || (slash && !is_folder) {
+            let what = "is a folder; name a file, or a new folder with --rows-per-part";
+            return Err(Error::Usage(format!("{} {what}", output.display())));
+        }
         let partial = Self { output: output.to_owned(), folder: partial_path(output), is_folder };
-        let (shown, unfinished) = (output.display(), partial.folder.exists());
+        let _ = fs::remove_dir_all(partial.trash()); // of a process killed while clearing it
+        if if_exists == IfExists::Force {
+            partial.check_replaceable()?;
+        }
         let manifest = json!({ "format": FORMAT, "job": job });
+        if if_exists == IfExists::Resume
+            && let Some(journal) = partial.published(&manifest)
+        {
+            return Ok((partial, Some(journal)));
+        }
+        let shown = output.display();
+        // Killed before the manifest was there: nothing was begun.
+        let begun = partial.folder.join(partial.manifest_name()).exists();
         match if_exists {
-            IfExists::Resume if unfinished => {
+            IfExists::Resume if begun => {
                 partial.check_manifest(&manifest)?;
                 return partial.journal().map(|journal| (partial, journal));
             }
-            IfExists::Refuse if unfinished => {
+            IfExists::Refuse if partial.folder.exists() => {
                 return Err(Error::Usage(format!(
                     "{shown}.partial holds an unfinished job; continue it with --resume or start over with --force"
                 )));
@@ -84,6 +101,44 @@ impl Partial {
         fs::create_dir(&partial.folder).map_err(|e| Error::write(&partial.folder, e))?;
         write_atomically(&partial.folder.join(partial.manifest_name()), &pretty(&manifest))?;
         Ok((partial, None))
+    }
+
+    /// Only an earlier output may be replaced: a file by a file, a folder of parts by one.
+    fn check_replaceable(&self) -> Result<()> {
+        let refused = |what: &str| Err(Error::Usage(format!("{} {what}", self.output.display())));
+        if !self.output.is_dir() {
+            return Ok(());
+        }
+        if !self.is_folder {
+            return refused(
+                "is a folder; choose another name, or write a folder with --rows-per-part",
+            );
+        }
+        let ours = |name: &str| name.starts_with(['_', '.']) || name.starts_with("part-");
+        let entries =
+            fs::read_dir(&self.output).map_err(|e| Error::read(&self.output, "list", e))?;
+        if entries.flatten().any(|entry| !ours(&entry.file_name().to_string_lossy())) {
+            return refused("holds files that are not parts of a table; choose another name");
+        }
+        Ok(())
+    }
+
+    /// The journal of a folder that was published by a process killed before it had tidied up.
+    fn published(&self, manifest: &Value) -> Option<Journal> {
+        if !self.is_folder || self.folder.exists() {
+            return None;
+        }
+        let read = |name| serde_json::from_slice(&fs::read(self.output.join(name)).ok()?).ok();
+        let same = read(FOLDER_MANIFEST).is_some_and(|before: Value| before == *manifest);
+        let journal = serde_json::from_value(read(JOURNAL)?).ok();
+        journal.filter(|journal: &Journal| same && journal.finished)
+    }
+
+    fn trash(&self) -> PathBuf {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(self.folder.file_name().unwrap_or_default());
+        name.push(".old");
+        self.folder.with_file_name(name)
     }
 
     fn manifest_name(&self) -> &'static str {
@@ -155,27 +210,40 @@ impl Partial {
         fs::rename(&path, &done).map_err(|e| Error::write(&done, e))
     }
 
-    /// The last rename.
+    /// The last rename, then tidying up. May be called again by a process that finds it half done.
     pub fn publish(&self) -> Result<()> {
         let failed = |e| Error::write(&self.output, e);
         if self.is_folder {
-            if self.output.is_dir() {
-                fs::remove_dir_all(&self.output).map_err(failed)?;
+            if self.folder.exists() {
+                if self.output.is_dir() {
+                    fs::remove_dir_all(&self.output).map_err(failed)?;
+                }
+                fs::rename(&self.folder, &self.output).map_err(failed)?;
             }
-            fs::rename(&self.folder, &self.output).map_err(failed)?;
-            for leftover in [JOURNAL, FOLDER_MANIFEST] {
-                fs::remove_file(self.output.join(leftover)).map_err(failed)?;
+            // The journal last: it tells that the rest may go.
+            let entries = fs::read_dir(&self.output).map_err(failed)?.flatten();
+            let own =
+                |name: &str| name.starts_with('_') && name != FOLDER_MANIFEST && name != JOURNAL;
+            let own = entries
+                .map(|e| e.path())
+                .filter(|path| own(&path.file_name().unwrap_or_default().to_string_lossy()));
+            let last = [FOLDER_MANIFEST, JOURNAL].map(|name| self.output.join(name));
+            for path in own.chain(last) {
+                match fs::remove_file(&path) {
+                    Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+                    _ => {}
+                }
             }
             return Ok(());
         }
         let data = self.folder.join("data");
         if data.exists() {
-            if self.output.is_dir() {
-                fs::remove_dir_all(&self.output).map_err(failed)?;
-            }
             fs::rename(&data, &self.output).map_err(failed)?;
         }
-        fs::remove_dir_all(&self.folder).map_err(failed)
+        // Out of the way in one step, so that no half of it is ever taken for an unfinished job.
+        let trash = self.trash();
+        fs::rename(&self.folder, &trash).map_err(failed)?;
+        fs::remove_dir_all(&trash).map_err(failed)
     }
 
     /// Takes the folder away, if it is there.

@@ -82,9 +82,8 @@ impl Encoder for SafetensorsEncoder {
         start.resize(header_len - 8, b' ');
         let len = (start.len() as u64).to_le_bytes();
         file.put_at_start(&[&len[..], &start].concat())?;
-        for path in [ids.path(), offsets.path()] {
-            fs::remove_file(path).map_err(|e| Error::write(path, e))?;
-        }
+        // The ids stay beside the file until the output is published: a process killed from here on
+        // must find them again.
         file.close()
     }
 }

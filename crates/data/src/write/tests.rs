@@ -37,6 +37,7 @@ fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> boo
         vectors: table.vectors.clone().into(),
         kept: Vec::new(),
         row_numbers: None,
+        zeroed: None,
     };
     let end = (at / GROUP_ROWS + stop_after) * GROUP_ROWS;
     while at < table.n_rows() {
