@@ -32,7 +32,7 @@ def machine():
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "load_before": os.getloadavg()[0],
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -133,6 +133,9 @@ impl ReadArgs {
     }
 }
 
+/// Formats of the files of a folder.
+const FORMATS: [&str; 6] = ["parquet", "arrow", "npy", "safetensors", "csv", "tsv"];
+
 /// How a table is written.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Writing")]
@@ -147,8 +150,8 @@ pub struct WriteArgs {
     #[arg(long, value_name = "N")]
     rows_per_part: Option<u64>,
     /// Format of the files of a folder [default: parquet]
-    #[arg(long, value_enum, value_name = "FORMAT", requires = "rows_per_part")]
-    format: Option<FormatArg>,
+    #[arg(long, value_name = "FORMAT", requires = "rows_per_part", value_parser = FORMATS)]
+    format: Option<String>,
     /// Compression of Parquet
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
     compression: CompressionArg,
@@ -175,16 +178,6 @@ enum CompressionArg {
     Zstd,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormatArg {
-    Parquet,
-    Arrow,
-    Npy,
-    Safetensors,
-    Csv,
-    Tsv,
-}
-
 impl WriteArgs {
     pub fn dtype(&self) -> Dtype {
         match self.dtype {
@@ -195,14 +188,7 @@ impl WriteArgs {
 
     pub fn job(&self, read: &ReadArgs) -> JobOptions {
         let read = ReadOptions { keep_columns: self.keep_columns.clone(), ..read.options() };
-        let format = self.format.map(|format| match format {
-            FormatArg::Parquet => Format::Parquet,
-            FormatArg::Arrow => Format::Arrow,
-            FormatArg::Npy => Format::Npy,
-            FormatArg::Safetensors => Format::Safetensors,
-            FormatArg::Csv => Format::Csv,
-            FormatArg::Tsv => Format::Tsv,
-        });
+        let format = self.format.as_deref().and_then(Format::from_name);
         let if_exists = match (self.resume, self.force) {
             (true, _) => IfExists::Resume,
             (_, true) => IfExists::Force,

@@ -333,12 +333,12 @@ fn an_output_inside_the_input_folder_is_refused() {
 #[test]
 fn the_working_folder_is_never_emptied() {
     let sandbox = sandbox();
-    sandbox.put("work/precious", "");
+    sandbox.put("here/precious", "");
     let before = sandbox.everything();
-    for output in [".", "./", "../work", "../work/."] {
+    for output in [".", "./", "../here", "../here/."] {
         let line = format!("-q vectors convert ../t.csv {output} --rows-per-part 1 --force");
         let mut command = sandbox.command(line.split_whitespace());
-        let outcome = Outcome::of(command.current_dir(sandbox.path("work")).output().unwrap());
+        let outcome = Outcome::of(command.current_dir(sandbox.path("here")).output().unwrap());
         assert_eq!(outcome.code, Some(2), "{output} {outcome:?}");
         assert!(sandbox.everything() == before, "{output} left {:?}", sandbox.names());
     }

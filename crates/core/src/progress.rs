@@ -1,6 +1,8 @@
 //! A progress bar on stderr for a person, nothing for a pipe.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 /// Where a job reports how far it is.
 #[derive(Debug)]
@@ -15,13 +17,16 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(total, target);
         let template = if total.is_some() {
             format!(
-                "{what} {{bar:30}} {{percent}}%  {{human_pos}}/{{human_len}} {unit}  {{per_sec}}  eta {{eta}}"
+                "{what} {{bar:30}} {{percent}}%  {{human_pos}}/{{human_len}} {unit}  {{rate}}  eta {{eta}}"
             )
         } else {
-            format!("{what} {{spinner}} {{human_pos}} {unit}  {{per_sec}}")
+            format!("{what} {{spinner}} {{human_pos}} {unit}  {{rate}}")
         };
         if let Ok(style) = ProgressStyle::with_template(&template) {
-            bar.set_style(style);
+            let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+                let _ = write!(out, "{:.0}/s", state.per_sec()); // a bar may go undrawn
+            };
+            bar.set_style(style.with_key("rate", rate));
         }
         Self(bar)
     }

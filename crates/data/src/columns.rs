@@ -88,7 +88,12 @@ pub(crate) fn choose(schema: &Schema, options: &ReadOptions, path: &Path) -> Res
 
     let id = match &options.id_column {
         Some(name) => Some(find(name, "--id-column")?),
-        None => default_id(schema, path)?,
+        None => {
+            let may_be = |f: &Field| f.name() == "id" || id_kind(f.data_type()).is_some();
+            let fields = schema.fields().iter().enumerate().filter(|(_, field)| may_be(field));
+            let columns: Vec<_> = fields.map(|(i, field)| (i, field.name().as_str())).collect();
+            default_id(&columns, path)?
+        }
     };
     let id_kind = match id.map(|i| schema.field(i)) {
         None => IdKind::RowNumber,
@@ -106,23 +111,19 @@ pub(crate) fn choose(schema: &Schema, options: &ReadOptions, path: &Path) -> Res
     Ok(Chosen { vector, id, id_kind, kept, dtype, note })
 }
 
-fn default_id(schema: &Schema, path: &Path) -> Result<Option<usize>> {
-    if let Ok(id) = schema.index_of("id") {
-        return Ok(Some(id));
+/// `id`, or the only column that ends in `_id`, among columns given as (place, name).
+pub(crate) fn default_id(columns: &[(usize, &str)], path: &Path) -> Result<Option<usize>> {
+    if let Some((place, _)) = columns.iter().find(|(_, name)| *name == "id") {
+        return Ok(Some(*place));
     }
-    let candidates: Vec<usize> = (0..schema.fields().len())
-        .filter(|&i| schema.field(i).name().ends_with("_id"))
-        .filter(|&i| id_kind(schema.field(i).data_type()).is_some())
-        .collect();
-    match candidates.as_slice() {
+    let candidates: Vec<_> = columns.iter().filter(|(_, name)| name.ends_with("_id")).collect();
+    match candidates[..] {
         [] => Ok(None),
-        [only] => Ok(Some(*only)),
-        several => {
-            let names: Vec<_> = several.iter().map(|&i| schema.field(i).name().as_str()).collect();
-            let names = names.join("`, `");
-            let what =
-                format!("several columns could be the id: `{names}`; choose one with --id-column");
-            Err(Error::content(path, what))
+        [(only, _)] => Ok(Some(*only)),
+        _ => {
+            let names: Vec<&str> = candidates.iter().map(|(_, name)| *name).collect();
+            let what = format!("several columns could be the id: `{}`", names.join("`, `"));
+            Err(Error::content(path, format!("{what}; choose one with --id-column")))
         }
     }
 }

@@ -128,7 +128,7 @@ pub(crate) fn run(
         }
         reader.skip_rows(resumed.input_rows);
     }
-    let bar = observer.progress("rows", "rows", reader.n_rows());
+    let bar = observer.progress("writing", "rows", reader.n_rows());
     bar.advance(tally.rows);
     let cuts = writer.cuts();
     let mut rows_read = 0;

@@ -134,7 +134,8 @@ fn kernel_error(config: &str, quick: bool, observer: &dyn Observer) -> Result<Ve
     let pair = pair_at(d, config.distance)?;
     let value = |distance: f64| Kernel::Gaussian.value(distance * distance, config.length_scale);
     let (k, k2) = (value(config.distance), value(2.0 * config.distance));
-    let bar = observer.progress("seeds", "seeds", Some(2 * seeds * config.directions.len() as u64));
+    let bar =
+        observer.progress("running", "seeds", Some(2 * seeds * config.directions.len() as u64));
     let mut rows = Vec::new();
     for family in [Directions::Iid, Directions::Orthogonal] {
         for &m in &config.directions {

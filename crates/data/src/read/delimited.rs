@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Field};
 use csv::StringRecord;
 
 use super::{PartReader, ReadOptions, encoding};
+use crate::columns;
 use crate::format::Compression;
 use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
 
@@ -147,7 +148,10 @@ impl Layout {
         };
         let id = match &options.id_column {
             Some(name) => Some(find(name, "--id-column")?),
-            None => default_id(&names, path)?,
+            None => {
+                let columns: Vec<_> = names.iter().map(String::as_str).enumerate().collect();
+                columns::default_id(&columns, path)?
+            }
         };
         if id.is_none() && names[0].is_empty() {
             let what = "the first column has no name, as an index that pandas wrote";
@@ -228,24 +232,6 @@ impl Layout {
             }
         }
         Ok(())
-    }
-}
-
-fn default_id(names: &[String], path: &Path) -> Result<Option<usize>> {
-    if let Some(id) = names.iter().position(|n| n == "id") {
-        return Ok(Some(id));
-    }
-    let candidates: Vec<usize> = (0..names.len()).filter(|&i| names[i].ends_with("_id")).collect();
-    match candidates[..] {
-        [] => Ok(None),
-        [only] => Ok(Some(only)),
-        _ => {
-            let names: Vec<&str> = candidates.iter().map(|&i| names[i].as_str()).collect();
-            let names = names.join("`, `");
-            let what =
-                format!("several columns could be the id: `{names}`; choose one with --id-column");
-            Err(Error::content(path, what))
-        }
     }
 }
 
