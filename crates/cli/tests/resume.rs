@@ -65,7 +65,9 @@ fn kill_and_resume(sandbox: &Sandbox, out: &str, flags: &str, n: usize) {
 
         let partial = format!("{out}.partial");
         resumed += u32::from(sandbox.has(&partial));
-        let finished = published && !sandbox.has(&partial);
+        // A folder killed between its last rename and its tidying up is tidied up by `--resume`.
+        let untidy = sandbox.has(&format!("{out}/_journal.json"));
+        let finished = published && !untidy && !sandbox.has(&partial);
         let outcome = sandbox.run(&format!("{line} --resume --quiet"));
         if finished {
             let message =

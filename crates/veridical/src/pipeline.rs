@@ -92,6 +92,7 @@ pub(crate) fn open_input(
             "a stream cannot be told from another, so a job that reads one cannot be resumed";
         return Err(Error::Usage(format!("{what}; start over with --force")));
     }
+    TableWriter::check(output, write)?;
     let reader = TableReader::open(input, read)?;
     reader.notes().iter().for_each(|note| observer.note(note));
     Ok(reader)

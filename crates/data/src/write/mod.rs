@@ -263,6 +263,17 @@ enum Target {
 }
 
 impl TableWriter {
+    /// Refuses an output that [`create`](Self::create) would refuse, as far as that can be told before
+    /// the table is known: for jobs that look at their input for long before they write.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn check(output: &Source, options: &WriteOptions) -> Result<()> {
+        let Some(path) = output.path() else { return Ok(()) };
+        output_format(path, options)?;
+        Partial::new(path, options.rows_per_part.is_some())?.check(options.if_exists)
+    }
+
     /// Begins or takes up a job. `job` describes it (spec, options, fingerprints of the inputs): a
     /// job can only be taken up if the description is the same.
     ///
@@ -276,26 +287,10 @@ impl TableWriter {
         job: Value,
     ) -> Result<Self> {
         let Some(path) = output.path() else { return Self::to_stdout(schema, options) };
-        let is_folder = options.rows_per_part.is_some();
-        if options.rows_per_part == Some(0) {
-            return Err(Error::Usage("--rows-per-part must be at least 1, got 0".into()));
-        }
-        let format = match (options.format, is_folder) {
-            (Some(format), true) => format,
-            (None, true) => Format::Parquet,
-            (format, false) => {
-                let by_name = Format::of_path(path).map_err(|e| {
-                    Error::Usage(format!("{e}; or write a folder with --rows-per-part N"))
-                })?;
-                if format.is_some_and(|format| format != by_name) {
-                    let what = "--format is for folders; a single file goes by its ending";
-                    return Err(Error::Usage(format!("{}: {what}", path.display())));
-                }
-                by_name
-            }
-        };
+        let format = output_format(path, options)?;
         check_format(path, format, &schema, options)?;
-        let (partial, journal) = Partial::begin(path, is_folder, job, options.if_exists)?;
+        let partial = Partial::new(path, options.rows_per_part.is_some())?;
+        let journal = partial.begin(job, options.if_exists)?;
         let resumed = journal.as_ref().map(|journal| Resumed {
             input_rows: journal.input_rows,
             output_rows: journal.output_rows,
@@ -483,6 +478,23 @@ impl Target {
             }
         })
     }
+}
+
+/// The format of the files to write.
+fn output_format(path: &Path, options: &WriteOptions) -> Result<Format> {
+    if options.rows_per_part == Some(0) {
+        return Err(Error::Usage("--rows-per-part must be at least 1, got 0".into()));
+    }
+    if options.rows_per_part.is_some() {
+        return Ok(options.format.unwrap_or(Format::Parquet));
+    }
+    let by_name = Format::of_path(path)
+        .map_err(|e| Error::Usage(format!("{e}; or write a folder with --rows-per-part N")))?;
+    if options.format.is_some_and(|format| format != by_name) {
+        let what = "--format is for folders; a single file goes by its ending";
+        return Err(Error::Usage(format!("{}: {what}", path.display())));
+    }
+    Ok(by_name)
 }
 
 /// Refuses what a format cannot hold.

@@ -48,59 +48,75 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// Creates the folder, or finds the journal of the job that left it.
-    pub fn begin(
-        output: &Path,
-        is_folder: bool,
-        job: Value,
-        if_exists: IfExists,
-    ) -> Result<(Self, Option<Journal>)> {
-        let named = output.file_name().is_some();
+    /// The folder beside `output`; nothing is touched yet.
+    pub fn new(output: &Path, is_folder: bool) -> Result<Self> {
         let slash = output.as_os_str().as_encoded_bytes().ends_with(b"/");
-        if !named || (slash && !is_folder) {
+        if output.file_name().is_none() || (slash && !is_folder) {
             let what = "is a folder; name a file, or a new folder with --rows-per-part";
             return Err(Error::Usage(format!("{} {what}", output.display())));
         }
-        let partial = Self { output: output.to_owned(), folder: partial_path(output), is_folder };
-        let _ = fs::remove_dir_all(partial.trash()); // of a process killed while clearing it
-        if if_exists == IfExists::Force {
-            partial.check_replaceable()?;
-        }
-        let manifest = json!({ "format": FORMAT, "job": job });
-        if if_exists == IfExists::Resume
-            && let Some(journal) = partial.published(&manifest)
-        {
-            return Ok((partial, Some(journal)));
-        }
-        let shown = output.display();
-        // Killed before the manifest was there: nothing was begun.
-        let begun = partial.folder.join(partial.manifest_name()).exists();
+        Ok(Self { output: output.to_owned(), folder: partial_path(output), is_folder })
+    }
+
+    /// Refuses to touch what is there, unless `if_exists` allows it.
+    pub fn check(&self, if_exists: IfExists) -> Result<()> {
+        let shown = self.output.display();
         match if_exists {
-            IfExists::Resume if begun => {
-                partial.check_manifest(&manifest)?;
-                return partial.journal().map(|journal| (partial, journal));
-            }
-            IfExists::Refuse if partial.folder.exists() => {
+            IfExists::Force => self.check_replaceable()?,
+            IfExists::Resume if self.is_begun() || self.is_untidy() => {}
+            IfExists::Refuse if self.folder.exists() => {
                 return Err(Error::Usage(format!(
                     "{shown}.partial holds an unfinished job; continue it with --resume or start over with --force"
                 )));
             }
-            IfExists::Refuse | IfExists::Resume if output.exists() => {
+            _ if self.output.exists() => {
                 return Err(Error::Usage(format!(
                     "{shown} exists already; choose another name or replace it with --force"
                 )));
             }
             _ => {}
         }
-        partial.remove();
-        let parent = output.parent().filter(|p| !p.as_os_str().is_empty());
+        let parent = self.output.parent().filter(|p| !p.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|p| !p.is_dir()) {
             let what = format!("{}: the folder does not exist; create it first", parent.display());
             return Err(Error::Usage(what));
         }
-        fs::create_dir(&partial.folder).map_err(|e| Error::write(&partial.folder, e))?;
-        write_atomically(&partial.folder.join(partial.manifest_name()), &pretty(&manifest))?;
-        Ok((partial, None))
+        Ok(())
+    }
+
+    /// Creates the folder, or finds the journal of the job that left it.
+    pub fn begin(&self, job: Value, if_exists: IfExists) -> Result<Option<Journal>> {
+        self.check(if_exists)?;
+        let _ = fs::remove_dir_all(self.trash()); // of a process killed while clearing it
+        let manifest = json!({ "format": FORMAT, "job": job });
+        if if_exists == IfExists::Resume && self.is_begun() {
+            self.check_manifest(&manifest)?;
+            return self.journal();
+        }
+        if if_exists == IfExists::Resume && self.is_untidy() {
+            return match self.published(&manifest) {
+                Some(journal) => Ok(Some(journal)),
+                None => Err(Error::Usage(format!(
+                    "{} exists already; choose another name or replace it with --force",
+                    self.output.display()
+                ))),
+            };
+        }
+        self.remove();
+        fs::create_dir(&self.folder).map_err(|e| Error::write(&self.folder, e))?;
+        write_atomically(&self.folder.join(self.manifest_name()), &pretty(&manifest))?;
+        Ok(None)
+    }
+
+    /// Whether there is an unfinished job; a process killed before its manifest was there had begun
+    /// nothing.
+    fn is_begun(&self) -> bool {
+        self.folder.join(self.manifest_name()).exists()
+    }
+
+    /// Whether a folder was published by a process killed before it had tidied up.
+    fn is_untidy(&self) -> bool {
+        self.is_folder && !self.folder.exists() && self.output.join(JOURNAL).exists()
     }
 
     /// Only an earlier output may be replaced: a file by a file, a folder of parts by one.
@@ -123,13 +139,10 @@ impl Partial {
         Ok(())
     }
 
-    /// The journal of a folder that was published by a process killed before it had tidied up.
+    /// The journal of an untidy folder, if it is of the same job.
     fn published(&self, manifest: &Value) -> Option<Journal> {
-        if !self.is_folder || self.folder.exists() {
-            return None;
-        }
         let read = |name| serde_json::from_slice(&fs::read(self.output.join(name)).ok()?).ok();
-        let same = read(FOLDER_MANIFEST).is_some_and(|before: Value| before == *manifest);
+        let same = read(FOLDER_MANIFEST).is_none_or(|before: Value| before == *manifest);
         let journal = serde_json::from_value(read(JOURNAL)?).ok();
         journal.filter(|journal: &Journal| same && journal.finished)
     }
