@@ -1,7 +1,7 @@
 //! `OUTPUT.partial/`: the unfinished output.
 //!
-//! manifest.json   what the job is; a job is taken up only if this is the same
-//! journal.json    how far the files are good, replaced by rename after every group
+//! _manifest.json  what the job is; a job is taken up only if this is the same
+//! _journal.json   how far the files are good, replaced by rename after every group
 //! data            the file itself, or `_part-NNNNN.ext` while a part of a folder is being written
 //!
 //! The last rename publishes the whole. A process killed at any moment leaves either the output or
@@ -19,9 +19,8 @@ use super::{IfExists, partial_path};
 use crate::{Error, Format, Result};
 
 const FORMAT: &str = "veridical-partial/1";
-const MANIFEST: &str = "manifest.json";
-/// Skipped by every reader, should a folder be published with it for a moment.
-const FOLDER_MANIFEST: &str = "_manifest.json";
+// Names that every reader skips, should a folder be published with them for a moment.
+const MANIFEST: &str = "_manifest.json";
 const JOURNAL: &str = "_journal.json";
 
 /// How far a job has come.
@@ -60,20 +59,15 @@ impl Partial {
 
     /// Refuses to touch what is there, unless `if_exists` allows it.
     pub fn check(&self, if_exists: IfExists) -> Result<()> {
-        let shown = self.output.display();
         match if_exists {
             IfExists::Force => self.check_replaceable()?,
             IfExists::Resume if self.is_begun() || self.is_untidy() => {}
             IfExists::Refuse if self.folder.exists() => {
-                return Err(Error::Usage(format!(
-                    "{shown}.partial holds an unfinished job; continue it with --resume or start over with --force"
-                )));
+                let what =
+                    "holds an unfinished job; continue it with --resume or start over with --force";
+                return Err(Error::Usage(format!("{} {what}", self.folder.display())));
             }
-            _ if self.output.exists() => {
-                return Err(Error::Usage(format!(
-                    "{shown} exists already; choose another name or replace it with --force"
-                )));
-            }
+            _ if self.output.exists() => return Err(self.exists()),
             _ => {}
         }
         let parent = self.output.parent().filter(|p| !p.as_os_str().is_empty());
@@ -94,24 +88,23 @@ impl Partial {
             return self.journal();
         }
         if if_exists == IfExists::Resume && self.is_untidy() {
-            return match self.published(&manifest) {
-                Some(journal) => Ok(Some(journal)),
-                None => Err(Error::Usage(format!(
-                    "{} exists already; choose another name or replace it with --force",
-                    self.output.display()
-                ))),
-            };
+            return self.published(&manifest).map(Some).ok_or_else(|| self.exists());
         }
         self.remove();
         fs::create_dir(&self.folder).map_err(|e| Error::write(&self.folder, e))?;
-        write_atomically(&self.folder.join(self.manifest_name()), &pretty(&manifest))?;
+        write_atomically(&self.folder.join(MANIFEST), &pretty(&manifest))?;
         Ok(None)
+    }
+
+    fn exists(&self) -> Error {
+        let what = "exists already; choose another name or replace it with --force";
+        Error::Usage(format!("{} {what}", self.output.display()))
     }
 
     /// Whether there is an unfinished job; a process killed before its manifest was there had begun
     /// nothing.
     fn is_begun(&self) -> bool {
-        self.folder.join(self.manifest_name()).exists()
+        self.folder.join(MANIFEST).exists()
     }
 
     /// Whether a folder was published by a process killed before it had tidied up.
@@ -130,7 +123,9 @@ impl Partial {
                 "is a folder; choose another name, or write a folder with --rows-per-part",
             );
         }
-        let ours = |name: &str| name.starts_with(['_', '.']) || name.starts_with("part-");
+        let ours = |name: &str| {
+            name.starts_with('_') || name.starts_with("part-") || name.ends_with(".crc")
+        };
         let entries =
             fs::read_dir(&self.output).map_err(|e| Error::read(&self.output, "list", e))?;
         if entries.flatten().any(|entry| !ours(&entry.file_name().to_string_lossy())) {
@@ -142,7 +137,7 @@ impl Partial {
     /// The journal of an untidy folder, if it is of the same job.
     fn published(&self, manifest: &Value) -> Option<Journal> {
         let read = |name| serde_json::from_slice(&fs::read(self.output.join(name)).ok()?).ok();
-        let same = read(FOLDER_MANIFEST).is_none_or(|before: Value| before == *manifest);
+        let same = read(MANIFEST).is_none_or(|before: Value| before == *manifest);
         let journal = serde_json::from_value(read(JOURNAL)?).ok();
         journal.filter(|journal: &Journal| same && journal.finished)
     }
@@ -154,12 +149,8 @@ impl Partial {
         self.folder.with_file_name(name)
     }
 
-    fn manifest_name(&self) -> &'static str {
-        if self.is_folder { FOLDER_MANIFEST } else { MANIFEST }
-    }
-
     fn check_manifest(&self, now: &Value) -> Result<()> {
-        let path = self.folder.join(self.manifest_name());
+        let path = self.folder.join(MANIFEST);
         let hopeless = |why: String| {
             Error::Usage(format!("{}: {why}; start over with --force", self.folder.display()))
         };
@@ -235,12 +226,11 @@ impl Partial {
             }
             // The journal last: it tells that the rest may go.
             let entries = fs::read_dir(&self.output).map_err(failed)?.flatten();
-            let own =
-                |name: &str| name.starts_with('_') && name != FOLDER_MANIFEST && name != JOURNAL;
+            let own = |name: &str| name.starts_with('_') && name != MANIFEST && name != JOURNAL;
             let own = entries
                 .map(|e| e.path())
                 .filter(|path| own(&path.file_name().unwrap_or_default().to_string_lossy()));
-            let last = [FOLDER_MANIFEST, JOURNAL].map(|name| self.output.join(name));
+            let last = [MANIFEST, JOURNAL].map(|name| self.output.join(name));
             for path in own.chain(last) {
                 match fs::remove_file(&path) {
                     Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
