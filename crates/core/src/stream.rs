@@ -102,12 +102,6 @@ impl Place {
         self.integers(i / 2)[(i % 2) as usize] as f64 * TWO_POW_MINUS_53
     }
 
-    /// An integer in `0..n` by multiplication of a 53-bit draw: the bias is below n 2^-53.
-    pub fn below(self, i: u32, n: u64) -> u64 {
-        let k = self.integers(i / 2)[(i % 2) as usize];
-        ((u128::from(k) * u128::from(n)) >> 53) as u64
-    }
-
     /// Fills `out` with the standard normals number 0, 1, 2, ... of this place.
     pub fn fill_normals(self, out: &mut [f64]) {
         for (n, pair) in out.chunks_mut(2).enumerate() {
@@ -164,17 +158,5 @@ mod tests {
         assert!(moment(1).abs() < 5.0 / n.sqrt());
         assert!((moment(2) - 1.0).abs() < 5.0 * (2.0 / n).sqrt());
         assert!((moment(4) - 3.0).abs() < 5.0 * (96.0 / n).sqrt());
-    }
-
-    #[test]
-    fn integers_below_n_cover_the_range_evenly() {
-        let (n, draws) = (10u64, 100_000u32);
-        let mut counts = [0u32; 10];
-        for i in 0..draws {
-            counts[stream("below").at(0, 1).below(i, n) as usize] += 1;
-        }
-        let expected = f64::from(draws) / n as f64;
-        let chi2: f64 = counts.iter().map(|&c| (f64::from(c) - expected).powi(2) / expected).sum();
-        assert!(chi2 < 33.7, "chi-square {chi2} above the 0.9999 quantile for 9 degrees");
     }
 }

@@ -62,6 +62,18 @@ fn streams_and_normals() {
 }
 
 #[test]
+fn uniforms() {
+    let block = &golden("normals.json")["block"];
+    let seed = Seed::new(block["seed"].as_u64().unwrap()).unwrap();
+    let place = Stream::new(seed, block["name"].as_str().unwrap()).at(0, 0);
+    assert_eq!(words::<4>(&block["counter"]), [0; 4]);
+    assert_eq!(place.words(0), words(&block["words"]));
+    for i in 0..2 {
+        assert_eq!(place.uniform(i).to_bits(), bits(&block["uniforms"][i as usize]));
+    }
+}
+
+#[test]
 fn directions_of_both_families_and_ids() {
     for case in list(&golden("directions.json")["cases"]) {
         let spec = spec_of(case);

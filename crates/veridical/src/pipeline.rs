@@ -124,6 +124,7 @@ pub(crate) fn run(
         tally.rows = resumed.output_rows;
         observer.note(&format!("resuming after {} rows", resumed.output_rows));
         if resumed.finished {
+            tally.skipped_rows = resumed.input_rows - resumed.output_rows;
             writer.finish()?;
             return Ok(tally);
         }
@@ -254,7 +255,7 @@ fn transform_all(
 
 fn write(mut writer: TableWriter, from: &Receiver<(Piece, Tally)>) -> (TableWriter, Result<()>) {
     for (piece, tally) in from {
-        if let Err(error) = writer.write_noting(piece, || json!(tally)) {
+        if let Err(error) = writer.write_noting(piece, json!(tally)) {
             return (writer, Err(error.into()));
         }
     }

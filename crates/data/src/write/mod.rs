@@ -348,11 +348,11 @@ impl TableWriter {
         self.cuts
     }
 
-    /// Writes the next piece and, at the end of a group, lets `tally` note the state of the job.
+    /// Writes the next piece; `tally` is the state of the job, kept for a process that takes it up.
     ///
     /// # Errors
     /// [`Error::Write`] if the disk refuses.
-    pub fn write_noting(&mut self, piece: Piece, tally: impl FnOnce() -> Value) -> Result<()> {
+    pub fn write_noting(&mut self, piece: Piece, tally: Value) -> Result<()> {
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
             None => self.encoder.insert(self.target.open(
@@ -368,9 +368,9 @@ impl TableWriter {
         self.at.part_rows += n as u64;
         self.at.output_rows += n as u64;
         self.at.input_rows = piece.input_rows;
+        self.at.tally = tally;
         if self.cuts.at_group_end() {
             (self.at.bytes, self.at.encoder) = encoder.end_group()?;
-            self.at.tally = tally();
             if self.options.rows_per_part == Some(self.at.part_rows) {
                 self.end_part()?;
             }
@@ -386,7 +386,7 @@ impl TableWriter {
     /// # Errors
     /// As there.
     pub fn write(&mut self, piece: Piece) -> Result<()> {
-        self.write_noting(piece, || Value::Null)
+        self.write_noting(piece, Value::Null)
     }
 
     /// Completes the output and publishes it under its name.

@@ -49,7 +49,7 @@ fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> boo
         at += n;
         let vectors = Vectors::F32(rows.vectors);
         let piece = Piece { ids: rows.ids, vectors, kept: Vec::new(), input_rows: at as u64 };
-        writer.write_noting(piece, || json!({ "at": at })).unwrap();
+        writer.write_noting(piece, json!({ "at": at })).unwrap();
     }
     true
 }
