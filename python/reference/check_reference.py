@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import random
+import statistics
 import unittest
 from fractions import Fraction
 
@@ -122,6 +123,12 @@ class Philox(unittest.TestCase):
         self.assertEqual(values[205], ref.normal(key, 5, 2))
 
 
+OLD_CASES = (
+    ("directions.json", 22, "c79f541f27d0d708ba204f49019fa817ffdef2f5524060157e3e976cf3252694"),
+    ("phi.json", 14, "faa4e235119580df01bb47f8178f06a3981261d316c9a0b2e93e141b81938b93"),
+)
+
+
 class Golden(unittest.TestCase):
     def test_files_are_current(self):
         for name, text in make_golden.golden_texts().items():
@@ -129,13 +136,35 @@ class Golden(unittest.TestCase):
                 # Not assertEqual: the difference of two large texts takes very long to print.
                 stored = (make_golden.GOLDEN / name).read_text(encoding="utf-8")
                 self.assertTrue(stored == text, f"{name} differs, run make_golden.py")
-                self.assertLess(len(text), 200_000)
+                self.assertLess(len(text), 600_000)
                 self.assertEqual(json.loads(text)["made_by"], make_golden.MADE_BY)
 
     def test_golden_specs_parse(self):
         for name in ("directions.json", "phi.json"):
             for case in read_golden(name)["cases"]:
                 self.assertEqual(ref.parse_spec(json.dumps(case["spec"])), case["spec"])
+
+    def test_first_cases_are_those_of_0_1_0(self):
+        # Documents, ids and values; SHA-256 of the cases as they stood in 0.1.0.
+        for name, count, digest in OLD_CASES:
+            cases = json.dumps(read_golden(name)["cases"][:count])
+            self.assertEqual(hashlib.sha256(cases.encode()).hexdigest(), digest)
+
+    def test_every_combination_is_there(self):
+        combinations = {(k, f) for k, families in ref.KERNELS.items() for f in families}
+        self.assertEqual(len(combinations), 19)
+        for name in ("directions.json", "phi.json"):
+            specs = [case["spec"] for case in read_golden(name)["cases"]]
+            self.assertEqual({(s["kernel"], s["directions"]) for s in specs}, combinations)
+            for p in (64, 128):  # more than one block
+                self.assertTrue(
+                    any(
+                        s["directions"] == "hadamard"
+                        and ref.hadamard_size(s["input_dim"]) == p
+                        and s["output_dim"] // 2 > p
+                        for s in specs
+                    )
+                )
 
 
 class Rounding(unittest.TestCase):
@@ -224,6 +253,23 @@ class Functions(unittest.TestCase):
             self.assertLessEqual(ulp64(sine, exact_sine), 2.0, u)
             self.assertLessEqual(ulp64(cosine, exact_cosine), 2.0, u)
 
+    def test_quantile(self):
+        rng = random.Random(7)
+        golden = [
+            ref.f64_from_bits(int(case["v"], 16)) for case in read_golden("quantile.json")["cases"]
+        ]
+        self.assertGreaterEqual(len(golden), 60)
+        # All three branches, on both sides.
+        for low, high in ((0.0, 1e-11), (1e-10, 0.07), (0.08, 0.5)):
+            self.assertGreaterEqual(sum(low < v < high for v in golden), 5)
+            self.assertGreaterEqual(sum(low < 1.0 - v < high for v in golden), 5)
+        # The library has the same algorithm, with another logarithm.
+        arguments = golden + [(rng.getrandbits(52) + 0.5) * 2.0**-52 for _ in range(5000)]
+        arguments += [math.ldexp(rng.uniform(0.5, 1.0), -rng.randrange(1, 53)) for _ in range(5000)]
+        normal = statistics.NormalDist()
+        worst = max(ulp64(ref.quantile(v), normal.inv_cdf(v)) for v in arguments)
+        self.assertLessEqual(worst, 8.0)
+
     def test_two_over_pi(self):
         digits = ref.TWO_OVER_PI_DIGITS
         self.assertEqual(ref.TWO_OVER_PI, math.floor(2 / PI * 2**digits))
@@ -292,21 +338,238 @@ class Directions(unittest.TestCase):
                     self.assertLess(abs(cosine), 5e-7)
 
     def test_elements_are_singles(self):
-        for family in ("iid", "orthogonal"):
-            for row in ref.directions(ref.make_spec(4, 20, 5, 0.3, family)):
+        for spec in combinations(4, 20, 5, 0.3):
+            for row in ref.directions(spec):
                 self.assertEqual(row, [ref.f32(x) for x in row])
 
     def test_prefix(self):
         row = [0.3, -1.25, 2.0, 0.125, -0.7]
-        for family in ("iid", "orthogonal"):
-            short = ref.make_spec(5, 8, 9, 1.5, family, "unit")
-            long = ref.make_spec(5, 32, 9, 1.5, family, "unit")
-            self.assertEqual(ref.directions(long)[:4], ref.directions(short))
-            self.assertEqual(short["directions_id"], long["directions_id"])
-            self.assertNotEqual(short["spec_id"], long["spec_id"])
-            # 4 and 16 directions: the constants are 1/2 and 1/4.
-            scaled = [2.0 * x for x in ref.phi(long, row)[:8]]
-            self.assertEqual(scaled, ref.phi(short, row))
+        # 4 and 16 directions: the constants are 1/2 and 1/4; then 64 and 256.
+        for sizes in ((8, 32), (128, 512)):
+            for short, long in zip(
+                combinations(5, sizes[0], 9, 1.5, "unit"),
+                combinations(5, sizes[1], 9, 1.5, "unit"),
+                strict=True,
+            ):
+                if sizes[0] > 8 and short["directions"] != "hadamard":
+                    continue
+                rows = ref.directions(short)
+                self.assertEqual(ref.directions(long)[: len(rows)], rows)
+                self.assertEqual(short["directions_id"], long["directions_id"])
+                self.assertNotEqual(short["spec_id"], long["spec_id"])
+                scaled = [2.0 * x for x in ref.phi(long, row)[: sizes[0]]]
+                self.assertEqual(scaled, ref.phi(short, row))
+
+    def test_golden_prefixes(self):
+        """The shorter of two golden cases of the same directions is a prefix of the longer."""
+        by_id = {}
+        for case in read_golden("directions.json")["cases"]:
+            by_id.setdefault(case["directions_id"], []).append(case)
+        pairs = [cases for cases in by_id.values() if len(cases) > 1]
+        self.assertEqual({cases[0]["spec"]["kernel"] for cases in pairs}, {"gaussian", "mixture"})
+        for short, long in pairs:
+            rows = short["directions"]
+            self.assertLess(len(rows), len(long["directions"]))
+            self.assertEqual(long["directions"][: len(rows)], rows)
+
+    def test_directions_out_of_range(self):
+        for spec in combinations(3, 8, 1, 1e-45):
+            with self.assertRaises(ref.SpecError):
+                ref.directions(spec)
+            with self.assertRaises(ref.SpecError):
+                ref.phi(spec, [1.0, 2.0, 3.0])
+        with self.assertRaises(ref.SpecError):
+            ref.make_spec(2, 2, 1, 1e-300, "iid", kernel="mixture", scales=[1e-300], weights=[1.0])
+
+    def test_same_directions_up_to_the_length_scale(self):
+        # A mixture of one component is a Gaussian; a Matern direction is a multiple of its.
+        for family in ref.DIRECTIONS:
+            plain = ref.directions(ref.make_spec(3, 20, 7, 0.5, family))
+            one = ref.make_spec(
+                3, 20, 7, 2.0, family, kernel="mixture", scales=[0.25], weights=[9.0]
+            )
+            self.assertEqual(ref.directions(one), plain)
+            if family == "halton":
+                continue
+            for kernel in ("matern-1/2", "matern-3/2", "matern-5/2"):
+                rows = ref.directions(ref.make_spec(3, 20, 7, 0.5, family, kernel=kernel))
+                for u, v in zip(rows, plain, strict=True):
+                    for k in range(3):
+                        self.assertLess(abs(u[k] * v[0] - u[0] * v[k]), 1e-6 * abs(u[k] * v[0]))
+
+
+def combinations(input_dim, output_dim, seed, length_scale, normalize="none"):
+    """A spec for every kernel and every family of directions it can be used with."""
+    for kernel, families in ref.KERNELS.items():
+        for family in families:
+            fields = {"kernel": kernel}
+            if kernel == "mixture":
+                fields |= {"scales": [0.4, 1.0, 2.5], "weights": [1.0, 0.5, 2.0]}
+            yield ref.make_spec(
+                input_dim, output_dim, seed, length_scale, family, normalize, **fields
+            )
+
+
+class Kernels(unittest.TestCase):
+    def test_values(self):
+        def value(kernel, x, y, **fields):
+            spec = ref.make_spec(len(x), 2, 1, 2.0, "iid", kernel=kernel, **fields)
+            self.assertAlmostEqual(ref.kernel(spec, y, x), ref.kernel(spec, x, y), places=15)
+            self.assertEqual(ref.kernel(spec, x, x), 1.0)
+            return ref.kernel(spec, x, y)
+
+        x, y = [1.0, -2.0], [4.0, 2.0]  # differences 3 and 4, distance 5, l = 2
+        mixture = {"scales": [0.5, 3.0], "weights": [1.0, 3.0]}
+        third, fifth = math.sqrt(3.0) * 2.5, math.sqrt(5.0) * 2.5
+        for kernel, fields, expected in (
+            ("gaussian", {}, math.exp(-25.0 / 8.0)),
+            ("laplace", {}, math.exp(-3.5)),
+            ("cauchy", {}, 1.0 / (1.0 + 2.25) / (1.0 + 4.0)),
+            ("matern-1/2", {}, math.exp(-2.5)),
+            ("matern-3/2", {}, (1.0 + third) * math.exp(-third)),
+            ("matern-5/2", {}, (1.0 + fifth + fifth**2 / 3.0) * math.exp(-fifth)),
+            ("mixture", mixture, (math.exp(-12.5) + 3.0 * math.exp(-25.0 / 72.0)) / 4.0),
+        ):
+            self.assertAlmostEqual(value(kernel, x, y, **fields), expected, places=15)
+
+    def test_phi_approximates_the_kernel(self):
+        x, y = [0.5, -0.25, 1.0], [0.1, 0.3, 0.3]
+        for spec in combinations(3, 2400, 12, 1.1):
+            u = ref.directions(spec)
+            phi_x, phi_y = ref.phi(spec, x, u), ref.phi(spec, y, u)
+            self.assertLess(abs(ref.dot(phi_x, phi_x) - 1.0), 1e-5)
+            error = ref.dot(phi_x, phi_y) - ref.kernel(spec, x, y)
+            # The deviation of the mean of 1200 cosines is at most 0.02.
+            self.assertLess(abs(error), 0.05, (spec["kernel"], spec["directions"]))
+
+    def test_mixture_components(self):
+        weights = [1.0, 2.0, 5.0]
+        spec = ref.make_spec(
+            1, 2, 3, 1.0, "iid", kernel="mixture", scales=[1.0, 2.0, 3.0], weights=weights
+        )
+        counts = [0, 0, 0]
+        for j in range(4000):
+            counts[ref.mixture_component(spec, j)] += 1
+        for count, weight in zip(counts, weights, strict=True):
+            self.assertLess(abs(count / 4000 - weight / 8.0), 0.03)
+
+
+class Hadamard(unittest.TestCase):
+    def test_size(self):
+        for d, p in (
+            (1, 64),
+            (63, 64),
+            (64, 64),
+            (65, 128),
+            (128, 128),
+            (129, 256),
+            (2**20, 2**20),
+        ):
+            self.assertEqual(ref.hadamard_size(d), p)
+
+    def test_transform_is_the_product(self):
+        rng = random.Random(8)
+        for p in (1, 2, 8, 64):
+            v = [rng.randrange(-100, 100) for _ in range(p)]
+            product = [
+                sum((-1) ** (i & k).bit_count() * v_k for k, v_k in enumerate(v)) for i in range(p)
+            ]
+            self.assertEqual(ref.walsh_hadamard(v, int), product)
+            self.assertEqual(ref.walsh_hadamard(list(map(float, v)), ref.f32), product)
+
+    def test_rows_are_the_product(self):
+        p = 64
+        diagonals = ref.hadamard_signs(5, p, 3)
+        matrix = [[int(i == k) for k in range(p)] for i in range(p)]
+        for signs in diagonals:  # S_1 first
+            matrix = [[sign * x for x in row] for sign, row in zip(signs, matrix, strict=True)]
+            columns = zip(*matrix, strict=True)
+            matrix = list(
+                zip(*(ref.walsh_hadamard(column, int) for column in columns), strict=True)
+            )
+        for i in range(p):
+            row = ref.hadamard_row(p, i, diagonals)
+            self.assertEqual(row, list(matrix[i]))
+            self.assertEqual(sum(x * x for x in row), p**3)
+            self.assertEqual(sum(x * y for x, y in zip(row, matrix[i - 1], strict=True)), 0)
+
+    def test_signs(self):
+        signs = [
+            sign
+            for b in (0, 1, 2**32)
+            for diagonal in ref.hadamard_signs(1, 512, b)
+            for sign in diagonal
+        ]
+        self.assertEqual(set(signs), {-1, 1})
+        self.assertLess(abs(sum(signs)), 250)
+        self.assertEqual(len({tuple(signs[i : i + 128]) for i in range(0, len(signs), 128)}), 36)
+        # A longer diagonal starts with the shorter one of the same block.
+        for t in range(3):
+            self.assertEqual(ref.hadamard_signs(1, 64, 1)[t], ref.hadamard_signs(1, 512, 1)[t][:64])
+        words = ref.philox4x32_10((1, 7, 0, 2), ref.stream_key(1, "signs"))
+        for k in (128, 129, 159, 160, 255):
+            bit = words[(k - 128) // 32] >> (k % 32) & 1
+            self.assertEqual(ref.hadamard_signs(1, 256, 7)[1][k], 1 - 2 * bit)
+
+    def test_lengths(self):
+        for p in (64, 128):
+            squares = [ref.hadamard_radius(2, p, j) ** 2 for j in range(1000)]
+            mean, variance = statistics.fmean(squares), statistics.pvariance(squares)
+            self.assertLess(abs(mean - p), 5.0 * math.sqrt(2.0 * p / 1000))
+            self.assertLess(abs(variance / (2.0 * p) - 1.0), 0.25)
+        # All p elements: the length of a direction is r_j / l.
+        for j, u in enumerate(ref.directions(ref.make_spec(64, 140, 2, 0.3, "hadamard"))):
+            length = math.sqrt(ref.dot(u, u)) * 0.3
+            self.assertLess(abs(length / ref.hadamard_radius(2, 64, j) - 1.0), 1e-6)
+
+    def test_transform_and_matrix_agree(self):
+        for d, m in ((1, 70), (5, 130), (64, 66), (70, 140)):
+            for kernel in ("gaussian", "matern-1/2"):
+                spec = ref.make_spec(d, 2 * m, 21, 1.7, "hadamard", kernel=kernel)
+                y = make_golden.random_row(d, 5)
+                norm = math.sqrt(ref.dot(y, y))
+                rows = ref.directions(spec)
+                p = ref.hadamard_size(d)
+                for j, a in enumerate(ref.projections(spec, y)):
+                    exact = ref.dot(rows[j], y)
+                    # 3 log2(p) roundings of vectors whose length the transforms preserve.
+                    length = ref.hadamard_factor(spec, j) * p**1.5
+                    self.assertLess(abs(a - exact), 21 * 2.0**-24 * length * norm)
+
+
+class Halton(unittest.TestCase):
+    def test_primes(self):
+        self.assertEqual(ref.primes(10), [2, 3, 5, 7, 11, 13, 17, 19, 23, 29])
+        self.assertEqual(ref.primes(70)[-1], 349)
+
+    def test_permutations(self):
+        for i, b in ((0, 2), (1, 3), (9, 29), (2**20 - 1, 16290047)):
+            pairs = ref.halton_permutations(ref.stream_key(1, "halton"), i, b)
+            self.assertLessEqual(b ** len(pairs), 2**52)
+            self.assertGreater(b ** (len(pairs) + 1), 2**52)
+            self.assertTrue(all(1 <= A < b and 0 <= C < b for A, C in pairs))
+        self.assertEqual(len(ref.halton_permutations(ref.stream_key(1, "halton"), 0, 2)), 52)
+
+    def test_points_are_spread(self):
+        for i, b in enumerate((2, 3, 5, 7)):
+            pairs = ref.halton_permutations(ref.stream_key(4, "halton"), i, b)
+            power = b
+            while power <= 400:
+                # Any b^k points from a multiple of b^k on have one in each interval of b^-k.
+                for start in (0, 3 * power):
+                    points = [ref.halton_point(b, pairs, j) for j in range(start, start + power)]
+                    self.assertEqual(
+                        [math.floor(v * power) for v in sorted(points)], [*range(power)]
+                    )
+                power *= b
+
+    def test_ends(self):
+        for b, places in ((2, 52), (3, 32), (349, 6)):
+            lowest = ref.halton_point(b, [(1, 0)] * places, 0)
+            highest = ref.halton_point(b, [(1, b - 1)] * places, 0)
+            self.assertEqual(lowest, 1.0 / (2 * b**places))
+            self.assertEqual(highest, 1.0 - 1.0 / (2 * b**places))
+            self.assertTrue(math.isfinite(ref.quantile(lowest) + ref.quantile(highest)))
 
 
 def fused(a, b, c):
@@ -455,6 +718,193 @@ THIRD_PANEL_VARIANTS = {
 }
 
 
+def scaled_gaussians(spec, element):
+    """Rows of f32(element(g, j)) for the Gaussians g of the directions j of a spec."""
+    key = ref.stream_key(spec["seed"], "directions")
+    return [
+        [ref.f32(element(g, j)) for g in ref.gaussian(key, spec["input_dim"], j)]
+        for j in range(spec["output_dim"] // 2)
+    ]
+
+
+def from_integers(element):
+    """Variant of `laplace` or `cauchy` that makes an element of the 53-bit integer and of l."""
+
+    def rows(spec):
+        key = ref.stream_key(spec["seed"], "directions")
+        return [
+            [
+                ref.f32(element(k, spec["length_scale"]))
+                for k in ref.uniform_integers(key, spec["input_dim"], j)
+            ]
+            for j in range(spec["output_dim"] // 2)
+        ]
+
+    return rows
+
+
+def tangent(k, length, combine=lambda c, s, length: (s / c) / length):
+    cosine, sine = ref.cos_sin_2pi((2 * (k >> 1) + 1) * 2.0**-54)
+    return combine(cosine, sine, length)
+
+
+def exponential(k, length, combine=lambda e, length: e / length):
+    e = -ref.ln(((k >> 1) + 1) * 2.0**-52)
+    return combine(-e if k % 2 else e, length)
+
+
+def squares(z, multiply_add=unfused):
+    x = z[0] * z[0]
+    for z_i in z[1:]:
+        x = multiply_add(z_i, z_i, x)
+    return x
+
+
+def matern(combine):
+    """Variant of a Matern kernel with the element made of g, of l and of the normals z."""
+
+    def rows(spec):
+        n = ref.matern_order(spec["kernel"])
+        key = ref.stream_key(spec["seed"], "matern")
+        z = [ref.gaussian(key, n, j) for j in range(spec["output_dim"] // 2)]
+        return scaled_gaussians(spec, lambda g, j: combine(g, spec["length_scale"], z[j]))
+
+    return rows
+
+
+def mixture(combine):
+    """Variant of the mixture with the element made of g, of l and of the scale."""
+
+    def rows(spec):
+        scales = [
+            spec["scales"][ref.mixture_component(spec, j)] for j in range(spec["output_dim"] // 2)
+        ]
+        return scaled_gaussians(spec, lambda g, j: combine(g, spec["length_scale"], scales[j]))
+
+    return rows
+
+
+def grouped_sum(x, size=16, order=lambda values: values):
+    s = 0.0
+    for first in order(range(0, len(x), size)):
+        s += ref.ln(math.prod(order(x[first : first + size])))
+    return s
+
+
+def hadamard_factors(
+    spec, total=grouped_sum, combine=lambda r, p, length: r / ((p * math.sqrt(p)) * length)
+):
+    """The e_j with one detail of the definition changed."""
+    p = ref.hadamard_size(spec["input_dim"])
+    key = ref.stream_key(spec["seed"], "radial")
+    factors = []
+    for j in range(spec["output_dim"] // 2):
+        x = [(k + 1) * 2.0**-53 for k in ref.uniform_integers(key, p // 2, j)]
+        r = math.sqrt(-2.0 * total(x))
+        factors.append(combine(r, float(p), ref.direction_length_scale(spec, j)))
+    return factors
+
+
+def hadamard(**changes):
+    """Variant of the explicit matrix; the projections have the same e_j."""
+
+    def rows(spec):
+        p = ref.hadamard_size(spec["input_dim"])
+        result = []
+        for j, e in enumerate(hadamard_factors(spec, **changes)):
+            w = ref.hadamard_row(p, j % p, ref.hadamard_signs(spec["seed"], p, j // p))
+            result.append([ref.f32(e * float(w_k)) for w_k in w[: spec["input_dim"]]])
+        return result
+
+    return rows
+
+
+def halton_times_inverse(spec):
+    key = ref.stream_key(spec["seed"], "halton")
+    coordinates = [
+        (b, ref.halton_permutations(key, i, b)) for i, b in enumerate(ref.primes(spec["input_dim"]))
+    ]
+    factor = 1.0 / spec["length_scale"]
+    return [
+        [ref.f32(ref.quantile(ref.halton_point(b, perm, j)) * factor) for b, perm in coordinates]
+        for j in range(spec["output_dim"] // 2)
+    ]
+
+
+HADAMARD_CHANGES = {
+    "groups of 8": {"total": lambda x: grouped_sum(x, 8)},
+    "groups of 32": {"total": lambda x: grouped_sum(x, 32)},
+    "no groups": {"total": lambda x: grouped_sum(x, 1)},
+    "right to left": {"total": lambda x: grouped_sum(x, order=lambda values: values[::-1])},
+    "(r / l) / p^(3/2)": {"combine": lambda r, p, length: (r / length) / (p * math.sqrt(p))},
+    "(r / p^(3/2)) / l": {"combine": lambda r, p, length: (r / (p * math.sqrt(p))) / length},
+    "times 1 / l": {"combine": lambda r, p, length: r / (p * math.sqrt(p)) * (1.0 / length)},
+}
+
+MATERN_VARIANTS = {
+    "as defined": matern(lambda g, a, z: g / (a * math.sqrt(squares(z) / len(z)))),
+    "(g / l) / sqrt": matern(lambda g, a, z: (g / a) / math.sqrt(squares(z) / len(z))),
+    "times 1 / l": matern(lambda g, a, z: g * (1.0 / (a * math.sqrt(squares(z) / len(z))))),
+    "root in the numerator": matern(lambda g, a, z: g * math.sqrt(len(z) / squares(z)) / a),
+    "root of l^2": matern(lambda g, a, z: g / math.sqrt(a * a * squares(z) / len(z))),
+}
+LONG_MATERN_VARIANTS = MATERN_VARIANTS | {
+    "(l sqrt(x)) / sqrt(n)": matern(
+        lambda g, a, z: g / (a * math.sqrt(squares(z)) / math.sqrt(len(z)))
+    ),
+    "l (sqrt(x) / sqrt(n))": matern(
+        lambda g, a, z: g / (a * (math.sqrt(squares(z)) / math.sqrt(len(z))))
+    ),
+    "fused squares": matern(
+        lambda g, a, z: g / (a * math.sqrt(squares(z, fused) / len(z))),
+    ),
+    "squares backwards": matern(
+        lambda g, a, z: g / (a * math.sqrt(squares(z[::-1]) / len(z))),
+    ),
+}
+
+# (kernel, directions) -> variants of the rows; the first is none.
+KERNEL_VARIANTS = {
+    ("laplace", "iid"): {
+        "as defined": from_integers(tangent),
+        "sin / (cos * l)": from_integers(
+            lambda k, a: tangent(k, a, lambda c, s, length: s / (c * length))
+        ),
+        "times 1 / l": from_integers(
+            lambda k, a: tangent(k, a, lambda c, s, length: (s / c) * (1.0 / length))
+        ),
+        "(sin / l) / cos": from_integers(
+            lambda k, a: tangent(k, a, lambda c, s, length: (s / length) / c)
+        ),
+        "another last bit": from_integers(lambda k, a: tangent(k + 2, a)),
+    },
+    ("cauchy", "iid"): {
+        "as defined": from_integers(exponential),
+        "times 1 / l": from_integers(
+            lambda k, a: exponential(k, a, lambda e, length: e * (1.0 / length))
+        ),
+        "another last bit": from_integers(lambda k, a: exponential(k + 2, a)),
+    },
+    ("matern-1/2", "iid"): MATERN_VARIANTS,
+    ("matern-3/2", "iid"): LONG_MATERN_VARIANTS,
+    ("matern-5/2", "iid"): LONG_MATERN_VARIANTS,
+    ("mixture", "iid"): {
+        "as defined": mixture(lambda g, a, s: g / (a * s)),
+        "(g / l) / s": mixture(lambda g, a, s: (g / a) / s),
+        "(g / s) / l": mixture(lambda g, a, s: (g / s) / a),
+        "times 1 / l": mixture(lambda g, a, s: g * (1.0 / (a * s))),
+    },
+    ("gaussian", "hadamard"): {
+        "as defined": hadamard(),
+        **{name: hadamard(**changes) for name, changes in HADAMARD_CHANGES.items()},
+    },
+    ("gaussian", "halton"): {
+        "as defined": ref.directions,
+        "times 1 / l": halton_times_inverse,
+    },
+}
+
+
 class Sensitivity(unittest.TestCase):
     """The golden files notice a change of the order of operations, not only a wrong formula."""
 
@@ -465,7 +915,11 @@ class Sensitivity(unittest.TestCase):
                 yield case["spec"], rows
 
     def check_variants(self, input_dims, variants):
-        cases = list(self.golden_directions("orthogonal", input_dims))
+        cases = [
+            (spec, rows)
+            for spec, rows in self.golden_directions("orthogonal", input_dims)
+            if spec["kernel"] == "gaussian"
+        ]
         self.assertTrue(all(variant_directions(spec) == rows for spec, rows in cases))
         for name, variant in variants.items():
             with self.subTest(name):
@@ -485,12 +939,110 @@ class Sensitivity(unittest.TestCase):
     def test_iid(self):
         changed = False
         for spec, rows in self.golden_directions("iid", range(1, 10)):
+            if spec["kernel"] != "gaussian":
+                continue
             key = ref.stream_key(spec["seed"], "directions")
             factor = 1.0 / spec["length_scale"]
             for j, row in enumerate(rows):
                 gaussian = ref.gaussian(key, spec["input_dim"], j)
                 changed |= row != [ref.f32(x * factor) for x in gaussian]
         self.assertTrue(changed)
+
+    def test_kernels(self):
+        for (kernel, family), variants in KERNEL_VARIANTS.items():
+            cases = [
+                (spec, rows)
+                for spec, rows in self.golden_directions(family, (3, 70))
+                if spec["kernel"] == kernel and spec["output_dim"] == 6
+            ]
+            self.assertTrue(cases)
+            for name, variant in variants.items():
+                with self.subTest(kernel=kernel, family=family, name=name):
+                    changed = any(variant(spec) != rows for spec, rows in cases)
+                    self.assertEqual(changed, name != "as defined")
+
+    def test_quantile(self):
+        def fused_horner(coefficients, r):
+            result = coefficients[-1]
+            for a in reversed(coefficients[:-1]):
+                result = fused(result, r, a)
+            return result
+
+        def variant(
+            v,
+            horner=ref.horner,
+            middle=lambda q, a, b: q * a / b,
+            other=lambda v: 1.0 - v,
+            square=lambda q: 0.180625 - q * q,
+        ):
+            q = v - 0.5
+            if abs(q) <= 0.425:
+                r = square(q)
+                return middle(q, horner(ref.QUANTILE_A, r), horner(ref.QUANTILE_B, r))
+            r = math.sqrt(-ref.ln(v if q < 0.0 else other(v)))
+            if r <= 5.0:
+                x = horner(ref.QUANTILE_C, r - 1.6) / horner(ref.QUANTILE_D, r - 1.6)
+            else:
+                x = horner(ref.QUANTILE_E, r - 5.0) / horner(ref.QUANTILE_F, r - 5.0)
+            return math.copysign(x, q)
+
+        cases = [
+            tuple(ref.f64_from_bits(int(case[field], 16)) for field in ("v", "quantile"))
+            for case in read_golden("quantile.json")["cases"]
+        ]
+        self.assertTrue(all(variant(v) == value for v, value in cases))
+        for changes in (
+            {"horner": fused_horner},
+            {"middle": lambda q, a, b: q * (a / b)},
+            {"middle": lambda q, a, b: q / b * a},
+            {"square": lambda q: fused(-q, q, 0.180625)},
+            {"square": lambda q: (0.425 - q) * (0.425 + q)},
+        ):
+            self.assertTrue(any(variant(v, **changes) != value for v, value in cases))
+
+    def test_hadamard_projections(self):
+        def project(spec, y, factors, up=True, rounded=ref.f32):
+            p = ref.hadamard_size(spec["input_dim"])
+            steps = [1 << i for i in range(p.bit_length() - 1)]
+            result = []
+            for j, e in enumerate(factors):
+                if j % p == 0:
+                    v = y + [0.0] * (p - len(y))
+                    for signs in ref.hadamard_signs(spec["seed"], p, j // p):
+                        v = [sign * v_k for sign, v_k in zip(signs, v, strict=True)]
+                        for h in steps if up else steps[::-1]:
+                            v = [
+                                rounded(v[k ^ h] - v[k] if k & h else v[k] + v[k ^ h])
+                                for k in range(p)
+                            ]
+                result.append(ref.f32(ref.f32(e) * ref.f32(v[j % p])))
+            return result
+
+        def features(spec, y, *arguments, **changes):
+            c = ref.f32(1.0 / math.sqrt(spec["output_dim"] // 2))
+            pairs = (ref.sincos32(a) for a in project(spec, y, *arguments, **changes))
+            return [f"{ref.f32_bits(c * x):08x}" for s, c_a in pairs for x in (c_a, s)]
+
+        cases = [
+            case
+            for case in read_golden("phi.json")["cases"]
+            if case["spec"]["seed"] == make_golden.CLOSE_HADAMARD_SEED
+        ]
+        self.assertEqual(len(cases), 1)
+        spec = cases[0]["spec"]
+        self.assertEqual(spec["normalize"], "none")
+        rows = [[ref.f32_from_bits(int(x, 16)) for x in row] for row in cases[0]["rows"]]
+
+        def changed(*arguments, **changes):
+            return [features(spec, row, *arguments, **changes) for row in rows] != cases[0]["phi"]
+
+        exact = hadamard_factors(spec)
+        self.assertFalse(changed(exact))
+        self.assertTrue(changed(exact, up=False))
+        self.assertTrue(changed(exact, rounded=float))
+        for name, changes in HADAMARD_CHANGES.items():
+            with self.subTest(name):
+                self.assertTrue(changed(hadamard_factors(spec, **changes)))
 
     def changes_phi(self, normalize, variant):
         """Does some row of phi.json have another phi if step 1 is replaced by variant?"""
@@ -543,8 +1095,16 @@ class Phi(unittest.TestCase):
 
     def test_zero_row(self):
         for normalize in ("none", "unit"):
-            spec = ref.make_spec(3, 8, 1, normalize=normalize)
-            self.assertEqual(ref.phi(spec, [0.0, -0.0, 0.0]), [0.5, 0.0] * 4)
+            for spec in combinations(3, 8, 1, 1.0, normalize):
+                bits = [ref.f32_bits(x) for x in ref.phi(spec, [0.0, -0.0, 0.0])]
+                self.assertEqual(bits, [0x3F000000, 0] * 4)
+
+    def test_refused_rows(self):
+        for family in ref.DIRECTIONS:
+            spec = ref.make_spec(2, 8, 1, 1e-3, family)
+            for row in ([math.inf, 0.0], [math.nan, 0.0], [1e38, 1e38]):
+                with self.assertRaises(ValueError):
+                    ref.phi(spec, row)
 
     def test_standardize(self):
         spec = ref.make_spec(
@@ -563,6 +1123,9 @@ class Phi(unittest.TestCase):
 class Spec(unittest.TestCase):
     def setUp(self):
         self.plain = ref.make_spec(3, 8, 7, 0.5, "iid", "unit")
+        self.mixture = ref.make_spec(
+            3, 8, 7, 0.5, "iid", kernel="mixture", scales=[1.0, 2.0], weights=[0.5, 0.25]
+        )
         self.standardize = ref.make_spec(2, 4, 7, 0.5, "iid", "standardize", [0.0, 1.0], [1.0, 2.0])
 
     def refused(self, spec, renew_ids=True):
@@ -591,9 +1154,29 @@ class Spec(unittest.TestCase):
         spec = self.standardize
         self.assertEqual(spec["spec_id"], hashlib.sha256(text.encode()).hexdigest())
         self.assertEqual(spec["directions_id"], hashlib.sha256(short.encode()).hexdigest())
+        text = (
+            "veridical-spec/1\nformat=1\ninput_dim=2\noutput_dim=4\nseed=7\nkernel=mixture\n"
+            "length_scale=3fe0000000000000\nscales=3ff0000000000000,4000000000000000\n"
+            "weights=3fe0000000000000,4008000000000000\ndirections=halton\nnormalize=standardize\n"
+            "means=0000000000000000,3ff0000000000000\n"
+            "deviations=3ff0000000000000,4000000000000000\n"
+        )
+        spec = ref.make_spec(
+            *(2, 4, 7, 0.5, "halton", "standardize", [0.0, 1.0], [1.0, 2.0]),
+            kernel="mixture",
+            scales=[1, 2.0],
+            weights=[0.5, 3],
+        )
+        self.assertEqual(spec["spec_id"], hashlib.sha256(text.encode()).hexdigest())
+        text = (
+            "veridical-spec/1\nformat=1\ninput_dim=2\noutput_dim=4\nseed=7\nkernel=matern-3/2\n"
+            "length_scale=3ff0000000000000\ndirections=hadamard\nnormalize=none\n"
+        )
+        spec = ref.make_spec(2, 4, 7, 1.0, "hadamard", kernel="matern-3/2")
+        self.assertEqual(spec["spec_id"], hashlib.sha256(text.encode()).hexdigest())
 
     def test_accepted(self):
-        for spec in (self.plain, self.standardize):
+        for spec in (self.plain, self.standardize, self.mixture):
             self.assertEqual(ref.parse_spec(json.dumps(spec)), spec)
         whole = dict(self.plain, length_scale=2)  # a number without a fraction is a number
         whole["spec_id"], whole["directions_id"] = ref.spec_id(whole), ref.directions_id(whole)
@@ -602,7 +1185,7 @@ class Spec(unittest.TestCase):
         ref.make_spec(256, 2**24, 0)
 
     def test_missing_and_unknown_fields(self):
-        for spec in (self.plain, self.standardize):
+        for spec in (self.plain, self.standardize, self.mixture):
             for field in spec:
                 changed = dict(spec)
                 del changed[field]
@@ -610,6 +1193,8 @@ class Spec(unittest.TestCase):
             self.refused(dict(spec, extra=1))
         self.refused(dict(self.plain, means=[0.0] * 3))
         self.refused(dict(self.plain, means=[0.0] * 3, deviations=[1.0] * 3))
+        self.refused(dict(self.plain, scales=[1.0], weights=[1.0]))
+        self.refused(dict(self.plain, scales=None, weights=None))
 
     def test_wrong_ids(self):
         for field in ref.ID_FIELDS:
@@ -624,9 +1209,9 @@ class Spec(unittest.TestCase):
             "input_dim": (0, -1, 3.0, "3", 2**20 + 1, True),
             "output_dim": (0, -2, 7, 1, 8.0, 2**24 + 2),
             "seed": (-1, 2**53, 7.0, "7", None, False),
-            "kernel": ("laplace", "Gaussian", 1, None),
+            "kernel": ("matern", "matern-7/2", "mixture", "Gaussian", "", 1, None, ["gaussian"]),
             "length_scale": (0.0, 0, -1.0, "1.0", "median", None, True, 10**400, [1.0]),
-            "directions": ("IID", "", None, 0),
+            "directions": ("IID", "Hadamard", "", None, 0, ["iid"]),
             "normalize": ("l2", "", None, 0, "standardize"),
         }
         for field, values in wrong.items():
@@ -638,6 +1223,53 @@ class Spec(unittest.TestCase):
             self.refused(dict(self.standardize, means=means))
         for deviations in ([1.0], [1.0, 0.0], [1.0, -1.0], [1.0, True], "12"):
             self.refused(dict(self.standardize, deviations=deviations))
+
+    def test_combinations(self):
+        for kernel, families in ref.KERNELS.items():
+            mixture = {"scales": [1.0], "weights": [1.0]} if kernel == "mixture" else {}
+            for family in ref.DIRECTIONS:
+                if family in families:
+                    ref.make_spec(3, 4, 1, 1.0, family, kernel=kernel, **mixture)
+                else:
+                    with self.assertRaises(ref.SpecError):
+                        ref.make_spec(3, 4, 1, 1.0, family, kernel=kernel, **mixture)
+                    self.refused(dict(self.plain, kernel=kernel, directions=family))
+        refused = [
+            (kernel, family)
+            for kernel, families in ref.KERNELS.items()
+            for family in ref.DIRECTIONS
+            if family not in families
+        ]
+        expected = [(f"matern-{n}/2", "halton") for n in (1, 3, 5)]
+        expected += [(k, f) for k in ("laplace", "cauchy") for f in ref.DIRECTIONS if f != "iid"]
+        self.assertEqual(sorted(refused), sorted(expected))
+
+    def test_wrong_mixtures(self):
+        for scales, weights in (
+            ([], []),
+            ([1.0], [1.0, 1.0]),
+            ([1.0, 1.0], [1.0]),
+            ([1.0] * 65, [1.0] * 65),
+            ([1.0, 1.0], [1e308, 1e308]),
+            ([0.0, 1.0], [1.0, 1.0]),
+            ([1.0, 1.0], [1.0, 0.0]),
+            ([-1.0], [1.0]),
+            ([1.0], [-1.0]),
+            (["1"], [1.0]),
+            ([True], [1.0]),
+            ([None], [1.0]),
+            ([10**400], [1.0]),
+            (1.0, 1.0),
+            ("1", "1"),
+            ({"0": 1.0}, {"0": 1.0}),
+            (None, None),
+        ):
+            self.refused(dict(self.mixture, scales=scales, weights=weights))
+        ref.make_spec(1, 2, 1, 1.0, "iid", kernel="mixture", scales=[1.0] * 64, weights=[2] * 64)
+        with self.assertRaises(ref.SpecError):
+            ref.make_spec(1, 2, 1, 1.0, "iid", kernel="mixture", scales=[1.0])
+        with self.assertRaises(ref.SpecError):
+            ref.make_spec(1, 2, 1, 1.0, "iid", scales=[1.0], weights=[1.0])
 
     def test_wrong_json(self):
         text = json.dumps(self.plain)

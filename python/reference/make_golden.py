@@ -91,6 +91,37 @@ def normals_document():
     return {"streams": streams, "block": uniforms}
 
 
+# quantile.json
+
+
+def quantile_arguments():
+    """Doubles between 0 and 1 over the three branches of the quantile."""
+    up, down = (lambda v: math.nextafter(v, 1.0)), (lambda v: math.nextafter(v, 0.0))
+    # The middle, and 0.425 away from it.
+    arguments = [0.5, up(0.5), down(0.5), 0.25, 0.75, 2.0 / 3.0, 0.4, 0.1]
+    for v in (0.075, 0.925):
+        arguments += [down(v), v, up(v)]
+    # The border of the tails, r = 5, where 1 - v is still exact but coarse.
+    tail = 1.3887943864964021e-11  # exp(-25)
+    arguments += [0.9 * tail, tail, 1.1 * tail, 1.0 - 0.9 * tail, 1.0 - tail, 1.0 - 1.1 * tail]
+    # The ends of the range of `halton`, and beyond.
+    arguments += [2.0**-53, 2.0**-52, 3.0 * 2.0**-53, 1.0 - 2.0**-53, 1.0 - 2.0**-52]
+    arguments += [2.0**-60, 1e-100, 2.0**-1022]
+    # Random ones, in the whole range and in the tails.
+    key = ref.stream_key(0, "golden-quantile")
+    for k in ref.uniform_integers(key, 20, 0):
+        arguments.append((2 * (k >> 1) + 1) * 2.0**-53)
+    for e, k in enumerate(ref.uniform_integers(key, 16, 1)):
+        v = (k >> 1 | 2**51) * 2.0**-52 * 2.0 ** -(3 * e + 4)
+        arguments.append(v if e % 2 == 0 else 1.0 - v)
+    return sorted(set(arguments))
+
+
+def quantile_document():
+    cases = [{"v": hex_f64(v), "quantile": hex_f64(ref.quantile(v))} for v in quantile_arguments()]
+    return {"cases": cases}
+
+
 # directions.json
 
 DIRECTION_SHAPES = (
@@ -119,21 +150,106 @@ PANEL_SHAPES = (
 )
 
 
-def directions_document():
-    cases = []
+MIXTURES = (
+    # scales, weights
+    ([0.5, 1.0, 3.0], [1.0, 2.0, 0.7]),
+    ([1.5], [0.3]),
+    ([0.1, 0.3, 1.0, 3.0, 10.0], [1e-3, 0.25, 10.0, 0.25, 3.0]),
+)
+
+# The combinations that came with 0.2.0.
+KERNEL_SHAPES = (
+    # kernel, directions, shapes as above
+    (
+        "laplace",
+        "iid",
+        ((1, 20, 101, 1.0), (3, 8, 102, 0.4), (20, 20, 103, 6.5), (70, 6, 104, 20.0)),
+    ),
+    (
+        "cauchy",
+        "iid",
+        ((1, 20, 111, 1.0), (3, 8, 112, 0.4), (20, 20, 113, 6.5), (70, 6, 114, 20.0)),
+    ),
+    ("matern-1/2", "iid", ((1, 20, 121, 1.0), (3, 8, 122, 0.4), (20, 16, 2**53 - 1, 3.3))),
+    ("matern-3/2", "iid", ((1, 20, 131, 1.0), (3, 8, 132, 0.4), (20, 16, 133, 3.3))),
+    ("matern-5/2", "iid", ((1, 20, 141, 1.0), (3, 8, 142, 0.4), (20, 16, 143, 3.3))),
+    ("mixture", "iid", ((1, 20, 151, 1.0), (3, 40, 152, 0.4), (20, 16, 153, 3.3))),
+    ("matern-1/2", "orthogonal", ((1, 8, 221, 1.0), (5, 22, 222, 0.9), (20, 46, 223, 5.1))),
+    ("matern-3/2", "orthogonal", ((1, 8, 231, 1.0), (5, 22, 232, 0.9), (20, 46, 233, 5.1))),
+    ("matern-5/2", "orthogonal", ((1, 8, 241, 1.0), (5, 22, 242, 0.9), (20, 46, 243, 5.1))),
+    ("mixture", "orthogonal", ((1, 8, 251, 1.0), (5, 22, 252, 0.9), (20, 46, 253, 5.1))),
+    # Blocks of 64 and, for 70, of 128 directions.
+    (
+        "gaussian",
+        "hadamard",
+        ((1, 300, 301, 1.0), (3, 140, 302, 0.7), (20, 140, 2**53 - 1, 4.0), (70, 270, 304, 8.0)),
+    ),
+    ("matern-1/2", "hadamard", ((3, 140, 321, 0.7), (70, 6, 322, 8.0))),
+    ("matern-3/2", "hadamard", ((5, 140, 331, 0.7), (70, 6, 332, 8.0))),
+    ("matern-5/2", "hadamard", ((1, 140, 341, 0.7), (20, 20, 342, 8.0))),
+    ("mixture", "hadamard", ((5, 140, 351, 0.7), (64, 6, 352, 5.0), (70, 262, 353, 8.0))),
+    (
+        "gaussian",
+        "halton",
+        ((1, 200, 401, 1.0), (3, 8, 402, 0.7), (3, 60, 402, 0.7), (20, 60, 403, 4.0)),
+    ),
+    ("gaussian", "halton", ((70, 40, 2**53 - 1, 8.0),)),
+    ("mixture", "halton", ((1, 20, 451, 1.0), (5, 10, 452, 0.7), (5, 60, 452, 0.7))),
+)
+
+# Seeds and length scales chosen as for DIRECTION_SHAPES, for the rules of these kernels.
+CLOSE_KERNEL_SHAPES = (
+    ("laplace", "iid", ((3, 6, 700, 1.1899999589125125),)),
+    ("cauchy", "iid", ((3, 6, 701, 1.4749999891802872),)),
+    ("matern-1/2", "iid", ((3, 6, 702, 0.9054999603690603),)),
+    ("matern-3/2", "iid", ((3, 6, 703, 1.252000011790238), (3, 6, 722, 1.7519999609479182))),
+    ("matern-5/2", "iid", ((3, 6, 704, 1.562000018109793), (3, 6, 716, 0.7934000146795193))),
+    ("mixture", "iid", ((3, 6, 705, 1.3779999968895265),)),
+    (
+        "gaussian",
+        "hadamard",
+        (
+            (70, 6, 305, 5.045000216002362),
+            (70, 6, 305, 7.1200001736018335),
+            (70, 6, 718, 7.949999540497742),
+        ),
+    ),
+    ("gaussian", "halton", ((3, 6, 707, 0.9450000078778573),)),
+)
+CLOSE_MIXTURE = [0.3, 1.7], [1.0, 2.0]
+
+
+def mixture_fields(kernel, number):
+    """Arguments of make_spec: components for a mixture, chosen by number, and none otherwise."""
+    if kernel != "mixture":
+        return {}
+    scales, weights = CLOSE_MIXTURE if number == 705 else MIXTURES[number % len(MIXTURES)]
+    return {"scales": scales, "weights": weights}
+
+
+def direction_specs():
     families = (("iid", DIRECTION_SHAPES), ("orthogonal", DIRECTION_SHAPES + PANEL_SHAPES))
     for family, shapes in families:
-        for input_dim, output_dim, seed, length_scale in shapes:
-            spec = ref.make_spec(input_dim, output_dim, seed, length_scale, family)
-            rows = [[hex_f32(x) for x in row] for row in ref.directions(spec)]
-            cases.append(
-                {
-                    "spec": spec,
-                    "spec_id": spec["spec_id"],
-                    "directions_id": spec["directions_id"],
-                    "directions": rows,
-                }
-            )
+        for shape in shapes:
+            yield ref.make_spec(*shape, family)
+    for kernel, family, shapes in KERNEL_SHAPES + CLOSE_KERNEL_SHAPES:
+        for shape in shapes:
+            mixture = mixture_fields(kernel, shape[2])
+            yield ref.make_spec(*shape, family, kernel=kernel, **mixture)
+
+
+def directions_document():
+    cases = []
+    for spec in direction_specs():
+        rows = [[hex_f32(x) for x in row] for row in ref.directions(spec)]
+        cases.append(
+            {
+                "spec": spec,
+                "spec_id": spec["spec_id"],
+                "directions_id": spec["directions_id"],
+                "directions": rows,
+            }
+        )
     return {"cases": cases}
 
 
@@ -162,6 +278,8 @@ def special_rows(input_dim):
     ]
 
 
+# Without the last of `none` for what came with 0.2.0: the transforms of `hadamard` and the tails
+# of some kernels could overflow.
 LARGE_SCALES = {
     "none": (3e4, 2e9, 1e20, 3e35),
     "unit": (3e37,),
@@ -172,14 +290,22 @@ LARGE_SCALES = {
 def large_rows(spec):
     """Rows of large values: projections beyond the short reduction, except for `unit`."""
     scales = LARGE_SCALES[spec["normalize"]]
+    if spec["kernel"] != "gaussian" or spec["directions"] in ("hadamard", "halton"):
+        scales = scales[:3]
     return [random_row(spec["input_dim"], 10 + k, scale) for k, scale in enumerate(scales)]
+
+
+CLOSE_HADAMARD_SEED = 846
 
 
 def close_rows(spec):
     """Rows with a normalized element so close to the middle of two singles that a change of the
-    order of operations in step 1 changes a bit of phi."""
+    order of operations in step 1 changes a bit of phi. For `hadamard` the length scale is chosen
+    so, for the c_j, and the rows are any."""
     if spec["input_dim"] == 2 and spec["normalize"] == "unit":
         return [[4853.0, 2758.0]]
+    if spec["seed"] == CLOSE_HADAMARD_SEED:
+        return [random_row(spec["input_dim"], j) for j in range(4)]
     if spec["input_dim"] == 128:
         return [random_row(4, 6328247) + [2.0**-26] * 124]
     if spec["input_dim"] == 2 and spec["normalize"] == "standardize":
@@ -212,15 +338,63 @@ def phi_specs():
     )
 
 
+# kernel, directions, then input_dim, output_dim, seed, length_scale and normalize.
+KERNEL_PHI_SHAPES = (
+    ("laplace", "iid", (3, 12, 501, 1.0, "none")),
+    ("laplace", "iid", (20, 8, 502, 0.9, "unit")),
+    ("cauchy", "iid", (5, 12, 511, 1.0, "none")),
+    ("cauchy", "iid", (3, 8, 512, 0.9, "standardize")),
+    ("matern-1/2", "iid", (5, 12, 521, 1.0, "none")),
+    ("matern-3/2", "iid", (5, 12, 522, 1.0, "unit")),
+    ("matern-5/2", "iid", (5, 12, 523, 1.0, "standardize")),
+    ("mixture", "iid", (3, 24, 524, 1.0, "none")),
+    ("matern-1/2", "orthogonal", (5, 12, 531, 0.8, "standardize")),
+    ("matern-3/2", "orthogonal", (5, 12, 532, 0.8, "none")),
+    ("matern-5/2", "orthogonal", (20, 12, 533, 0.8, "unit")),
+    ("mixture", "orthogonal", (3, 16, 534, 0.8, "unit")),
+    # Blocks of 64 and, for 70, of 128 directions.
+    ("gaussian", "hadamard", (1, 2, 541, 1.0, "none")),
+    ("gaussian", "hadamard", (1, 140, 542, 1.0, "none")),
+    ("gaussian", "hadamard", (3, 132, 543, 0.5, "unit")),
+    ("gaussian", "hadamard", (20, 140, 544, 5.0, "standardize")),
+    ("gaussian", "hadamard", (64, 14, 545, 5.0, "none")),
+    ("gaussian", "hadamard", (70, 270, 546, 9.0, "none")),
+    ("matern-1/2", "hadamard", (5, 20, 551, 0.8, "none")),
+    ("matern-1/2", "hadamard", (5, 20, 552, 0.8, "standardize")),
+    ("matern-3/2", "hadamard", (70, 20, 553, 0.8, "unit")),
+    ("matern-5/2", "hadamard", (20, 20, 554, 3.0, "standardize")),
+    ("mixture", "hadamard", (5, 134, 555, 0.8, "unit")),
+    ("mixture", "hadamard", (70, 262, 556, 8.0, "unit")),
+    ("gaussian", "halton", (1, 20, 561, 1.0, "none")),
+    ("gaussian", "halton", (5, 40, 562, 0.5, "unit")),
+    ("gaussian", "halton", (70, 20, 563, 8.0, "standardize")),
+    ("mixture", "halton", (3, 40, 571, 0.8, "none")),
+    ("mixture", "halton", (20, 20, 572, 0.8, "unit")),
+    ("mixture", "halton", (5, 20, 573, 0.8, "standardize")),
+    ("gaussian", "hadamard", (70, 6, CLOSE_HADAMARD_SEED, 7.424999935903541, "none")),
+)
+
+
+def kernel_phi_specs():
+    for kernel, family, (input_dim, output_dim, seed, length_scale, normalize) in KERNEL_PHI_SHAPES:
+        fields = mixture_fields(kernel, seed)
+        if normalize == "standardize":
+            fields["means"] = [0.25 * k - 0.3 for k in range(input_dim)]
+            fields["deviations"] = [0.5 + 0.1 * k for k in range(input_dim)]
+        yield ref.make_spec(
+            input_dim, output_dim, seed, length_scale, family, normalize, kernel=kernel, **fields
+        )
+
+
 def phi_document():
     cases = []
     largest = 0.0
-    for spec in phi_specs():
+    for spec in (*phi_specs(), *kernel_phi_specs()):
         u = ref.directions(spec)
         rows = close_rows(spec) or special_rows(spec["input_dim"]) + large_rows(spec)
         for row in rows:
             y = ref.normalize_row(spec, row)
-            largest = max(largest, max(abs(ref.project(u_j, y)) for u_j in u))
+            largest = max(largest, *map(abs, ref.projections(spec, y, u)))
         cases.append(
             {
                 "spec": spec,
@@ -305,6 +479,7 @@ def golden_texts():
         "directions.json": directions_document(),
         "phi.json": phi_document(),
         "sincos.json": sincos_document(),
+        "quantile.json": quantile_document(),
     }
     return {
         name: to_text({"made_by": MADE_BY, **document}) + "\n"

@@ -4,9 +4,11 @@ This module follows docs/format-spec.md line by line and uses nothing but the Py
 library. It is meant to be read next to that page and to produce the values in tests/golden/; it is
 exact, not fast. Singles (f32) are held in Python floats whose value is exactly a single. No
 logarithm, sine or cosine of the `math` module is used: the only library function that rounds is
-`math.sqrt`, which IEEE 754 defines to the last bit.
+`math.sqrt`, which IEEE 754 defines to the last bit. The one exception is `kernel`, the value that
+phi approximates, which the page does not define to the bit.
 """
 
+import functools
 import hashlib
 import json
 import math
@@ -96,6 +98,20 @@ def words_to_uniform(a, b):
     return words_to_integer(a, b) * 2.0**-53
 
 
+def block_counter(i, j):
+    """The counter of block i of vector j."""
+    return i, j & MASK32, j >> 32, 0
+
+
+def uniform_integers(key, count, j):
+    """The 53-bit integers of uniforms 0 .. count - 1 of vector j, two per block."""
+    integers = []
+    for block in range((count + 1) // 2):
+        w0, w1, w2, w3 = philox4x32_10(block_counter(block, j), key)
+        integers += [words_to_integer(w0, w1), words_to_integer(w2, w3)]
+    return integers[:count]
+
+
 def normal_pair(key, counter):
     """The two normals of one block."""
     w0, w1, w2, w3 = philox4x32_10(counter, key)
@@ -108,7 +124,7 @@ def normal_pair(key, counter):
 
 def normal(key, i, j):
     """Element i of Gaussian vector j of the stream with this key."""
-    return normal_pair(key, (i // 2, j & MASK32, j >> 32, 0))[i % 2]
+    return normal_pair(key, block_counter(i // 2, j))[i % 2]
 
 
 L1 = f64_from_bits(0x3FE5555555555593)
@@ -170,8 +186,55 @@ def cos_sin_2pi(u):
     return ((C, S), (-S, C), (-C, -S), (S, -C))[q % 4]
 
 
+QUANTILE_TABLE = """
+    400B18D91E9EEF75 4060A4888B1A436E 409ECE5D2213C0CC 40CAD1D8CD4EE71D
+    40E66C3E869B752A 40F06C1C55B78F20 40E052D26B2E45E4 40A39A296F7D925E
+    3FF0000000000000 4045281B386E1AB5 4085797EFDC8B3F7 40B512322E75C89F
+    40D4B772D5D65266 40E3317CAA64F4BE 40DC0E457CB1AE76 40B46A7ECA984B69
+    3FF6C665FDE9526A 4012857748CAB19B 401713F71462256A 400D2ECB1A3D02C4
+    3FF453CC085375B2 3FCEF2ABB9B85C37 3F9744EB6C45EC67 3F49615AC0B7ACE9
+    3FF0000000000000 40006CEFBB46A449 3FFAD278E6526633 3FE61292F23385C9
+    3FC2F5123394F040 3F8F207A7EAB17BF 3F41F18CBFDF2728 3E120D3F686439E4
+    401AA1B1C13EE526 4015DAEA6E875003 3FFC8EA6461FA445 3FD2FAD9315255CF
+    3F9B2B41193B4EE7 3F545C1908425345 3EFC6EC6CC59E02A 3E8AFB74D693BF93
+    3FF0000000000000 3FE331D34FC7D77F 3FC186EB183443FB 3F8E76F93215462A
+    3F49C8BC979DC5D7 3EF35C2C496374BF 3E831446F740B9E0 3CE269BFF1F8C190
+"""
+QUANTILE_A, QUANTILE_B, QUANTILE_C, QUANTILE_D, QUANTILE_E, QUANTILE_F = (
+    tuple(f64_from_bits(int(bits, 16)) for bits in QUANTILE_TABLE.split()[first : first + 8])
+    for first in range(0, 48, 8)
+)
+
+
+def horner(coefficients, r):
+    """The polynomial with these coefficients, the constant one first."""
+    result = coefficients[-1]
+    for a in reversed(coefficients[:-1]):
+        result = result * r + a
+    return result
+
+
+def quantile(v):
+    """Inverse of the normal distribution function, 0 < v < 1 (AS 241, PPND16)."""
+    q = v - 0.5
+    if abs(q) <= 0.425:
+        r = 0.180625 - q * q
+        return q * horner(QUANTILE_A, r) / horner(QUANTILE_B, r)
+    r = v if q < 0.0 else 1.0 - v
+    r = math.sqrt(-ln(r))
+    if r <= 5.0:
+        r = r - 1.6
+        x = horner(QUANTILE_C, r) / horner(QUANTILE_D, r)
+    else:
+        r = r - 5.0
+        x = horner(QUANTILE_E, r) / horner(QUANTILE_F, r)
+    return -x if q < 0.0 else x
+
+
 # The document
 
+MIXTURE_FIELDS = ("scales", "weights")
+STANDARDIZE_FIELDS = ("means", "deviations")
 FIELDS = (
     "format",
     "input_dim",
@@ -179,14 +242,28 @@ FIELDS = (
     "seed",
     "kernel",
     "length_scale",
+    *MIXTURE_FIELDS,
     "directions",
     "normalize",
+    *STANDARDIZE_FIELDS,
 )
-STANDARDIZE_FIELDS = ("means", "deviations")
 ID_FIELDS = ("spec_id", "directions_id")
 MAX_INPUT_DIM = 1_048_576
 MAX_OUTPUT_DIM = 16_777_216
 MAX_ELEMENTS = 2**31
+MAX_COMPONENTS = 64
+
+# Kernel -> the directions it can be used with.
+KERNELS = {
+    "gaussian": ("iid", "orthogonal", "hadamard", "halton"),
+    "matern-1/2": ("iid", "orthogonal", "hadamard"),
+    "matern-3/2": ("iid", "orthogonal", "hadamard"),
+    "matern-5/2": ("iid", "orthogonal", "hadamard"),
+    "mixture": ("iid", "orthogonal", "hadamard", "halton"),
+    "laplace": ("iid",),
+    "cauchy": ("iid",),
+}
+DIRECTIONS = ("iid", "orthogonal", "hadamard", "halton")
 
 
 class SpecError(ValueError):
@@ -197,7 +274,7 @@ def _digest(spec, fields):
     lines = ["veridical-spec/1"]
     for field in fields:
         value = spec[field]
-        if field in STANDARDIZE_FIELDS:
+        if field in MIXTURE_FIELDS + STANDARDIZE_FIELDS:
             text = ",".join(f"{f64_bits(float(x)):016x}" for x in value)
         elif field == "length_scale":
             text = f"{f64_bits(float(value)):016x}"
@@ -208,7 +285,10 @@ def _digest(spec, fields):
 
 
 def _present_fields(spec):
-    return FIELDS + (STANDARDIZE_FIELDS if spec["normalize"] == "standardize" else ())
+    """The fields of a document with this kernel and this normalize, without the ids, in order."""
+    absent = () if spec.get("kernel") == "mixture" else MIXTURE_FIELDS
+    absent += () if spec.get("normalize") == "standardize" else STANDARDIZE_FIELDS
+    return [field for field in FIELDS if field not in absent]
 
 
 def spec_id(spec):
@@ -244,9 +324,7 @@ def _is_numbers(value, count):
 def validate(spec):
     """Raise SpecError unless spec (a dict) is a complete and consistent document."""
     _require(isinstance(spec, dict), "a spec is a JSON object")
-    expected = set(FIELDS + ID_FIELDS)
-    if spec.get("normalize") == "standardize":
-        expected |= set(STANDARDIZE_FIELDS)
+    expected = {*_present_fields(spec), *ID_FIELDS}
     missing, unknown = expected - set(spec), set(spec) - expected
     _require(not missing, f"missing fields: {sorted(missing)}")
     _require(not unknown, f"unknown fields: {sorted(unknown)}")
@@ -257,10 +335,28 @@ def validate(spec):
     d, m = spec["input_dim"], spec["output_dim"] // 2
     _require(m * d <= MAX_ELEMENTS, "the directions are too large")
     _require(_is_integer(spec["seed"], 0, 2**53 - 1), "seed is out of range")
-    _require(spec["kernel"] == "gaussian", "unknown kernel")
+    _require(spec["kernel"] in tuple(KERNELS), "unknown kernel")
     _require(_is_number(spec["length_scale"]), "length_scale must be a finite number")
     _require(float(spec["length_scale"]) > 0.0, "length_scale must be positive")
-    _require(spec["directions"] in ("iid", "orthogonal"), "unknown directions")
+    if spec["kernel"] == "mixture":
+        _require(isinstance(spec["scales"], list), "scales must be a list")
+        components = len(spec["scales"])
+        _require(1 <= components <= MAX_COMPONENTS, "a mixture has 1 to 64 components")
+        for field in MIXTURE_FIELDS:
+            _require(
+                _is_numbers(spec[field], components), f"{field} must be as many finite numbers"
+            )
+            _require(all(float(x) > 0.0 for x in spec[field]), f"{field} must be positive")
+        total = sum(float(w) for w in spec["weights"])
+        _require(math.isfinite(total), "the sum of the weights must be finite")
+        for s in spec["scales"]:
+            scaled = float(spec["length_scale"]) * float(s)
+            _require(0.0 < scaled < math.inf, "length_scale times a scale is out of range")
+    _require(spec["directions"] in DIRECTIONS, "unknown directions")
+    _require(
+        spec["directions"] in KERNELS[spec["kernel"]],
+        f"{spec['kernel']} cannot be used with {spec['directions']} directions",
+    )
     _require(spec["normalize"] in ("none", "unit", "standardize"), "unknown normalize")
     if spec["normalize"] == "standardize":
         for field in STANDARDIZE_FIELDS:
@@ -301,26 +397,68 @@ def make_spec(
     normalize="none",
     means=None,
     deviations=None,
+    kernel="gaussian",
+    scales=None,
+    weights=None,
 ):
     """A complete, validated spec with its ids."""
-    spec = {
+    given = {
         "format": 1,
         "input_dim": input_dim,
         "output_dim": output_dim,
         "seed": seed,
-        "kernel": "gaussian",
+        "kernel": kernel,
         "length_scale": length_scale,
+        "scales": scales,
+        "weights": weights,
         "directions": directions,
         "normalize": normalize,
+        "means": means,
+        "deviations": deviations,
     }
-    if means is not None:
-        spec["means"] = means
-    if deviations is not None:
-        spec["deviations"] = deviations
+    optional = MIXTURE_FIELDS + STANDARDIZE_FIELDS
+    spec = {f: value for f, value in given.items() if value is not None or f not in optional}
+    missing = set(_present_fields(spec)) - set(spec)
+    _require(not missing, f"missing fields: {sorted(missing)}")
     spec["spec_id"] = spec_id(spec)
     spec["directions_id"] = directions_id(spec)
     validate(spec)
     return spec
+
+
+# Kernels
+
+
+def matern_order(kernel):
+    """n of the kernel `matern-n/2`, None for another kernel."""
+    return int(kernel[len("matern-") : -len("/2")]) if kernel.startswith("matern-") else None
+
+
+def kernel(spec, x, y):
+    """k(x, y) of two normalized rows: the value that the inner product of their phi approximates.
+
+    Up to the rounding of the library functions; nothing else in this module depends on it.
+    """
+    length_scale = float(spec["length_scale"])
+    name = spec["kernel"]
+    differences = [(x_k - y_k) / length_scale for x_k, y_k in zip(x, y, strict=True)]
+    if name == "laplace":
+        return math.exp(-sum(map(abs, differences)))
+    if name == "cauchy":
+        return math.prod(1.0 / (1.0 + t * t) for t in differences)
+    delta = math.hypot(*differences)
+    if name == "gaussian":
+        return math.exp(-delta * delta / 2.0)
+    if name == "mixture":
+        weights = [float(w) for w in spec["weights"]]
+        terms = (
+            w * math.exp(-((delta / float(s)) ** 2) / 2.0)
+            for w, s in zip(weights, spec["scales"], strict=True)
+        )
+        return sum(terms) / sum(weights)
+    n = matern_order(name)
+    s = math.sqrt(n) * delta
+    return {1: 1.0, 3: 1.0 + s, 5: 1.0 + s + s * s / 3.0}[n] * math.exp(-s)
 
 
 # Directions
@@ -338,7 +476,7 @@ def gaussian(key, d, j):
     """The d doubles of Gaussian vector j."""
     g = []
     for block in range((d + 1) // 2):
-        g.extend(normal_pair(key, (block, j & MASK32, j >> 32, 0)))
+        g.extend(normal_pair(key, block_counter(block, j)))
     return g[:d]
 
 
@@ -353,18 +491,74 @@ def project_out(v, qs):
     return v
 
 
-def directions(spec):
-    """The m rows of U, each d doubles that are exactly singles."""
-    d, m = spec["input_dim"], spec["output_dim"] // 2
+def mixture_component(spec, j):
+    """The component of a mixture that direction j belongs to."""
+    weights = [float(w) for w in spec["weights"]]
+    total = weights[0]
+    for w in weights[1:]:
+        total = total + w
+    w0, w1, _, _ = philox4x32_10(block_counter(0, j), stream_key(spec["seed"], "mixture"))
+    t = words_to_uniform(w0, w1) * total
+    c, accumulated = 0, weights[0]
+    while c < len(weights) - 1 and t >= accumulated:
+        c = c + 1
+        accumulated = accumulated + weights[c]
+    return c
+
+
+def direction_length_scale(spec, j):
+    """The length scale l_j of direction j."""
     length_scale = float(spec["length_scale"])
+    n = matern_order(spec["kernel"])
+    if spec["kernel"] == "mixture":
+        length_scale = length_scale * float(spec["scales"][mixture_component(spec, j)])
+    elif n is not None:
+        z = gaussian(stream_key(spec["seed"], "matern"), n, j)
+        x = z[0] * z[0]
+        for z_i in z[1:]:
+            x = x + z_i * z_i
+        length_scale = length_scale * math.sqrt(x / float(n))
+    _require(length_scale > 0.0, "the length scale makes a direction infinite")
+    return length_scale
+
+
+def laplace_direction(key, d, j, length_scale):
+    """Direction j of the kernel `laplace`: elements with a Cauchy distribution."""
+    u = []
+    for k in uniform_integers(key, d, j):
+        cosine, sine = cos_sin_2pi((2 * (k >> 1) + 1) * 2.0**-54)
+        u.append(f32((sine / cosine) / length_scale))
+    return u
+
+
+def cauchy_direction(key, d, j, length_scale):
+    """Direction j of the kernel `cauchy`: elements with a Laplace distribution."""
+    u = []
+    for k in uniform_integers(key, d, j):
+        e = -ln(((k >> 1) + 1) * 2.0**-52)
+        u.append(f32(e / length_scale) if k % 2 == 0 else f32(-e / length_scale))
+    return u
+
+
+def iid_directions(spec):
+    d, m = spec["input_dim"], spec["output_dim"] // 2
     key = stream_key(spec["seed"], "directions")
-    rows = []
+    for j in range(m):
+        length_scale = direction_length_scale(spec, j)
+        if spec["kernel"] == "laplace":
+            yield laplace_direction(key, d, j, length_scale)
+        elif spec["kernel"] == "cauchy":
+            yield cauchy_direction(key, d, j, length_scale)
+        else:
+            yield [f32(x / length_scale) for x in gaussian(key, d, j)]
+
+
+def orthogonal_directions(spec):
+    d, m = spec["input_dim"], spec["output_dim"] // 2
+    key = stream_key(spec["seed"], "directions")
     earlier, panel = [], []  # the q of the earlier panels of the block and of the current panel
     for j in range(m):
         g = gaussian(key, d, j)
-        if spec["directions"] == "iid":
-            rows.append([f32(x / length_scale) for x in g])
-            continue
         if j % d == 0:
             earlier, panel = [], []
         elif len(panel) == PANEL:
@@ -378,7 +572,140 @@ def directions(spec):
         n = math.sqrt(dot(v, v))
         unit = [v_k / n for v_k in v]
         panel.append(unit)
-        rows.append([f32((r * q_k) / length_scale) for q_k in unit])
+        length_scale = direction_length_scale(spec, j)
+        yield [f32((r * q_k) / length_scale) for q_k in unit]
+
+
+def hadamard_size(d):
+    """The number p of rows of a block."""
+    p = 64
+    while p < d:
+        p = 2 * p
+    return p
+
+
+@functools.cache
+def hadamard_signs(seed, p, b):
+    """The three diagonals of block b, each p signs."""
+    key = stream_key(seed, "signs")
+    diagonals = []
+    for t in (1, 2, 3):
+        words = []
+        for block in range((p + 127) // 128):
+            words += philox4x32_10((block, b & MASK32, b >> 32, t), key)
+        diagonals.append([-1 if words[k // 32] >> (k % 32) & 1 else 1 for k in range(p)])
+    return diagonals
+
+
+@functools.cache
+def hadamard_radius(seed, p, j):
+    """The length r_j of direction j, before the length scale."""
+    x = [(k + 1) * 2.0**-53 for k in uniform_integers(stream_key(seed, "radial"), p // 2, j)]
+    s = 0.0
+    for first in range(0, p // 2, 16):
+        product = x[first]
+        for x_i in x[first + 1 : first + 16]:
+            product = product * x_i
+        s = s + ln(product)
+    return math.sqrt(-2.0 * s)
+
+
+def hadamard_factor(spec, j):
+    """The double e_j of direction j."""
+    p = hadamard_size(spec["input_dim"])
+    size = float(p) * math.sqrt(float(p))
+    return hadamard_radius(spec["seed"], p, j) / (size * direction_length_scale(spec, j))
+
+
+def walsh_hadamard(v, rounded):
+    """The Walsh-Hadamard transform of v, with the function `rounded` after every operation."""
+    v = list(v)
+    h = 1
+    while h < len(v):
+        for k in range(len(v)):
+            if k & h == 0:
+                v[k], v[k + h] = rounded(v[k] + v[k + h]), rounded(v[k] - v[k + h])
+        h = 2 * h
+    return v
+
+
+def hadamard_row(p, i, diagonals):
+    """Row i of H S_3 H S_2 H S_1, as integers."""
+    w = [-1 if (i & k).bit_count() % 2 else 1 for k in range(p)]  # row i of the first H
+    # A row times H is the transform of the row, because H is symmetric.
+    for t in (3, 2, 1):
+        w = [w_k * sign for w_k, sign in zip(w, diagonals[t - 1], strict=True)]
+        if t > 1:
+            w = walsh_hadamard(w, int)
+    return w
+
+
+def hadamard_directions(spec):
+    """The explicit matrix. phi does not use it."""
+    d, m = spec["input_dim"], spec["output_dim"] // 2
+    p = hadamard_size(d)
+    for j in range(m):
+        e = hadamard_factor(spec, j)
+        w = hadamard_row(p, j % p, hadamard_signs(spec["seed"], p, j // p))
+        yield [f32(e * float(w_k)) for w_k in w[:d]]
+
+
+def primes(count):
+    """The first primes."""
+    found = []
+    candidate = 2
+    while len(found) < count:
+        if all(candidate % b for b in found):
+            found.append(candidate)
+        candidate += 1
+    return found
+
+
+def halton_permutations(key, i, b):
+    """(A_k, C_k) of every digit place k of coordinate i with the prime b."""
+    places = 0
+    while b ** (places + 1) <= 2**52:
+        places += 1
+    permutations = []
+    for k in range(places):
+        w0, w1, w2, w3 = philox4x32_10((0, i & MASK32, i >> 32, k), key)
+        u0, u1 = words_to_uniform(w0, w1), words_to_uniform(w2, w3)
+        permutations.append((1 + math.floor(u1 * float(b - 1)), math.floor(u0 * float(b))))
+    return permutations
+
+
+def halton_point(b, permutations, j):
+    """Coordinate v of point j, 0 < v < 1."""
+    places = len(permutations)
+    N = 0
+    rest = j
+    for k, (A, C) in enumerate(permutations):
+        rest, digit = divmod(rest, b)
+        N += (A * digit + C) % b * b ** (places - 1 - k)
+    return float(2 * N + 1) / float(2 * b**places)
+
+
+def halton_directions(spec):
+    d, m = spec["input_dim"], spec["output_dim"] // 2
+    key = stream_key(spec["seed"], "halton")
+    coordinates = [(b, halton_permutations(key, i, b)) for i, b in enumerate(primes(d))]
+    for j in range(m):
+        length_scale = direction_length_scale(spec, j)
+        g = [quantile(halton_point(b, permutations, j)) for b, permutations in coordinates]
+        yield [f32(x / length_scale) for x in g]
+
+
+def directions(spec):
+    """The m rows of U, each d doubles that are exactly singles."""
+    family = {
+        "iid": iid_directions,
+        "orthogonal": orthogonal_directions,
+        "hadamard": hadamard_directions,
+        "halton": halton_directions,
+    }[spec["directions"]]
+    rows = list(family(spec))
+    finite = all(math.isfinite(x) for row in rows for x in row)
+    _require(finite, "the length scale makes a direction infinite")
     return rows
 
 
@@ -489,15 +816,43 @@ def project(u, y):
     return a
 
 
+def project_hadamard(spec, y):
+    """Step 2 for `hadamard`: the projections on all directions."""
+    m, p = spec["output_dim"] // 2, hadamard_size(spec["input_dim"])
+    result = []
+    for b in range((m + p - 1) // p):
+        v = list(y) + [0.0] * (p - len(y))
+        for signs in hadamard_signs(spec["seed"], p, b):
+            v = [v_k * float(sign) for v_k, sign in zip(v, signs, strict=True)]
+            v = walsh_hadamard(v, f32)
+        for j in range(b * p, min((b + 1) * p, m)):
+            c = f32(hadamard_factor(spec, j))
+            _require(math.isfinite(c), "the length scale makes a direction infinite")
+            result.append(f32(c * v[j - b * p]))
+    return result
+
+
+def projections(spec, y, rows=None):
+    """Step 2: the m projections of a normalized row."""
+    if spec["directions"] == "hadamard":
+        return project_hadamard(spec, y)
+    return [project(u, y) for u in (directions(spec) if rows is None else rows)]
+
+
 def phi(spec, row, rows=None):
-    """The D features of a row, as singles; rows may hold directions(spec), to save time."""
+    """The D features of a row, as singles.
+
+    rows may hold directions(spec), to save time; it has no use with `hadamard`.
+    """
     if len(row) != spec["input_dim"]:
         raise ValueError("the row does not have input_dim elements")
     y = normalize_row(spec, [f32(x) for x in row])
     c = f32(1.0 / math.sqrt(float(spec["output_dim"] // 2)))
     features = []
-    for u in directions(spec) if rows is None else rows:
-        sine, cosine = sincos32(project(u, y))
+    for a in projections(spec, y, rows):
+        if not math.isfinite(a):
+            raise ValueError("the row is not finite or its projection overflows")
+        sine, cosine = sincos32(a)
         features.append(f32(c * cosine))
         features.append(f32(c * sine))
     return features

@@ -154,7 +154,7 @@ fn a_document_that_is_no_spec_is_refused() {
         (
             edited("\"seed\": 0", "\"seed\": 0, \"sede\": 1"),
             "unknown field `sede`, expected one of `format`, `input_dim`, `output_dim`, `seed`, \
-             `kernel`, `length_scale`, `directions`, `normalize`, `means`, `deviations`, `spec_id`, \
+             `kernel`, `length_scale`, `scales`, `weights`, `directions`, `normalize`, `means`, `deviations`, `spec_id`, \
              `directions_id` at line 5 column 19",
         ),
         (

@@ -97,9 +97,26 @@ impl Place {
         [join(a, b), join(c, d)]
     }
 
+    /// The 53-bit integer behind uniform number `i`.
+    #[inline]
+    pub fn integer(self, i: u32) -> u64 {
+        self.integers(i / 2)[(i % 2) as usize]
+    }
+
     /// Uniform number `i` in [0, 1).
     pub fn uniform(self, i: u32) -> f64 {
-        self.integers(i / 2)[(i % 2) as usize] as f64 * TWO_POW_MINUS_53
+        self.integer(i) as f64 * TWO_POW_MINUS_53
+    }
+
+    /// Calls `take` with the 53-bit integers number 0 .. n-1, in order.
+    #[inline]
+    pub fn for_each_integer(self, n: usize, mut take: impl FnMut(u64)) {
+        for block in 0..n / 2 {
+            self.integers(block as u32).into_iter().for_each(&mut take);
+        }
+        if n % 2 == 1 {
+            take(self.integer(n as u32 - 1));
+        }
     }
 
     /// Fills `out` with the standard normals number 0, 1, 2, ... of this place.

@@ -1,6 +1,7 @@
 //! Rules that choose the length scale l from data.
 //!
-//! median               l = median of |x - y| over all pairs of a sample (Garreau et al. 2018)
+//! median               l = median of |x - y| over all pairs of a sample (Garreau et al. 2018); for
+//!                      laplace of |x - y|_1
 //! sklearn-gamma-scale  gamma = 1 / (d var(X)), l = sqrt(d var(X) / 2)
 //!
 //! Both look at the normalized rows, the ones the kernel will see.
@@ -8,7 +9,7 @@
 use rayon::prelude::*;
 use veridical_core::stats::median;
 
-use crate::Error;
+use crate::{Error, Kernel};
 
 /// l for scikit-learn's gamma in exp(-gamma |x - y|^2).
 ///
@@ -30,8 +31,8 @@ pub fn from_gamma(gamma: f64) -> Result<f64, Error> {
 ///
 /// # Errors
 /// [`Error::LengthScale`] for fewer than two rows or a median distance of 0.
-pub fn from_median(rows: &[f32], dim: usize) -> Result<f64, Error> {
-    let mut distances: Vec<f64> = squared_distances(rows, dim).into_iter().map(f64::sqrt).collect();
+pub fn from_median(rows: &[f32], dim: usize, kernel: &Kernel) -> Result<f64, Error> {
+    let mut distances = distances(rows, dim, kernel);
     let refused = |why: &str| Error::LengthScale { why: why.into() };
     let median = median(&mut distances).ok_or_else(|| refused("it takes at least two rows"))?;
     if median > 0.0 {
@@ -51,19 +52,14 @@ pub fn from_gamma_scale(variance: f64, dim: usize) -> Result<f64, Error> {
     Err(Error::LengthScale { why: "all elements of the table are equal".into() })
 }
 
-/// |x - y|^2 for every pair of rows, in f64.
-pub fn squared_distances(rows: &[f32], dim: usize) -> Vec<f64> {
+/// The kernel's distance for every pair of rows, in f64.
+pub fn distances(rows: &[f32], dim: usize, kernel: &Kernel) -> Vec<f64> {
     let rows: Vec<&[f32]> = rows.chunks_exact(dim).collect();
     let per_row: Vec<Vec<f64>> = (0..rows.len())
         .into_par_iter()
-        .map(|i| rows[i + 1..].iter().map(|b| squared_distance(rows[i], b)).collect())
+        .map(|i| rows[i + 1..].iter().map(|b| kernel.distance(rows[i], b)).collect())
         .collect();
     per_row.concat()
-}
-
-fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
-    let difference = |(a, b): (&f32, &f32)| f64::from(*a) - f64::from(*b);
-    a.iter().zip(b).map(difference).map(|x| x * x).sum()
 }
 
 #[cfg(test)]
@@ -73,18 +69,29 @@ mod tests {
     #[test]
     fn median_of_a_line_of_points() {
         // 0, 1, 3: distances 1, 2, 3.
-        assert_eq!(from_median(&[0.0, 1.0, 3.0], 1).unwrap(), 2.0);
+        assert_eq!(from_median(&[0.0, 1.0, 3.0], 1, &Kernel::Gaussian).unwrap(), 2.0);
+    }
+
+    #[test]
+    fn laplace_measures_by_coordinates() {
+        assert_eq!(from_median(&[0.0, 0.0, 3.0, 4.0], 2, &Kernel::Gaussian).unwrap(), 5.0);
+        assert_eq!(from_median(&[0.0, 0.0, 3.0, 4.0], 2, &Kernel::Laplace).unwrap(), 7.0);
     }
 
     #[test]
     fn degenerate_data_is_refused_with_the_remedy() {
-        let message = from_median(&[1.0; 8], 2).unwrap_err().to_string();
+        let message = from_median(&[1.0; 8], 2, &Kernel::Gaussian).unwrap_err().to_string();
         assert_eq!(
             message,
             "cannot choose a length scale: more than half of the sampled pairs of rows are \
              identical; pass a number with --length-scale"
         );
-        assert!(from_median(&[1.0, 2.0], 2).unwrap_err().to_string().contains("two rows"));
+        assert!(
+            from_median(&[1.0, 2.0], 2, &Kernel::Gaussian)
+                .unwrap_err()
+                .to_string()
+                .contains("two rows")
+        );
         assert!(from_gamma_scale(0.0, 2).is_err());
         assert!(from_gamma(0.0).unwrap_err().to_string().contains("gamma must be finite"));
     }

@@ -1,7 +1,7 @@
 //! Random Fourier features of learned representations.
 //!
-//! Kernel  k(x, y) = exp(-|x - y|^2 / (2 l^2))                       l = `length_scale`
-//! Law     u_j ~ N(0, I / l^2),  j = 0 .. m-1                         D = 2m = `output_dim`
+//! Kernel  k(x, y) = E cos u.(x - y), gaussian exp(-|x - y|^2 / (2 l^2))   l = `length_scale`
+//! Law     u_j of the kernel, gaussian N(0, I / l^2),  j = 0 .. m-1        D = 2m = `output_dim`
 //! Map     phi(x) = m^(-1/2) [cos u_0.x, sin u_0.x, ..., cos u_(m-1).x, sin u_(m-1).x]
 //!
 //! <phi(x), phi(y)> is an unbiased estimate of k(x, y) (Bochner; Rahimi & Recht 2007; paper 000,
@@ -25,18 +25,21 @@
 //! ```
 //!
 //! - [`FeatureSpec`]: the small document that determines phi (`docs/format-spec.md`).
-//! - [`directions`]: how U is drawn.
+//! - [`Kernel`]: what the inner products estimate.
+//! - [`directions`]: how U is drawn, independently, orthogonally, by Hadamard matrices or evenly.
 //! - [`FeatureMap`]: a spec made ready to transform rows.
 //! - [`length_scale`]: rules that choose l from data.
 
 pub mod directions;
 mod error;
+mod kernel;
 pub mod length_scale;
 mod normalize;
 mod spec;
 mod transform;
 
 pub use error::Error;
+pub use kernel::Kernel;
 pub use normalize::{ColumnMoments, Normalize};
-pub use spec::{Directions, FeatureSpec, FeatureSpecParams, Kernel};
+pub use spec::{Directions, FeatureSpec, FeatureSpecParams};
 pub use transform::{Checked, Cpu, FeatureMap, sincos};

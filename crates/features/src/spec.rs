@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use veridical_core::Seed;
 
-use crate::{Error, Normalize};
+use crate::{Error, Kernel, Normalize};
 
 const FORMAT: u64 = 1;
 const MAX_INPUT_DIM: usize = 1 << 20;
@@ -14,48 +14,31 @@ const MAX_OUTPUT_DIM: usize = 1 << 24;
 /// m d: eight gigabytes of directions in f32.
 const MAX_DIRECTION_ELEMENTS: usize = 1 << 31;
 
-/// The kernel that phi's inner products estimate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kernel {
-    /// exp(-|x - y|^2 / (2 l^2))
-    #[default]
-    Gaussian,
-}
-
-impl Kernel {
-    /// The name used in specs and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gaussian => "gaussian",
-        }
-    }
-
-    /// The exact kernel value for two rows at `squared_distance`.
-    pub fn value(self, squared_distance: f64, length_scale: f64) -> f64 {
-        match self {
-            Self::Gaussian => (-squared_distance / (2.0 * length_scale * length_scale)).exp(),
-        }
-    }
-}
-
 /// How U is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Directions {
     /// Independent directions.
     Iid,
     /// Orthogonal inside blocks of d: a smaller error at the same D.
-    #[default]
     Orthogonal,
+    /// Products of Hadamard matrices and random signs: nothing is stored, O(D log d) for a row.
+    Hadamard,
+    /// Scrambled Halton points: evenly spread, for small d.
+    Halton,
 }
 
 impl Directions {
+    /// All families.
+    pub const ALL: [Self; 4] = [Self::Iid, Self::Orthogonal, Self::Hadamard, Self::Halton];
+
     /// The name used in specs and flags.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Iid => "iid",
             Self::Orthogonal => "orthogonal",
+            Self::Hadamard => "hadamard",
+            Self::Halton => "halton",
         }
     }
 }
@@ -68,7 +51,7 @@ pub struct FeatureSpecParams {
     seed: u64,
     kernel: Kernel,
     length_scale: f64,
-    directions: Directions,
+    directions: Option<Directions>,
     normalize: Normalize,
 }
 
@@ -79,15 +62,21 @@ impl FeatureSpecParams {
         self
     }
 
+    /// The kernel. Default: gaussian.
+    pub fn kernel(mut self, kernel: Kernel) -> Self {
+        self.kernel = kernel;
+        self
+    }
+
     /// `l`, in the units of the normalized rows. Default: 1.
     pub fn length_scale(mut self, length_scale: f64) -> Self {
         self.length_scale = length_scale;
         self
     }
 
-    /// How U is drawn. Default: orthogonal.
+    /// How U is drawn. Default: orthogonal, or iid where the kernel allows nothing else.
     pub fn directions(mut self, directions: Directions) -> Self {
-        self.directions = directions;
+        self.directions = Some(directions);
         self
     }
 
@@ -101,11 +90,17 @@ impl FeatureSpecParams {
     ///
     /// # Errors
     /// [`Error::Param`] names the first setting that is out of range.
-    pub fn build(self) -> Result<FeatureSpec, Error> {
+    pub fn build(mut self) -> Result<FeatureSpec, Error> {
+        self.directions = Some(self.family());
         self.check()?;
         let spec_id = self.id(true);
         let directions_id = self.id(false);
         Ok(FeatureSpec { params: self, spec_id, directions_id })
+    }
+
+    fn family(&self) -> Directions {
+        let isotropic = self.kernel.is_isotropic();
+        self.directions.unwrap_or(if isotropic { Directions::Orthogonal } else { Directions::Iid })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -129,6 +124,8 @@ impl FeatureSpecParams {
         if !(l.is_finite() && l > 0.0) {
             return Err(Error::param("length_scale", "finite and above 0", l));
         }
+        self.kernel.check(l)?;
+        self.kernel.check_family(self.family())?;
         self.normalize.check(d)
     }
 
@@ -142,7 +139,11 @@ impl FeatureSpecParams {
         let _ = writeln!(text, "seed={}", self.seed);
         let _ = writeln!(text, "kernel={}", self.kernel.name());
         let _ = writeln!(text, "length_scale={:016x}", self.length_scale.to_bits());
-        let _ = writeln!(text, "directions={}", self.directions.name());
+        if let Kernel::Mixture { scales, weights } = &self.kernel {
+            let _ = writeln!(text, "scales={}", hex_floats(scales));
+            let _ = writeln!(text, "weights={}", hex_floats(weights));
+        }
+        let _ = writeln!(text, "directions={}", self.family().name());
         let _ = writeln!(text, "normalize={}", self.normalize.name());
         if let Normalize::Standardize { means, deviations } = &self.normalize {
             let _ = writeln!(text, "means={}", hex_floats(means));
@@ -178,7 +179,7 @@ impl FeatureSpec {
             seed: 0,
             kernel: Kernel::default(),
             length_scale: 1.0,
-            directions: Directions::default(),
+            directions: None,
             normalize: Normalize::Unit,
         }
     }
@@ -219,13 +220,27 @@ impl FeatureSpec {
                 return Err(Error::Document(why.into()));
             }
         };
+        let kernel = match (Kernel::from_name(&d.kernel), d.scales, d.weights) {
+            (Some(Kernel::Mixture { .. }), Some(scales), Some(weights)) => {
+                Kernel::Mixture { scales, weights }
+            }
+            (None, ..) => {
+                let (name, known) = (d.kernel, Kernel::NAMES.join(", "));
+                return Err(Error::Document(format!("unknown kernel `{name}`; known are {known}")));
+            }
+            (Some(kernel), None, None) if !matches!(kernel, Kernel::Mixture { .. }) => kernel,
+            _ => {
+                let why = "scales and weights belong to kernel mixture, and only there";
+                return Err(Error::Document(why.into()));
+            }
+        };
         let params = FeatureSpecParams {
             input_dim: d.input_dim,
             output_dim: d.output_dim,
             seed: d.seed,
-            kernel: d.kernel,
+            kernel,
             length_scale: d.length_scale,
-            directions: d.directions,
+            directions: Some(d.directions),
             normalize,
         };
         let spec = params.build()?;
@@ -250,14 +265,20 @@ impl FeatureSpec {
                 (NormalizeName::Standardize, Some(means.clone()), Some(deviations.clone()))
             }
         };
+        let (scales, weights) = match &p.kernel {
+            Kernel::Mixture { scales, weights } => (Some(scales.clone()), Some(weights.clone())),
+            _ => (None, None),
+        };
         let document = Document {
             format: FORMAT,
             input_dim: p.input_dim,
             output_dim: p.output_dim,
             seed: p.seed,
-            kernel: p.kernel,
+            kernel: p.kernel.name().to_owned(),
             length_scale: p.length_scale,
-            directions: p.directions,
+            scales,
+            weights,
+            directions: p.family(),
             normalize,
             means,
             deviations,
@@ -302,8 +323,8 @@ impl FeatureSpec {
     }
 
     /// The kernel.
-    pub fn kernel(&self) -> Kernel {
-        self.params.kernel
+    pub fn kernel(&self) -> &Kernel {
+        &self.params.kernel
     }
 
     /// l.
@@ -313,7 +334,23 @@ impl FeatureSpec {
 
     /// How U is drawn.
     pub fn directions(&self) -> Directions {
-        self.params.directions
+        self.params.family()
+    }
+
+    /// The same map with another family of directions, to compare them.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if the kernel does not allow the family.
+    pub fn with_directions(&self, directions: Directions) -> Result<Self, Error> {
+        self.params.clone().directions(directions).build()
+    }
+
+    /// The same map with another seed or width, to study it.
+    ///
+    /// # Errors
+    /// [`Error::Param`] if the seed or the width is out of range.
+    pub fn redrawn(&self, seed: u64, output_dim: usize) -> Result<Self, Error> {
+        FeatureSpecParams { output_dim, ..self.params.clone() }.seed(seed).build()
     }
 
     /// What is done to a row first.
@@ -352,8 +389,12 @@ struct Document {
     input_dim: usize,
     output_dim: usize,
     seed: u64,
-    kernel: Kernel,
+    kernel: String,
     length_scale: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scales: Option<Vec<f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<Vec<f64>>,
     directions: Directions,
     normalize: NormalizeName,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -406,6 +447,8 @@ mod tests {
         assert!(refused(&json.replace("\"format\": 1", "\"format\": 2")).contains("format 2"));
         assert!(refused(&json.replace("1.0", "1.5")).contains("spec_id does not match"));
         assert!(refused(&json.replace("unit", "standardize")).contains("means and deviations"));
+        assert!(refused(&json.replace("gaussian", "mixture")).contains("scales and weights"));
+        assert!(refused(&json.replace("gaussian", "linear")).contains("unknown kernel `linear`"));
         assert!(refused("[]").starts_with("not a feature spec"));
         assert!(refused("").starts_with("not a feature spec"));
     }

@@ -74,7 +74,7 @@ fn uniforms() {
 }
 
 #[test]
-fn directions_of_both_families_and_ids() {
+fn directions_of_every_family_and_ids() {
     for case in list(&golden("directions.json")["cases"]) {
         let spec = spec_of(case);
         assert_eq!(spec.spec_id(), case["spec_id"]);
@@ -95,6 +95,15 @@ fn phi_on_every_path() {
             let got = f32_bits(&map.transform(&rows).unwrap());
             assert_eq!(got, golden_f32_bits(&case["phi"]), "{cpu:?} {}", case["spec"]);
         }
+    }
+}
+
+#[test]
+fn quantiles() {
+    for case in list(&golden("quantile.json")["cases"]) {
+        let v = f64::from_bits(bits(&case["v"]));
+        let got = veridical_core::elementary::normal_quantile(v);
+        assert_eq!(got.to_bits(), bits(&case["quantile"]), "at {v:e}");
     }
 }
 

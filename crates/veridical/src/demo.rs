@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use veridical_core::Seed;
 use veridical_data::{Dtype, Ids, IfExists, ReadOptions, Source, Table, generate, join};
-use veridical_features::{FeatureMap, FeatureSpec, length_scale};
+use veridical_features::{FeatureMap, FeatureSpec};
 
 use crate::featurize::{self, Apply, LengthScale, NewSpec};
 use crate::{Error, JobOptions, Observer, Result};
@@ -170,9 +170,7 @@ fn gram(a: &Table, b: &Table) -> (f64, f64) {
 
 fn kernel_errors(table: &Table, spec: &FeatureSpec) -> Result<Vec<KernelError>> {
     let rows = spec.normalize().rows(&table.vectors[..COMPARED * table.dim], table.dim);
-    let squared = length_scale::squared_distances(&rows, table.dim);
-    let exact: Vec<f64> =
-        squared.iter().map(|&s| spec.kernel().value(s, spec.length_scale())).collect();
+    let exact = spec.kernel().pairs(&rows, table.dim, spec.length_scale());
     let error = |output_dim| {
         let prefix = FeatureSpec::params(table.dim, output_dim)
             .seed(spec.seed().get())

@@ -1,8 +1,12 @@
 //! phi: normalize, project, sine and cosine, scale, interleave.
 //!
 //! Rows are taken in blocks that fit the second-level cache; inside a block every panel of U meets
-//! every tile of rows while it is in the first level. Cost: 2 n m d flops and n m sine-cosine pairs.
+//! every tile of rows while it is in the first level. Cost: 2 n m d flops and n m sine-cosine pairs;
+//! hadamard directions need no matrix and 6 n m log2 p flops at most.
 
+mod features;
+mod hadamard;
+mod rows;
 mod sincos;
 mod tile;
 
@@ -10,12 +14,17 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
 
+use self::hadamard::{Prepare, Prepared, Structured};
+use self::rows::{Preparation, Scratch, Task};
 pub use self::sincos::sincos;
-use self::tile::{Job, Pack, Packed, Rows, TILE_ROWS};
-use crate::{Error, FeatureSpec, directions};
+use self::tile::{Dense, Pack, Packed, TILE_ROWS};
+use crate::directions::hadamard::Hadamard;
+use crate::{Directions, Error, FeatureSpec, directions};
 
 /// Bytes of packed rows that a block may take: half of a 512 KB second-level cache.
 const BLOCK_BYTES: usize = 256 << 10;
+/// Rows of a block of the hadamard projection: whole vectors of rows of every width there is.
+const HADAMARD_ROWS: usize = 64;
 /// Projections stay below this: f32 ends at 3.4e38.
 const PROJECTION_LIMIT: f64 = 1e38;
 
@@ -64,10 +73,17 @@ impl Checked {
 #[derive(Debug)]
 pub struct FeatureMap {
     spec: FeatureSpec,
-    packed: Packed,
+    projection: Projection,
     cpu: Cpu,
     /// Largest |y_k| a row may have.
     input_limit: f32,
+}
+
+/// The directions as one of the two ways of projecting reads them.
+#[derive(Debug)]
+enum Projection {
+    Dense(Packed),
+    Hadamard(Prepared),
 }
 
 impl FeatureMap {
@@ -85,15 +101,25 @@ impl FeatureMap {
     /// As [`new`](Self::new).
     pub fn with_cpu(spec: &FeatureSpec, cpu: Cpu) -> Result<Self, Error> {
         let dim = spec.input_dim();
-        let u = directions::matrix(spec);
-        let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
+        // The largest that a number on the way to a projection can be, for inputs of size 1.
+        let (projection, growth, largest) = if spec.directions() == Directions::Hadamard {
+            let hadamard = Hadamard::new(spec);
+            let p = hadamard.size as f64;
+            let largest = hadamard.factors.iter().fold(0.0f64, |m, c| m.max(*c)) as f32;
+            let growth = p * p * f64::from(largest.max(1.0));
+            (Projection::Hadamard(cpu.run(Prepare(hadamard))), growth, largest)
+        } else {
+            let u = directions::matrix(spec);
+            let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
+            let packed = cpu.run(Pack { u: &u, dim });
+            (Projection::Dense(packed), f64::from(largest) * dim as f64, largest)
+        };
         if !largest.is_finite() || largest < f32::MIN_POSITIVE {
             let must_be = "of a size that keeps the directions inside the range of f32";
             return Err(Error::param("length_scale", must_be, spec.length_scale()));
         }
-        let limit = PROJECTION_LIMIT / (f64::from(largest) * dim as f64);
-        let packed = cpu.run(Pack { u: &u, dim });
-        Ok(Self { spec: spec.clone(), packed, cpu, input_limit: limit as f32 })
+        let input_limit = (PROJECTION_LIMIT / growth) as f32;
+        Ok(Self { spec: spec.clone(), projection, cpu, input_limit })
     }
 
     /// The spec.
@@ -125,14 +151,14 @@ impl FeatureMap {
             return Err(Error::Width { expected: dim, got: rows.len() % dim });
         }
         assert_eq!(out.len(), rows.len() / dim * width, "output must hold one row per input row");
-        let block_rows = block_rows(dim);
+        let block_rows = self.block_rows();
         if rows.len() <= block_rows * dim {
-            return self.transform_block(rows, out, &mut Rows::default());
+            return self.transform_block(rows, out, &mut Scratch::default());
         }
         let blocks = rows.par_chunks(block_rows * dim).zip(out.par_chunks_mut(block_rows * width));
         let results: Vec<_> = blocks
             .enumerate()
-            .map_init(Rows::default, |scratch, (b, (rows, out))| {
+            .map_init(Scratch::default, |scratch, (b, (rows, out))| {
                 self.transform_block(rows, out, scratch).map_err(|e| e.shifted(b * block_rows))
             })
             .collect();
@@ -153,27 +179,39 @@ impl FeatureMap {
         Ok(checked)
     }
 
+    /// Rows of a block: as many whole tiles as fit [`BLOCK_BYTES`], or some full vectors of rows.
+    fn block_rows(&self) -> usize {
+        match &self.projection {
+            Projection::Hadamard(_) => HADAMARD_ROWS,
+            Projection::Dense(_) => {
+                let fitting = BLOCK_BYTES / (self.spec.input_dim() * size_of::<f32>()) / TILE_ROWS;
+                fitting.clamp(1, 32) * TILE_ROWS
+            }
+        }
+    }
+
     fn transform_block(
         &self,
         rows: &[f32],
         out: &mut [f32],
-        scratch: &mut Rows,
+        scratch: &mut Scratch,
     ) -> Result<Checked, Error> {
-        self.cpu.run(Job {
-            packed: &self.packed,
-            normalize: self.spec.normalize(),
-            input_limit: self.input_limit,
+        let task = Task {
+            preparation: Preparation {
+                normalize: self.spec.normalize(),
+                dim: self.spec.input_dim(),
+                input_limit: self.input_limit,
+            },
             scale: (1.0 / (self.spec.n_directions() as f64).sqrt()) as f32,
             rows,
             out,
             scratch,
-        })
+        };
+        match &self.projection {
+            Projection::Dense(packed) => self.cpu.run(Dense { packed, task }),
+            Projection::Hadamard(prepared) => self.cpu.run(Structured { prepared, task }),
+        }
     }
-}
-
-/// As many whole tiles as fit [`BLOCK_BYTES`].
-fn block_rows(dim: usize) -> usize {
-    (BLOCK_BYTES / (dim * size_of::<f32>()) / TILE_ROWS).clamp(1, 32) * TILE_ROWS
 }
 
 impl Error {

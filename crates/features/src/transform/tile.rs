@@ -10,20 +10,22 @@
 use pulp::{Simd, WithSimd};
 
 use super::Checked;
-use super::sincos::{FAST_LIMIT, sincos, sincos_fast};
-use crate::{Error, Normalize};
+use super::features::{Features, PAIR, lane_order};
+use super::rows::Task;
+use super::sincos::FAST_LIMIT;
+use crate::Error;
 
 /// Rows of a tile.
 pub(super) const TILE_ROWS: usize = 6;
 /// Vectors across a panel.
-const TILE_VECTORS: usize = 2;
+const TILE_VECTORS: usize = PAIR;
 /// Panels taken at once for a single row, enough chains to hide the latency of one.
 const ROW_PANELS: usize = 4;
 
 /// The directions as the micro-kernel reads them: panels of a few vectors, k by k, the directions of
 /// a vector in the lane order that interleaves to cos, sin, cos, sin.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(super) struct Packed {
     data: Vec<f32>,
     dim: usize,
     n_directions: usize,
@@ -42,7 +44,7 @@ impl Packed {
 }
 
 /// Packs U (row-major, m rows of width `dim`).
-pub(crate) struct Pack<'a> {
+pub(super) struct Pack<'a> {
     pub u: &'a [f32],
     pub dim: usize,
 }
@@ -68,77 +70,46 @@ impl WithSimd for Pack<'_> {
     }
 }
 
-/// The lane in which direction p of a vector must stand, found by asking the instruction itself:
-/// lane numbers are interleaved, and pair p comes from the lane it names.
-fn lane_order<S: Simd>(simd: S) -> Vec<usize> {
-    let numbers: Vec<f32> = (0..S::F32_LANES).map(|lane| lane as f32).collect();
-    let lanes = S::as_simd_f32s(&numbers).0[0];
-    let mut pairs = vec![0.0; 2 * S::F32_LANES];
-    S::as_mut_simd_f32s(&mut pairs).0.copy_from_slice(&simd.interleave_shfl_f32s([lanes, lanes]));
-    pairs.iter().step_by(2).map(|&lane| lane as usize).collect()
-}
-
-/// Normalized rows in groups of [`TILE_ROWS`], element k of a group's rows side by side, as the tile
-/// reads them.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    groups: Vec<f32>,
-    /// One group, row by row.
-    rows: Vec<f32>,
-}
-
-/// What to transform and where to.
-pub(crate) struct Job<'a> {
+/// Dense projection of a block of rows.
+pub(super) struct Dense<'a, 'b> {
     pub packed: &'a Packed,
-    pub normalize: &'a Normalize,
-    /// Largest |y_k| a normalized row may have.
-    pub input_limit: f32,
-    pub scale: f32,
-    /// Row-major, as wide as the directions.
-    pub rows: &'a [f32],
-    /// Row-major, two features for each direction.
-    pub out: &'a mut [f32],
-    /// Room for the normalized rows, kept from job to job.
-    pub scratch: &'a mut Rows,
+    pub task: Task<'b>,
 }
 
-impl WithSimd for Job<'_> {
+impl WithSimd for Dense<'_, '_> {
     type Output = Result<Checked, Error>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { packed, normalize, rows, out, scratch, .. } = self;
+        let Self { packed, task } = self;
+        let Task { preparation, scale, rows, out, scratch } = task;
         let dim = packed.dim;
-        let features = Features { simd, scale: self.scale };
+        let features = Features { simd, scale };
         let n_rows = rows.len() / dim;
         let by_tile = n_rows >= TILE_ROWS / 2;
-        let mut zero_rows = 0;
+        let mut seen = Checked::default();
         let mut largest = simd.splat_f32s(0.0);
 
+        // Groups of rows, element k of a group's rows side by side, as the tile reads them.
         scratch.rows.resize(TILE_ROWS * dim, 0.0);
-        scratch
-            .groups
-            .resize(if by_tile { n_rows.next_multiple_of(TILE_ROWS) * dim } else { 0 }, 0.0);
-        let mut groups = scratch.groups.chunks_exact_mut(TILE_ROWS * dim);
+        let n_groups = if by_tile { n_rows.div_ceil(TILE_ROWS) } else { 0 };
+        scratch.packed.resize(n_groups * TILE_ROWS * dim, 0.0);
+        let mut groups = scratch.packed.chunks_exact_mut(TILE_ROWS * dim);
         for (g, group_rows) in rows.chunks(TILE_ROWS * dim).enumerate() {
-            let normalized = scratch.rows.chunks_exact_mut(dim);
-            for (r, (row, y)) in group_rows.chunks_exact(dim).zip(normalized).enumerate() {
-                zero_rows += u64::from(!normalize.apply(row, y));
-                check_range(y, g * TILE_ROWS + r, self.input_limit)?;
-            }
+            preparation.apply(group_rows, g * TILE_ROWS, &mut scratch.rows, &mut seen)?;
             if let Some(group) = groups.next() {
                 transpose(&scratch.rows, dim, group);
             }
         }
         if by_tile {
-            largest = features.tile_by_tile(packed, &scratch.groups, out);
+            largest = features.tile_by_tile(packed, &scratch.packed, out);
         } else {
             let outs = out.chunks_exact_mut(2 * packed.n_directions);
             for (x, out) in scratch.rows.chunks_exact(dim).zip(outs) {
                 largest = simd.max_f32s(largest, features.row(packed, x, out));
             }
         }
-        Ok(Checked { largest_projection: simd.reduce_max_f32s(largest), zero_rows })
+        Ok(Checked { largest_projection: simd.reduce_max_f32s(largest), ..seen })
     }
 }
 
@@ -155,20 +126,6 @@ fn transpose(rows: &[f32], dim: usize, group: &mut [f32]) {
     for (out, (((((a, b), c), d), e), f)) in group.iter_mut().zip(elements) {
         *out = [*a, *b, *c, *d, *e, *f];
     }
-}
-
-#[inline(always)]
-fn check_range(y: &[f32], row: usize, limit: f32) -> Result<(), Error> {
-    // The bits of |y| order like |y| itself, with infinity and NaN above every number.
-    let largest = y.iter().fold(0, |m, y| (y.to_bits() & 0x7FFF_FFFF).max(m));
-    let value = f32::from_bits(largest);
-    if !value.is_finite() {
-        return Err(Error::NotFinite { row });
-    }
-    if value > limit {
-        return Err(Error::TooLarge { row, value });
-    }
-    Ok(())
 }
 
 /// One chain per element of a tile.
@@ -207,13 +164,6 @@ fn project_row<S: Simd, const P: usize>(
         }
     }
     a
-}
-
-/// Turns projections into stored features.
-#[derive(Clone, Copy)]
-struct Features<S> {
-    simd: S,
-    scale: f32,
 }
 
 impl<S: Simd> Features<S> {
@@ -277,51 +227,4 @@ impl<S: Simd> Features<S> {
         }
         size
     }
-
-    /// The largest |a|, lane by lane.
-    #[inline(always)]
-    fn size(self, a: &[[S::f32s; TILE_VECTORS]]) -> S::f32s {
-        let mut size = self.simd.splat_f32s(0.0);
-        for a in a.iter().flatten() {
-            size = self.simd.max_f32s(size, self.simd.abs_f32s(*a));
-        }
-        size
-    }
-
-    /// Stores the features of the projections `a` at the front of `out`, as many as fit.
-    #[inline(always)]
-    fn store(self, a: [S::f32s; TILE_VECTORS], out: &mut [f32], fast: bool) {
-        let first = self.features(a[0], fast);
-        let second = self.features(a[1], fast);
-        if let [a, b, c, d, ..] = S::as_mut_simd_f32s(out).0 {
-            [*a, *b] = first;
-            [*c, *d] = second;
-        } else {
-            let whole = [first, second];
-            let whole: &[f32] = pulp::bytemuck::cast_slice(&whole);
-            out.copy_from_slice(&whole[..out.len()]);
-        }
-    }
-
-    /// cos, sin, cos, sin, ... of one vector of projections.
-    #[inline(always)]
-    fn features(self, a: S::f32s, fast: bool) -> [S::f32s; 2] {
-        let simd = self.simd;
-        let scale = simd.splat_f32s(self.scale);
-        let (sin, cos) = if fast { sincos_fast(simd, a) } else { sincos_any(simd, a) };
-        simd.interleave_shfl_f32s([simd.mul_f32s(cos, scale), simd.mul_f32s(sin, scale)])
-    }
-}
-
-/// [`sincos`] element by element, for vectors with an element beyond the fast range.
-#[cold]
-#[inline(never)]
-fn sincos_any<S: Simd>(_simd: S, a: S::f32s) -> (S::f32s, S::f32s) {
-    let (mut sin, mut cos) = ([a], [a]);
-    let sines: &mut [f32] = pulp::bytemuck::cast_slice_mut(&mut sin);
-    let cosines: &mut [f32] = pulp::bytemuck::cast_slice_mut(&mut cos);
-    for (s, c) in sines.iter_mut().zip(cosines) {
-        (*s, *c) = sincos(*s);
-    }
-    (sin[0], cos[0])
 }

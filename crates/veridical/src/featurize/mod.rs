@@ -17,7 +17,7 @@ use veridical_data::{
     write_atomically,
 };
 use veridical_features::{
-    ColumnMoments, Directions, FeatureMap, FeatureSpec, Normalize, length_scale,
+    ColumnMoments, Directions, FeatureMap, FeatureSpec, Kernel, Normalize, length_scale,
 };
 
 use crate::pipeline::{self, Job, Transform};
@@ -72,8 +72,10 @@ pub struct NewSpec {
     pub seed: u64,
     /// The length scale, or the rule that finds it.
     pub length_scale: LengthScale,
-    /// How U is drawn.
-    pub directions: Directions,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// How U is drawn; by default the best that the kernel allows.
+    pub directions: Option<Directions>,
     /// How rows are normalized.
     pub normalize: Normalization,
     /// The table for rules that need one.
@@ -89,7 +91,8 @@ impl Default for NewSpec {
             output_dim: None,
             seed: 0,
             length_scale: LengthScale::Fixed(1.0),
-            directions: Directions::default(),
+            kernel: Kernel::default(),
+            directions: None,
             normalize: Normalization::default(),
             data: None,
             read: ReadOptions::default(),
@@ -123,6 +126,13 @@ fn make_spec(
     settings: &NewSpec,
     observer: &dyn Observer,
 ) -> Result<(FeatureSpec, Option<Summary>)> {
+    if let (LengthScale::Gamma(_) | LengthScale::SklearnGammaScale, true) =
+        (settings.length_scale, settings.kernel != Kernel::Gaussian)
+    {
+        let name = settings.kernel.name();
+        let what = format!("gamma belongs to the gaussian kernel, not to {name}");
+        return Err(Error::Usage(format!("{what}; pass --length-scale")));
+    }
     let rule = match settings.length_scale {
         LengthScale::Median => Some("--length-scale median"),
         LengthScale::SklearnGammaScale => Some("--length-scale sklearn-gamma-scale"),
@@ -147,9 +157,12 @@ fn make_spec(
     };
     // A width out of range is reported by `build`, not here.
     let output_dim = settings.output_dim.unwrap_or(input_dim.saturating_mul(4));
-    let params = FeatureSpec::params(input_dim, output_dim)
+    let mut params = FeatureSpec::params(input_dim, output_dim)
         .seed(settings.seed)
-        .directions(settings.directions);
+        .kernel(settings.kernel.clone());
+    if let Some(directions) = settings.directions {
+        params = params.directions(directions);
+    }
     let (normalize, length_scale) = match &summary {
         Some(summary) => summary.resolve(settings).map_err(|e| in_file(e, settings))?,
         None => (plain(settings.normalize), fixed(settings.length_scale)?),
@@ -232,7 +245,8 @@ impl Summary {
         };
         let length_scale = match settings.length_scale {
             LengthScale::Median => {
-                length_scale::from_median(&normalize.rows(&self.sample, self.dim), self.dim)?
+                let rows = normalize.rows(&self.sample, self.dim);
+                length_scale::from_median(&rows, self.dim, &settings.kernel)?
             }
             LengthScale::SklearnGammaScale => {
                 let variance = match (&self.raw, &self.normalized) {
@@ -297,8 +311,11 @@ pub struct Description {
     pub kernel: &'static str,
     /// l.
     pub length_scale: f64,
-    /// 1 / (2 l^2), as scikit-learn counts.
-    pub gamma: f64,
+    /// 1 / (2 l^2), as scikit-learn counts; of the gaussian kernel only.
+    pub gamma: Option<f64>,
+    /// Components (length scale, weight) of a mixture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub components: Option<Vec<(f64, f64)>>,
     /// How U is drawn.
     pub directions: &'static str,
     /// What is done to rows first.
@@ -307,7 +324,7 @@ pub struct Description {
     pub worst_deviation: f64,
     /// Bytes of one row of phi in f32.
     pub bytes_per_row: usize,
-    /// Bytes of U in f32.
+    /// Bytes of U in f32; hadamard directions are never stored.
     pub directions_bytes: usize,
     /// Names every bit of phi.
     pub spec_id: String,
@@ -326,13 +343,21 @@ pub fn describe(spec: &FeatureSpec) -> Description {
         seed: spec.seed().get(),
         kernel: spec.kernel().name(),
         length_scale: l,
-        gamma: 0.5 / (l * l),
+        gamma: (*spec.kernel() == Kernel::Gaussian).then(|| 0.5 / (l * l)),
+        components: match spec.kernel() {
+            Kernel::Mixture { scales, weights } => {
+                Some(scales.iter().map(|s| l * s).zip(weights.iter().copied()).collect())
+            }
+            _ => None,
+        },
         directions: spec.directions().name(),
         normalize: spec.normalize().name(),
-        // sqrt((1 + k(2 delta) - 2 k(delta)^2) / (2m)) with k(2 delta) = k(delta)^4 is largest at k = 0.
-        worst_deviation: (0.5 / m as f64).sqrt(),
+        worst_deviation: (0.5 * spec.kernel().worst_variance() / m as f64).sqrt(),
         bytes_per_row: spec.output_dim() * size_of::<f32>(),
-        directions_bytes: m * spec.input_dim() * size_of::<f32>(),
+        directions_bytes: match spec.directions() {
+            Directions::Hadamard => 0,
+            _ => m * spec.input_dim() * size_of::<f32>(),
+        },
         spec_id: spec.spec_id().to_owned(),
         directions_id: spec.directions_id().to_owned(),
     }
@@ -474,9 +499,7 @@ impl<'a> Featurizer<'a> {
         let Some(sample) = self.sample.take() else { return };
         let spec = self.map.spec();
         let rows = spec.normalize().rows(&sample.into_rows(), spec.input_dim());
-        let squared = length_scale::squared_distances(&rows, spec.input_dim());
-        let values: Vec<f64> =
-            squared.iter().map(|&s| spec.kernel().value(s, spec.length_scale())).collect();
+        let values = spec.kernel().pairs(&rows, spec.input_dim(), spec.length_scale());
         let n = values.len() as f64;
         let share = |low: bool| {
             let outside =
@@ -484,7 +507,7 @@ impl<'a> Featurizer<'a> {
             values.iter().filter(outside).count() as f64 / n
         };
         let (low, high) = (share(true), share(false));
-        let mut distances: Vec<f64> = squared.iter().map(|s| s.sqrt()).collect();
+        let mut distances = length_scale::distances(&rows, spec.input_dim(), spec.kernel());
         match median(&mut distances) {
             Some(better) if low + high > UNINFORMATIVE_SHARE && better > 0.0 => {
                 self.observer.warn(&format!(

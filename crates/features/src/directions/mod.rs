@@ -1,16 +1,25 @@
 //! The directions U of a spec, bit for bit the same on every platform.
 //!
-//! iid         u_j = g_j / l, g_j standard normal
-//! orthogonal  blocks of d: q_j from Gram-Schmidt on g_j in order, u_j = |g_j| q_j / l, so that each
+//! iid         u_j = g_j / l_j, g_j standard normal (laplace: Cauchy, cauchy: Laplace, by coordinate)
+//! orthogonal  blocks of d: q_j from Gram-Schmidt on g_j in order, u_j = |g_j| q_j / l_j, so that each
 //!             u_j alone has the law of the iid one (Yu et al. 2016) and prefixes hold
+//! hadamard    products of Hadamard matrices and signs, see [`hadamard`](self::hadamard)
+//! halton      scrambled Halton points, see [`halton`](self::halton)
 //!
-//! Element i of g_j is drawn at its own counter [i/2, j_lo, j_hi, 0] of stream `directions`.
+//! Element i of g_j is drawn at its own counter [i/2, j_lo, j_hi, 0] of stream `directions`; l_j
+//! stands in [`scales`](self::scales).
+
+pub(crate) mod hadamard;
+mod halton;
+mod scales;
 
 use rayon::prelude::*;
 use veridical_core::Stream;
+use veridical_core::elementary::{cos_sin_turn, ln};
 use veridical_core::orthogonal::{dot, orthonormalize_rows};
 
-use crate::{Directions, FeatureSpec};
+use self::scales::Scales;
+use crate::{Directions, FeatureSpec, Kernel};
 
 /// U, row-major: m rows of width d.
 ///
@@ -27,9 +36,13 @@ use crate::{Directions, FeatureSpec};
 pub fn matrix(spec: &FeatureSpec) -> Vec<f32> {
     let d = spec.input_dim();
     let mut u = vec![0.0f32; spec.n_directions() * d];
-    match spec.directions() {
-        Directions::Iid => iid(spec, &mut u),
-        Directions::Orthogonal => orthogonal(spec, &mut u),
+    match (spec.directions(), spec.kernel()) {
+        (Directions::Iid, Kernel::Laplace) => by_coordinate(spec, &mut u, cauchy),
+        (Directions::Iid, Kernel::Cauchy) => by_coordinate(spec, &mut u, laplace),
+        (Directions::Iid, _) => iid(spec, &mut u),
+        (Directions::Orthogonal, _) => orthogonal(spec, &mut u),
+        (Directions::Hadamard, _) => hadamard::Hadamard::new(spec).fill(d, &mut u),
+        (Directions::Halton, _) => halton::fill(spec, &mut u),
     }
     u
 }
@@ -43,27 +56,59 @@ fn gaussians(spec: &FeatureSpec, first: usize, out: &mut [f64]) {
 
 fn iid(spec: &FeatureSpec, u: &mut [f32]) {
     let d = spec.input_dim();
+    let scales = Scales::new(spec);
     u.par_chunks_exact_mut(d).enumerate().for_each_init(
         || vec![0.0; d],
         |g, (j, u)| {
             gaussians(spec, j, g);
+            let l = scales.of(j);
             for (u, g) in u.iter_mut().zip(g) {
-                *u = (*g / spec.length_scale()) as f32;
+                *u = (*g / l) as f32;
             }
         },
     );
 }
 
+/// Independent coordinates, each from its own 53-bit integer.
+fn by_coordinate(spec: &FeatureSpec, u: &mut [f32], draw: fn(u64) -> f64) {
+    let stream = Stream::new(spec.seed(), "directions");
+    let l = spec.length_scale();
+    u.par_chunks_exact_mut(spec.input_dim()).enumerate().for_each(|(j, u)| {
+        let mut u = u.iter_mut();
+        stream.at(0, j as u64).for_each_integer(u.len(), |k| {
+            if let Some(u) = u.next() {
+                *u = (draw(k) / l) as f32;
+            }
+        });
+    });
+}
+
+/// A standard Cauchy variable: the tangent of a uniform angle, an odd multiple of pi 2^-53, so that
+/// the cosine is never 0.
+fn cauchy(k: u64) -> f64 {
+    let (cos, sin) = cos_sin_turn((2 * (k >> 1) + 1) as f64 * 2f64.powi(-54));
+    sin / cos
+}
+
+/// A standard Laplace variable: an exponential one with the sign of the last bit.
+fn laplace(k: u64) -> f64 {
+    let exponential = -ln(((k >> 1) + 1) as f64 * 2f64.powi(-52));
+    if k.is_multiple_of(2) { exponential } else { -exponential }
+}
+
 fn orthogonal(spec: &FeatureSpec, u: &mut [f32]) {
     let d = spec.input_dim();
+    let scales = Scales::new(spec);
     u.par_chunks_mut(d * d).enumerate().for_each(|(block, u)| {
         let mut q = vec![0.0; u.len()];
         gaussians(spec, block * d, &mut q);
         let lengths: Vec<f64> = q.chunks_exact(d).map(|g| dot(g, g).sqrt()).collect();
         orthonormalize_rows(&mut q, d);
-        for ((u, q), length) in u.chunks_exact_mut(d).zip(q.chunks_exact(d)).zip(lengths) {
+        let rows = u.chunks_exact_mut(d).zip(q.chunks_exact(d)).zip(lengths);
+        for (j, ((u, q), length)) in rows.enumerate() {
+            let l = scales.of(block * d + j);
             for (u, q) in u.iter_mut().zip(q) {
-                *u = (length * q / spec.length_scale()) as f32;
+                *u = (length * q / l) as f32;
             }
         }
     });
@@ -91,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_hold_for_both_families_and_a_partial_block() {
-        for directions in [Directions::Iid, Directions::Orthogonal] {
-            let spec = FeatureSpec::params(5, 34).directions(directions).build().unwrap();
+    fn prefixes_hold_for_every_family_and_a_partial_block() {
+        for directions in Directions::ALL {
+            let spec = FeatureSpec::params(5, 2 * 70).directions(directions).build().unwrap();
             let u = matrix(&spec);
-            for m in 1..17 {
+            for m in [1, 2, 4, 5, 6, 16, 63, 64, 65, 69] {
                 assert_eq!(matrix(&spec.prefix(2 * m).unwrap()), u[..m * 5]);
             }
         }
