@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use veridical_core::threads::with_threads;
-use veridical_features::{FeatureMap, FeatureSpec, directions};
+use veridical_features::{Directions, FeatureMap, FeatureSpec, directions};
 
 // The product's allocator, so that both sides of the file-to-file comparison have the same.
 #[global_allocator]
@@ -18,11 +18,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Threads are joined with their errors in hand.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-const USAGE: &str = "usage: bench-features ROWS.f32 N d D THREADS [PREFIX]
+const USAGE: &str = "usage: bench-features FAMILY ROWS.f32 N d D THREADS [PREFIX]
        bench-features io INPUT OUTPUT D
        bench-features about
 
-The first times the transform of N rows of width d; PREFIX.phi.f32 and PREFIX.u.f32 get what it
+The first times the transform of N rows of width d with the directions FAMILY; PREFIX.phi.f32 and PREFIX.u.f32 get what it
 computed for the first rows, and U. The second reads INPUT and writes constant vectors of width D to
 OUTPUT as `veridical featurize apply` would. The third says how this program was built.";
 
@@ -50,8 +50,9 @@ fn run(args: &[String]) -> Outcome<Value> {
     match args.as_slice() {
         ["about"] => Ok(about()),
         ["io", input, output, output_dim] => io::run(input, output, output_dim.parse()?),
-        [rows, n, d, output_dim, threads, prefix @ ..] if prefix.len() < 2 => {
-            let spec = FeatureSpec::params(d.parse()?, output_dim.parse()?).length_scale(1.0);
+        [family, rows, n, d, output_dim, threads, prefix @ ..] if prefix.len() < 2 => {
+            let family = Directions::ALL.into_iter().find(|f| f.name() == *family).ok_or(USAGE)?;
+            let spec = FeatureSpec::params(d.parse()?, output_dim.parse()?).directions(family);
             let prefix = prefix.first().copied();
             transform(rows, n.parse()?, &spec.build()?, threads.parse()?, prefix)
         }

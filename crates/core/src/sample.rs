@@ -45,7 +45,16 @@ impl RowSample {
 
     /// The sampled rows in the order of their row numbers, row-major.
     pub fn into_rows(self) -> Vec<f32> {
-        let mut order: Vec<_> = self.kept.into_iter().map(|(_, row, slot)| (row, slot)).collect();
+        self.ordered_by(|(_, row, slot)| (row, slot))
+    }
+
+    /// The sampled rows in random order, row-major.
+    pub fn into_shuffled_rows(self) -> Vec<f32> {
+        self.ordered_by(|(priority, row, slot)| ((priority, row), slot))
+    }
+
+    fn ordered_by<K: Ord>(self, key: impl Fn((u64, u64, usize)) -> (K, usize)) -> Vec<f32> {
+        let mut order: Vec<_> = self.kept.into_iter().map(key).collect();
         order.sort_unstable();
         let row_of = |slot: usize| &self.rows[slot * self.dim..][..self.dim];
         order.into_iter().flat_map(|(_, slot)| row_of(slot).iter().copied()).collect()

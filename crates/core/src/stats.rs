@@ -64,6 +64,37 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
+/// An upper bound on the mean of a variable in [0, range] that holds with probability `confidence`,
+/// from n independent values: mean + sqrt(2 V ln(2/delta) / n) + 7 range ln(2/delta) / (3 (n - 1)) with
+/// the unbiased variance V and delta = 1 - confidence (empirical Bernstein, Maurer & Pontil 2009,
+/// theorem 4). Infinite for fewer than two values.
+pub fn mean_upper_bound(values: &Moments, range: f64, confidence: f64) -> f64 {
+    let n = values.count() as f64;
+    if n < 2.0 {
+        return f64::INFINITY;
+    }
+    let log = (2.0 / (1.0 - confidence)).ln();
+    let variance = values.variance() * n / (n - 1.0);
+    values.mean() + (2.0 * variance * log / n).sqrt() + 7.0 * range * log / (3.0 * (n - 1.0))
+}
+
+/// The rank r (from 1) such that the r-th smallest of n independent values is at least the quantile `q`
+/// of their law with probability `confidence`, whatever the law: the smallest r with
+/// P(Bin(n, q) <= r - 1) >= confidence. `None` if n values are too few to say.
+pub fn quantile_bound_rank(n: usize, q: f64, confidence: f64) -> Option<usize> {
+    let odds = q.ln() - (-q).ln_1p();
+    let mut log_probability = n as f64 * (-q).ln_1p();
+    let mut below = 0.0;
+    for k in 0..n {
+        below += log_probability.exp();
+        if below >= confidence {
+            return Some(k + 1);
+        }
+        log_probability += ((n - k) as f64 / (k + 1) as f64).ln() + odds;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +128,30 @@ mod tests {
         let want = [1.0, 1.75, 2.5, 7.9, 10.0];
         assert!(got.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-12), "{got:?}");
         assert_eq!(median(&mut []), None);
+    }
+
+    /// `scipy.stats.binom.ppf(0.99, n, 0.95) + 1`; below n = 90, 0.95^n > 0.01 and nothing can be said.
+    #[test]
+    fn ranks_are_those_of_scipy() {
+        for (n, want) in [
+            (89, None),
+            (90, Some(90)),
+            (100, Some(100)),
+            (1000, Some(966)),
+            (16_384, Some(15_630)),
+        ] {
+            assert_eq!(quantile_bound_rank(n, 0.95, 0.99), want, "n = {n}");
+        }
+    }
+
+    /// By hand: values 0, 1: mean 1/2, V = 1/2, n = 2, ln 200.
+    #[test]
+    fn the_bound_on_a_mean_is_the_formula() {
+        let mut values = Moments::default();
+        [0.0, 1.0].into_iter().for_each(|x| values.push(x));
+        let log = 200f64.ln();
+        let want = 0.5 + (0.5 * log).sqrt() + 7.0 * log / 3.0;
+        assert!((mean_upper_bound(&values, 1.0, 0.99) - want).abs() < 1e-12);
+        assert_eq!(mean_upper_bound(&Moments::default(), 1.0, 0.99), f64::INFINITY);
     }
 }

@@ -29,12 +29,14 @@
 //! - [`directions`]: how U is drawn, independently, orthogonally, by Hadamard matrices or evenly.
 //! - [`FeatureMap`]: a spec made ready to transform rows.
 //! - [`length_scale`]: rules that choose l from data.
+//! - [`plan`]: how many directions an error takes.
 
 pub mod directions;
 mod error;
 mod kernel;
 pub mod length_scale;
 mod normalize;
+pub mod plan;
 mod spec;
 mod transform;
 

@@ -1,7 +1,11 @@
-//! `veridical featurize`: make, describe and apply a feature spec.
+//! `veridical featurize`: make, describe, plan, check and apply a feature spec.
 //!
 //! phi's inner products estimate a kernel of h, and phi inherits h's rotation: it helps models that
 //! are retrained. A model that is not retrained needs the new h aligned to the old one first.
+
+mod check;
+mod plan;
+mod sample;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +24,8 @@ use veridical_features::{
     ColumnMoments, Directions, FeatureMap, FeatureSpec, Kernel, Normalize, length_scale,
 };
 
+pub use self::check::{Check, CheckReport, Errors, Family, check};
+pub use self::plan::{Answer, Goal, Plan, Planned, Point, plan};
 use crate::pipeline::{self, Job, Transform};
 use crate::{Error, JobOptions, Observer, Result, Silent, Tally};
 

@@ -1,9 +1,11 @@
-//! `veridical featurize new|apply|describe`
+//! `veridical featurize new|apply|describe|plan|check`
 
 mod apply;
+mod check;
 mod describe;
 mod map;
 mod new;
+mod plan;
 
 use clap::{Args, Subcommand};
 use veridical::Result;
@@ -33,6 +35,10 @@ enum Action {
     Apply(Box<apply::ApplyArgs>),
     /// Say what a spec means.
     Describe(describe::Describe),
+    /// Choose the width of phi by its error, measured on your data.
+    Plan(Box<plan::PlanArgs>),
+    /// Measure the kernel error of a spec on a table.
+    Check(Box<check::CheckArgs>),
 }
 
 impl Command {
@@ -41,6 +47,8 @@ impl Command {
             Action::New(new) => new.run(terminal),
             Action::Apply(apply) => apply.run(terminal),
             Action::Describe(describe) => describe.run(terminal),
+            Action::Plan(plan) => plan.run(terminal),
+            Action::Check(check) => check.run(terminal),
         }
     }
 }

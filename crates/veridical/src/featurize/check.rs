@@ -1,0 +1,310 @@
+//! `featurize check`: the kernel error of a spec, measured on a table, beside the other families of
+//! directions at the same D.
+//!
+//! Disjoint pairs of a random sample of rows; the error of a pair is |<phi(x), phi(y)> - k(x, y)|. The
+//! spec's own numbers are of its one draw; families are compared over several seeds, the spec's first.
+
+use serde::Serialize;
+use serde_json::json;
+use veridical_core::stats::{Moments, quantile};
+use veridical_features::{Directions, FeatureMap, FeatureSpec, plan};
+use veridical_report::Page;
+
+use super::sample::Sample;
+use super::{Description, INFORMATIVE, describe};
+use crate::{Observer, Result};
+
+use veridical_data::{ReadOptions, Source};
+
+/// Rows sampled: half as many pairs.
+const SAMPLED_ROWS: usize = 8192;
+/// Draws of each family.
+const SEEDS: u64 = 8;
+/// Two-sided 95 % quantile of Student's t with SEEDS - 1 degrees of freedom.
+const T_95: f64 = 2.3646;
+/// Pairs shown in the chart.
+const SHOWN_PAIRS: usize = 1000;
+/// Bars of the histogram of kernel values.
+const BINS: usize = 40;
+
+/// Settings of [`check()`].
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The spec.
+    pub spec: FeatureSpec,
+    /// The table.
+    pub data: Source,
+    /// How to read it.
+    pub read: ReadOptions,
+}
+
+/// Absolute errors of pairs.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Errors {
+    /// Mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// 95 % quantile.
+    pub quantile_95: f64,
+    /// 99 % quantile.
+    pub quantile_99: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+impl Errors {
+    fn of(errors: &[f64]) -> Self {
+        let mut values = errors.to_vec();
+        let mut at = |q| quantile(&mut values, q).unwrap_or(f64::NAN);
+        Self {
+            median: at(0.5),
+            quantile_95: at(0.95),
+            quantile_99: at(0.99),
+            max: at(1.0),
+            mean: errors.iter().sum::<f64>() / errors.len() as f64,
+        }
+    }
+}
+
+/// One family at the spec's D.
+#[derive(Clone, Debug, Serialize)]
+pub struct Family {
+    /// `iid`, `orthogonal`, `hadamard` or `halton`.
+    pub directions: &'static str,
+    /// Mean absolute error, averaged over the seeds.
+    pub mean: Option<f64>,
+    /// 95 % interval of that average over seeds.
+    pub interval: Option<[f64; 2]>,
+    /// 95 % quantile of the absolute errors, averaged over the seeds.
+    pub quantile_95: Option<f64>,
+    /// How many seeds.
+    pub seeds: u64,
+    /// Why the family does not fit the kernel.
+    pub refused: Option<String>,
+}
+
+/// What [`check()`] found.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// The spec.
+    pub spec: Description,
+    /// The table.
+    pub data: String,
+    /// Rows of the table.
+    pub rows: u64,
+    /// Pairs measured.
+    pub pairs: usize,
+    /// Errors of the spec.
+    pub errors: Errors,
+    /// The root mean square error that iid directions have in theory.
+    pub expected_iid_rms: f64,
+    /// The root mean square error of the spec.
+    pub rms: f64,
+    /// The largest |u.h| of the sampled rows.
+    pub largest_projection: f32,
+    /// Share of kernel values below 0.05.
+    pub near_zero: f64,
+    /// Share of kernel values above 0.95.
+    pub near_one: f64,
+    /// All families at the spec's D.
+    pub families: Vec<Family>,
+    /// Exact and estimated kernel values of some pairs.
+    #[serde(skip)]
+    shown: Vec<(f64, f64)>,
+    /// Exact kernel values.
+    #[serde(skip)]
+    values: Vec<f64>,
+}
+
+/// Measures a spec on a table.
+///
+/// # Errors
+/// [`crate::Error::Data`] if the table cannot be read, [`crate::Error::InFile`] if it does not fit.
+pub fn check(settings: &Check, observer: &dyn Observer) -> Result<CheckReport> {
+    let Check { spec, data, read } = settings;
+    let sample = Sample::read(data, read, spec, SAMPLED_ROWS, observer)?;
+    let d = spec.input_dim();
+    let map = FeatureMap::new(spec)?;
+    let mut phi = vec![0.0; sample.rows.len() / d * spec.output_dim()];
+    let checked = map.transform_into(&sample.rows, &mut phi)?;
+    let normalized = spec.normalize().rows(&sample.rows, d);
+    let value = |pair: &[f32], scale: f32| {
+        let (x, y) = pair.split_at(d);
+        let moved: Vec<f32> = x.iter().zip(y).map(|(x, y)| x + scale * (y - x)).collect();
+        spec.kernel().value(x, &moved, spec.length_scale())
+    };
+    let values: Vec<f64> = normalized.chunks_exact(2 * d).map(|pair| value(pair, 1.0)).collect();
+    let inner = |pair: &[f32]| {
+        let (x, y) = pair.split_at(spec.output_dim());
+        x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>()
+    };
+    let estimates: Vec<f64> = phi.chunks_exact(2 * spec.output_dim()).map(inner).collect();
+    let errors: Vec<f64> = values.iter().zip(&estimates).map(|(k, e)| (e - k).abs()).collect();
+    let n = errors.len() as f64;
+    let variance = |(pair, k): (&[f32], &f64)| {
+        (1.0 + value(pair, 2.0) - 2.0 * k * k) / spec.output_dim() as f64
+    };
+    let expected: f64 = normalized.chunks_exact(2 * d).zip(&values).map(variance).sum();
+    let share =
+        |outside: &dyn Fn(&f64) -> bool| values.iter().filter(|k| outside(k)).count() as f64 / n;
+    let bar = observer.progress("comparing", "draws", Some(Directions::ALL.len() as u64 * SEEDS));
+    let mut families = Vec::new();
+    for directions in Directions::ALL {
+        families.push(family(spec, directions, &sample.rows, || bar.advance(1))?);
+    }
+    Ok(CheckReport {
+        spec: describe(spec),
+        data: data.to_string(),
+        rows: sample.n_rows,
+        pairs: errors.len(),
+        errors: Errors::of(&errors),
+        expected_iid_rms: (expected / n).sqrt(),
+        rms: (errors.iter().map(|e| e * e).sum::<f64>() / n).sqrt(),
+        largest_projection: checked.largest_projection,
+        near_zero: share(&|k| k < INFORMATIVE.start()),
+        near_one: share(&|k| k > INFORMATIVE.end()),
+        families,
+        shown: values.iter().copied().zip(estimates).take(SHOWN_PAIRS).collect(),
+        values,
+    })
+}
+
+fn family(
+    spec: &FeatureSpec,
+    directions: Directions,
+    rows: &[f32],
+    step: impl Fn(),
+) -> Result<Family> {
+    let empty = Family {
+        directions: directions.name(),
+        mean: None,
+        interval: None,
+        quantile_95: None,
+        seeds: 0,
+        refused: None,
+    };
+    let spec = match spec.with_directions(directions) {
+        Ok(spec) => spec,
+        Err(why) => return Ok(Family { refused: Some(why.to_string()), ..empty }),
+    };
+    let (mut means, mut quantiles) = (Moments::default(), Moments::default());
+    for offset in 0..SEEDS {
+        veridical_core::interrupt::check()?;
+        // Seeds wrap around at their largest value.
+        let seed = (spec.seed().get() + offset) & veridical_core::Seed::MAX;
+        let drawn = spec.redrawn(seed, spec.output_dim())?;
+        let errors = plan::pair_errors(&drawn, rows, &[spec.n_directions()])?.concat();
+        let errors = Errors::of(&errors);
+        means.push(errors.mean);
+        quantiles.push(errors.quantile_95);
+        step();
+    }
+    let spread = T_95 * (means.variance() / (SEEDS - 1) as f64).sqrt();
+    Ok(Family {
+        mean: Some(means.mean()),
+        interval: Some([means.mean() - spread, means.mean() + spread]),
+        quantile_95: Some(quantiles.mean()),
+        seeds: SEEDS,
+        ..empty
+    })
+}
+
+impl CheckReport {
+    /// The report as a page.
+    pub fn to_html(&self) -> String {
+        let Self { spec, errors, .. } = self;
+        let number = |x: f64| format!("{x:.5}");
+        let drawn: Vec<&Family> = self.families.iter().filter(|f| f.mean.is_some()).collect();
+        let row = |f: &Family| {
+            let interval = f.interval.map(|[low, high]| format!("{low:.5} to {high:.5}"));
+            let missing = || "-".to_owned();
+            vec![
+                f.directions.to_owned(),
+                f.mean.map_or_else(missing, number),
+                interval.unwrap_or_else(missing),
+                f.quantile_95.map_or_else(missing, number),
+                f.refused.clone().unwrap_or_default(),
+            ]
+        };
+        let names: Vec<&str> = drawn.iter().map(|f| f.directions).collect();
+        let bars: Vec<f64> = drawn.iter().filter_map(|f| f.mean).collect();
+        let whiskers: Vec<_> = drawn
+            .iter()
+            .enumerate()
+            .filter_map(|(i, f)| f.interval.map(|[low, high]| json!([i, low, high])))
+            .collect();
+        Page::new("Kernel error of a feature spec")
+            .text(format!(
+                "{} -> {}, kernel {}, length scale {}, {} directions, normalize {}, seed {}. \
+                 {} pairs of {} rows of {}.",
+                spec.input_dim, spec.output_dim, spec.kernel, spec.length_scale, spec.directions,
+                spec.normalize, spec.seed, self.pairs, self.rows, self.data
+            ))
+            .text(format!("spec {}", spec.spec_id))
+            .table(
+                "Error of this spec, |<phi(x), phi(y)> - k(x, y)|",
+                &["", "value"],
+                vec![
+                    vec!["mean".into(), number(errors.mean)],
+                    vec!["median".into(), number(errors.median)],
+                    vec!["95 % of pairs below".into(), number(errors.quantile_95)],
+                    vec!["99 % of pairs below".into(), number(errors.quantile_99)],
+                    vec!["largest".into(), number(errors.max)],
+                    vec!["root mean square".into(), number(self.rms)],
+                    vec!["root mean square of iid directions, theory".into(), number(self.expected_iid_rms)],
+                    vec!["largest |u.h|".into(), format!("{:.3}", self.largest_projection)],
+                    vec!["kernel values below 0.05".into(), format!("{:.1} %", 100.0 * self.near_zero)],
+                    vec!["kernel values above 0.95".into(), format!("{:.1} %", 100.0 * self.near_one)],
+                ],
+            )
+            .table(
+                format!("Families at D = {}, {SEEDS} seeds", spec.output_dim),
+                &["directions", "mean error", "95 % interval", "95 % of pairs below", ""],
+                self.families.iter().map(row).collect(),
+            )
+            .chart(
+                "Mean error by family, with 95 % intervals over seeds",
+                json!({
+                    "xAxis": { "data": names },
+                    "yAxis": { "name": "mean |error|" },
+                    "tooltip": {},
+                    "series": [
+                        { "type": "bar", "data": bars, "barMaxWidth": 60 },
+                        { "type": "candlestick", "data": whiskers.iter().map(|w| json!([w[1], w[2], w[1], w[2]])).collect::<Vec<_>>(),
+                          "barMaxWidth": 14, "itemStyle": { "color": "transparent", "borderColor": "#888" } },
+                    ],
+                }),
+            )
+            .chart(
+                format!("Estimated against exact kernel values, {} pairs", self.shown.len()),
+                json!({
+                    "xAxis": { "name": "k(x, y)", "scale": true },
+                    "yAxis": { "name": "<phi(x), phi(y)>", "scale": true },
+                    "tooltip": {},
+                    "series": [
+                        { "type": "scatter", "symbolSize": 4, "data": self.shown,
+                          "itemStyle": { "opacity": 0.5 },
+                          "markLine": { "symbol": "none", "silent": true, "data": [[{ "coord": [0, 0] }, { "coord": [1, 1] }]] } },
+                    ],
+                }),
+            )
+            .chart("How the kernel values spread", histogram(&self.values))
+            .to_html()
+    }
+}
+
+fn histogram(values: &[f64]) -> serde_json::Value {
+    let mut counts = vec![0u64; BINS];
+    for k in values {
+        counts[((k.clamp(0.0, 1.0) * BINS as f64) as usize).min(BINS - 1)] += 1;
+    }
+    let names: Vec<String> =
+        (0..BINS).map(|b| format!("{:.3}", (b as f64 + 0.5) / BINS as f64)).collect();
+    json!({
+        "xAxis": { "data": names, "name": "k" },
+        "yAxis": { "name": "pairs" },
+        "tooltip": {},
+        "series": [{ "type": "bar", "data": counts, "barCategoryGap": "4%" }],
+    })
+}

@@ -1,0 +1,340 @@
+//! `featurize plan`: the width of phi for an error, or the error for a width, by four methods that bound
+//! different things; see [`veridical_features::plan`].
+
+use serde::Serialize;
+use veridical_features::FeatureSpec;
+use veridical_features::plan::{self, Domain, Measured, QUANTILE};
+
+use super::sample::Sample;
+use super::{NewSpec, Normalization, make_spec};
+use crate::{Error, Observer, Result};
+
+/// Rows sampled from the data: half as many pairs.
+const SAMPLED_ROWS: usize = 32_768;
+/// 100 million rows.
+const MANY_ROWS: f64 = 1e8;
+
+/// What is known, and what is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// The width for this error.
+    Epsilon(f64),
+    /// The error of this width.
+    OutputDim(usize),
+}
+
+/// Settings of [`plan()`].
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The map; its output dim is what is looked for.
+    pub map: NewSpec,
+    /// What is asked.
+    pub goal: Goal,
+    /// Probability with which a bound holds.
+    pub confidence: f64,
+    /// Widths above this are not tried on the data.
+    pub max_output_dim: usize,
+}
+
+/// One method's answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct Answer {
+    /// `uniform`, `pair`, `measured-mean`, `measured-quantile` or `alignment`.
+    pub method: &'static str,
+    /// What is bounded.
+    pub bounds: String,
+    /// What the number is good for.
+    pub label: &'static str,
+    /// The error.
+    pub epsilon: Option<f64>,
+    /// m.
+    pub directions: Option<f64>,
+    /// D = 2m.
+    pub output_dim: Option<f64>,
+    /// Bytes of a row of phi in f32.
+    pub bytes_per_row: Option<f64>,
+    /// GB (10^9 bytes) for 100 million rows.
+    pub gb_per_100m_rows: Option<f64>,
+    /// Why there is no answer.
+    pub why_not: Option<String>,
+}
+
+/// What was measured on the data for one width.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Point {
+    /// D.
+    pub output_dim: usize,
+    /// Mean absolute error of the pairs.
+    pub mean: f64,
+    /// Its upper bound.
+    pub mean_bound: f64,
+    /// 95 % quantile of the absolute errors.
+    pub quantile_95: f64,
+    /// Its upper bound; absent if there are too few pairs to say.
+    pub quantile_95_bound: Option<f64>,
+}
+
+/// What [`plan()`] found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Planned {
+    /// d.
+    pub input_dim: usize,
+    /// The kernel.
+    pub kernel: &'static str,
+    /// l.
+    pub length_scale: f64,
+    /// How U is drawn.
+    pub directions: &'static str,
+    /// What is done to rows first.
+    pub normalize: &'static str,
+    /// The seed, of the directions and of the pairs.
+    pub seed: u64,
+    /// Probability with which a bound holds.
+    pub confidence: f64,
+    /// One answer per method.
+    pub answers: Vec<Answer>,
+    /// The width to take, if it was measured.
+    pub recommended_output_dim: Option<usize>,
+    /// Pairs measured.
+    pub n_pairs: Option<usize>,
+    /// Rows of the data.
+    pub n_rows: Option<u64>,
+    /// The errors of all widths that were tried.
+    pub measured: Vec<Point>,
+}
+
+/// Plans the width of phi.
+///
+/// # Errors
+/// [`Error::Usage`] for a goal or a confidence out of range, [`Error::Data`] if the table cannot be read.
+pub fn plan(settings: &Plan, observer: &dyn Observer) -> Result<Planned> {
+    check(settings)?;
+    let largest = match settings.goal {
+        Goal::OutputDim(output_dim) => output_dim,
+        Goal::Epsilon(_) => settings.max_output_dim,
+    };
+    let map = NewSpec { output_dim: Some(largest), ..settings.map.clone() };
+    let (spec, summary) = make_spec(&map, observer)?;
+    summary.iter().flat_map(|summary| &summary.notes).for_each(|note| observer.note(note));
+    let sample = match &map.data {
+        Some(data) => Some(Sample::read(data, &map.read, &spec, SAMPLED_ROWS, observer)?),
+        None => None,
+    };
+    let curve = sample.as_ref().map(|sample| Curve::measure(&spec, sample, settings));
+    let curve = curve.transpose()?;
+    let domain = domain(&spec, map.normalize, sample.as_ref());
+    let mut answers = theory(&spec, domain, settings);
+    let (mean, quantile) = match &curve {
+        Some(curve) => (curve.answer(settings, MEAN), curve.answer(settings, BY_QUANTILE)),
+        None => (MEAN.unmeasured(), BY_QUANTILE.unmeasured()),
+    };
+    let recommended = quantile.output_dim.map(|output_dim| output_dim as usize);
+    answers.splice(2..2, [mean, quantile]);
+    Ok(Planned {
+        input_dim: spec.input_dim(),
+        kernel: spec.kernel().name(),
+        length_scale: spec.length_scale(),
+        directions: spec.directions().name(),
+        normalize: spec.normalize().name(),
+        seed: spec.seed().get(),
+        confidence: settings.confidence,
+        answers,
+        recommended_output_dim: recommended.filter(|_| curve.is_some()),
+        n_pairs: curve.as_ref().and_then(|curve| Some(curve.measured.first()?.n_pairs)),
+        n_rows: sample.map(|sample| sample.n_rows),
+        measured: curve.map(|curve| curve.points()).unwrap_or_default(),
+    })
+}
+
+fn check(settings: &Plan) -> Result<()> {
+    let refused = |what: String| Err(Error::Usage(what));
+    let confidence = settings.confidence;
+    if !(confidence > 0.0 && confidence < 1.0) {
+        return refused(format!("--confidence must be between 0 and 1, got {confidence}"));
+    }
+    match settings.goal {
+        Goal::Epsilon(epsilon) if !(epsilon > 0.0 && epsilon < 2.0) => {
+            let why = "kernel values and their estimates lie between -1 and 1";
+            refused(format!("--epsilon must be between 0 and 2 ({why}), got {epsilon}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The set that the uniform bounds cover, or why there is none.
+fn domain(
+    spec: &FeatureSpec,
+    normalization: Normalization,
+    sample: Option<&Sample>,
+) -> std::result::Result<Domain, String> {
+    let kernel = spec.kernel();
+    let second_moment = kernel.second_moment(spec.input_dim(), spec.length_scale());
+    let second_moment = second_moment.ok_or_else(|| {
+        format!("no bound, the directions of {} have an infinite second moment", kernel.name())
+    })?;
+    let diameter = match (normalization, sample) {
+        (Normalization::Unit, _) => 2.0,
+        (_, Some(sample)) => sample.diameter,
+        (_, None) => return Err("needs the diameter of the rows: pass --data FILE".into()),
+    };
+    Ok(Domain { input_dim: spec.input_dim(), second_moment, diameter })
+}
+
+impl Answer {
+    fn new(method: &'static str, label: &'static str, bounds: String) -> Self {
+        Self {
+            method,
+            bounds,
+            label,
+            epsilon: None,
+            directions: None,
+            output_dim: None,
+            bytes_per_row: None,
+            gb_per_100m_rows: None,
+            why_not: None,
+        }
+    }
+
+    fn with(mut self, epsilon: f64, directions: f64) -> Self {
+        let bytes = 2.0 * directions * size_of::<f32>() as f64;
+        self.epsilon = Some(epsilon);
+        self.directions = Some(directions);
+        self.output_dim = Some(2.0 * directions);
+        self.bytes_per_row = Some(bytes);
+        self.gb_per_100m_rows = Some(bytes * MANY_ROWS / 1e9);
+        self
+    }
+
+    fn without(mut self, why_not: String) -> Self {
+        self.why_not = Some(why_not);
+        self
+    }
+}
+
+/// Uniform, one pair, alignment: in this order.
+fn theory(
+    spec: &FeatureSpec,
+    domain: std::result::Result<Domain, String>,
+    settings: &Plan,
+) -> Vec<Answer> {
+    let confidence = settings.confidence;
+    let uniform =
+        Answer::new("uniform", "worst case, not for sizing", "every pair at once".to_owned());
+    let pair = Answer::new(
+        "pair",
+        "normal approximation",
+        "one pair, at the worst distance, iid directions".to_owned(),
+    );
+    let alignment = |rows: Option<f64>| {
+        let rows = rows.map(|n| format!(", from {n:.0} labelled rows on")).unwrap_or_default();
+        let bounds = format!("change of kernel-label alignment (paper 000, prop. 4){rows}");
+        Answer::new("alignment", "order only", bounds)
+    };
+    let worst = spec.kernel().worst_variance();
+    let m = spec.n_directions();
+    let pair = match settings.goal {
+        Goal::Epsilon(epsilon) => {
+            pair.with(epsilon, plan::pair_directions(epsilon, confidence, worst))
+        }
+        Goal::OutputDim(_) => pair.with(plan::pair_epsilon(m, confidence, worst), m as f64),
+    };
+    let domain = match domain {
+        Ok(domain) => domain,
+        Err(why) => return vec![uniform.without(why.clone()), pair, alignment(None).without(why)],
+    };
+    match settings.goal {
+        Goal::Epsilon(epsilon) => {
+            let (directions, rows) = domain.alignment_directions(epsilon, confidence);
+            let uniform = uniform.with(epsilon, domain.uniform_directions(epsilon, confidence));
+            vec![uniform, pair, alignment(Some(rows)).with(epsilon, directions)]
+        }
+        Goal::OutputDim(_) => {
+            let epsilon = domain.alignment_epsilon(m, confidence);
+            let uniform = uniform.with(domain.uniform_epsilon(m, confidence), m as f64);
+            vec![uniform, pair, alignment(None).with(epsilon, m as f64)]
+        }
+    }
+}
+
+/// One of the two bounds that are measured.
+#[derive(Clone, Copy)]
+struct Bound {
+    method: &'static str,
+    what: &'static str,
+    of: fn(&Measured) -> f64,
+}
+
+const MEAN: Bound = Bound {
+    method: "measured-mean",
+    what: "mean absolute error over pairs",
+    of: |measured| measured.mean_bound,
+};
+const BY_QUANTILE: Bound = Bound {
+    method: "measured-quantile",
+    what: "absolute error of 95 % of the pairs",
+    of: |measured| measured.quantile_bound,
+};
+
+impl Bound {
+    fn answer(self) -> Answer {
+        let label =
+            if self.method == BY_QUANTILE.method { "recommended" } else { "measured on your data" };
+        Answer::new(self.method, label, format!("{} of your data", self.what))
+    }
+
+    fn unmeasured(self) -> Answer {
+        self.answer().without("pass --data FILE to measure it".to_owned())
+    }
+}
+
+/// The errors of all candidates on the data.
+struct Curve {
+    candidates: Vec<usize>,
+    measured: Vec<Measured>,
+}
+
+impl Curve {
+    fn measure(spec: &FeatureSpec, sample: &Sample, settings: &Plan) -> Result<Self> {
+        let candidates = plan::candidates(spec.n_directions());
+        let errors = plan::pair_errors(spec, &sample.rows, &candidates)?;
+        let measured = errors.iter().map(|e| Measured::of(e, settings.confidence)).collect();
+        Ok(Self { candidates, measured })
+    }
+
+    fn answer(&self, settings: &Plan, bound: Bound) -> Answer {
+        let (Some(largest), Some(last)) = (self.candidates.last(), self.measured.last()) else {
+            return bound.unmeasured();
+        };
+        let reached = (bound.of)(last);
+        let few = format!(
+            "{} pairs are too few to bound the {:.0} % quantile with confidence {}",
+            last.n_pairs,
+            100.0 * QUANTILE,
+            settings.confidence
+        );
+        match settings.goal {
+            _ if reached.is_infinite() => bound.answer().without(few),
+            Goal::OutputDim(_) => bound.answer().with(reached, *largest as f64),
+            Goal::Epsilon(epsilon) => {
+                match plan::smallest(&self.candidates, &self.measured, bound.of, epsilon) {
+                    Some(m) => bound.answer().with(epsilon, m as f64),
+                    None => bound.answer().without(format!(
+                        "not reached: {reached:.4} at D = {}; raise --max-output-dim or --epsilon",
+                        2 * largest
+                    )),
+                }
+            }
+        }
+    }
+
+    fn points(&self) -> Vec<Point> {
+        let point = |(m, measured): (&usize, &Measured)| Point {
+            output_dim: 2 * m,
+            mean: measured.mean,
+            mean_bound: measured.mean_bound,
+            quantile_95: measured.quantile,
+            quantile_95_bound: Some(measured.quantile_bound).filter(|b| b.is_finite()),
+        };
+        self.candidates.iter().zip(&self.measured).map(point).collect()
+    }
+}

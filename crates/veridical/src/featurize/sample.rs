@@ -1,0 +1,54 @@
+//! Rows of a table in random order, as many as fit, for measurements on pairs.
+
+use veridical_core::RowSample;
+use veridical_data::{ReadOptions, Source, TableReader};
+use veridical_features::FeatureSpec;
+
+use crate::{Error, Observer, Result};
+
+/// Bytes that a sample may take.
+const SAMPLE_BYTES: usize = 128 << 20;
+
+/// Shuffled rows and how many the table has.
+pub(super) struct Sample {
+    pub rows: Vec<f32>,
+    pub n_rows: u64,
+    /// 2 max |y| over the whole table: the normalized rows lie in a ball of this diameter.
+    pub diameter: f64,
+}
+
+impl Sample {
+    /// At most `capacity` rows, an even number.
+    pub fn read(
+        data: &Source,
+        read: &ReadOptions,
+        spec: &FeatureSpec,
+        capacity: usize,
+        observer: &dyn Observer,
+    ) -> Result<Self> {
+        let mut reader = TableReader::open(data, read)?;
+        let dim = reader.schema().dim;
+        if dim != spec.input_dim() {
+            let source = veridical_features::Error::Width { expected: spec.input_dim(), got: dim };
+            return Err(Error::InFile { path: data.to_string(), source });
+        }
+        let capacity = capacity.min(SAMPLE_BYTES / (size_of::<f32>() * dim)).max(2) / 2 * 2;
+        let mut sample = RowSample::new(capacity, dim, spec.seed(), "pairs");
+        let mut largest = 0.0f64;
+        let bar = observer.progress("reading", "rows", reader.n_rows());
+        while let Some(chunk) = reader.next_chunk()? {
+            veridical_core::interrupt::check()?;
+            sample.offer(chunk.numbers(), &chunk.vectors);
+            for row in spec.normalize().rows(&chunk.vectors, dim).chunks_exact(dim) {
+                largest = largest.max(veridical_core::orthogonal::squared_norm(row));
+            }
+            bar.advance(chunk.n_rows() as u64);
+        }
+        let mut rows = sample.into_shuffled_rows();
+        rows.truncate(rows.len() / (2 * dim) * (2 * dim));
+        if rows.is_empty() {
+            return Err(Error::Usage(format!("{data}: it takes at least two rows to make a pair")));
+        }
+        Ok(Self { rows, n_rows: reader.rows_read(), diameter: 2.0 * largest.sqrt() })
+    }
+}
