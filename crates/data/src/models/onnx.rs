@@ -316,8 +316,7 @@ mod tests {
     }
 
     fn every_row_step(d: usize) -> [RowStep; 3] {
-        let standardize =
-            RowStep::Standardize { means: vec![0.5; d], deviations: vec![2.0; d] };
+        let standardize = RowStep::Standardize { means: vec![0.5; d], deviations: vec![2.0; d] };
         [RowStep::AsIs, RowStep::Unit, standardize]
     }
 

@@ -75,8 +75,7 @@ fn model(map: &ModelMap) -> SavedModel {
         tags: vec!["serve".into()],
         tensorflow_version: "2.6.0".into(),
     };
-    let graph =
-        Graph { nodes: graph.nodes, versions: Some(Versions { producer: PRODUCER }) };
+    let graph = Graph { nodes: graph.nodes, versions: Some(Versions { producer: PRODUCER }) };
     let meta_graph = MetaGraph {
         meta_info: Some(meta_info),
         graph: Some(graph),

@@ -1,7 +1,9 @@
-//! `veridical featurize`: make, describe and apply a feature spec.
+//! `veridical featurize`: make, describe, apply and export a feature spec.
 //!
 //! phi's inner products estimate a kernel of h, and phi inherits h's rotation: it helps models that
 //! are retrained. A model that is not retrained needs the new h aligned to the old one first.
+
+mod export;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use veridical_features::{
     ColumnMoments, Directions, FeatureMap, FeatureSpec, Normalize, length_scale,
 };
 
+pub use self::export::{Export, ExportFormat, Exported, ExportedFile, export};
 use crate::pipeline::{self, Job, Transform};
 use crate::{Error, JobOptions, Observer, Result, Silent, Tally};
 

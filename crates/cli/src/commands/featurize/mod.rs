@@ -1,4 +1,6 @@
-//! `veridical featurize new|apply|describe`
+//! `veridical featurize new|apply|describe|export`
+
+mod export;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -36,6 +38,8 @@ enum Action {
     Apply(Box<ApplyArgs>),
     /// Say what a spec means.
     Describe(Describe),
+    /// Write the map as a model, as U, or as values to test against.
+    Export(export::ExportArgs),
 }
 
 impl Command {
@@ -44,6 +48,7 @@ impl Command {
             Action::New(new) => new.run(terminal),
             Action::Apply(apply) => apply.run(terminal),
             Action::Describe(describe) => describe.run(terminal),
+            Action::Export(export) => export.run(terminal),
         }
     }
 }
