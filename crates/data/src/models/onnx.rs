@@ -4,7 +4,7 @@
 //! f32 fused multiply-adds per direction, so the graph is laid out for what the matrix product of ONNX
 //! Runtime does with it on a CPU: an unbroken chain over up to 256 columns of a packed matrix, and over
 //! up to 1,024 columns where the matrix is at most 16 wide and the batch has two rows or more. Up to
-//! [`PLAIN_COLUMNS`] columns U is one matrix; above, it is cut into groups of [`GROUP`] directions,
+//! `PLAIN_COLUMNS` columns U is one matrix; above, it is cut into groups of `GROUP` directions,
 //! and a zero row joins the batch. The projections then have the bits of ours for d up to 1,024.
 //! Everywhere else the product is as good as its order of summation: a product in f64 would be
 //! farther from our phi, whose own rounding it does not have.
@@ -51,11 +51,11 @@ pub fn is_beside(weights: Weights, input_dim: usize, n_directions: usize) -> boo
     weights == Weights::Beside || bytes > INSIDE_LIMIT
 }
 
-/// Writes `map`, the directions before the model that names them; the files and their lengths.
+/// Writes `map`, the directions before the model that names them; the files.
 ///
 /// # Errors
-/// [`Error::Write`](crate::Error::Write) if the disk refuses.
-pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<(PathBuf, u64)>> {
+/// [`Error::Content`](crate::Error::Content) if the disk refuses.
+pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<PathBuf>> {
     let layout = Layout::of(map.input_dim, map.n_directions());
     let mut written = Vec::new();
     let mut directions = Tensor { dims: layout.dims(), ..tensor("directions", FLOAT) };
@@ -69,7 +69,7 @@ pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<(PathB
             entry("length", &len.to_string()),
         ];
         directions.data_location = Some(EXTERNAL);
-        written.push((beside, len));
+        written.push(beside);
     } else {
         let mut bytes = Vec::with_capacity(layout.n_values() * size_of::<f32>());
         // INVARIANT: a Vec takes every write.
@@ -77,8 +77,8 @@ pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<(PathB
         directions.raw_data = Some(bytes);
     }
     let model = model(map, layout, directions).encode_to_vec();
-    let len = publish::file(path, |out| out.write_all(&model))?;
-    written.push((path.to_owned(), len));
+    publish::put(path, &model)?;
+    written.push(path.to_owned());
     Ok(written)
 }
 
@@ -299,14 +299,7 @@ mod tests {
     fn written(map: &ModelMap, weights: Weights) -> (Model, Vec<Vec<u8>>) {
         let dir = tempfile::tempdir().unwrap();
         let files = write(map, &dir.path().join("phi.onnx"), weights).unwrap();
-        let bytes: Vec<Vec<u8>> = files
-            .iter()
-            .map(|(path, len)| {
-                let bytes = std::fs::read(path).unwrap();
-                assert_eq!(bytes.len() as u64, *len);
-                bytes
-            })
-            .collect();
+        let bytes: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
         (Model::decode(&bytes[bytes.len() - 1][..]).unwrap(), bytes)
     }
 

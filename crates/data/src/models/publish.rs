@@ -60,7 +60,7 @@ fn refused<T>(path: &Path, what: &str) -> Result<T> {
 /// Writes a file by `write`, under its name when it is complete; its length.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses; nothing is left then.
+/// [`Error::Content`] if the disk refuses; nothing is left then.
 pub fn file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -77,14 +77,14 @@ pub fn file(
     };
     whole().map_err(|e| {
         let _ = fs::remove_file(&aside); // the first error is the one to report
-        Error::write(path, e)
+        cannot_write(path, e)
     })
 }
 
 /// Fills a folder by `fill`, under its name when it is complete. One that is there is replaced.
 ///
 /// # Errors
-/// Those of `fill`, and [`Error::Write`] if the disk refuses; nothing is left then.
+/// Those of `fill`, and [`Error::Content`] if the disk refuses; nothing is left then.
 pub fn folder<E: From<Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> std::result::Result<(), E>,
@@ -92,26 +92,39 @@ pub fn folder<E: From<Error>>(
     let aside = aside(path);
     let whole = || {
         if aside.exists() {
-            fs::remove_dir_all(&aside).map_err(|e| Error::write(&aside, e))?; // of a killed process
+            fs::remove_dir_all(&aside).map_err(|e| cannot_write(&aside, e))?; // of a killed process
         }
-        fs::create_dir(&aside).map_err(|e| Error::write(path, e))?;
+        fs::create_dir(&aside).map_err(|e| cannot_write(path, e))?;
         fill(&aside)?;
         if path.is_dir() {
-            fs::remove_dir_all(path).map_err(|e| Error::write(path, e))?;
+            fs::remove_dir_all(path).map_err(|e| cannot_write(path, e))?;
         }
-        Ok(fs::rename(&aside, path).map_err(|e| Error::write(path, e))?)
+        Ok(fs::rename(&aside, path).map_err(|e| cannot_write(path, e))?)
     };
     whole().inspect_err(|_| {
         let _ = fs::remove_dir_all(&aside); // the first error is the one to report
     })
 }
 
-/// Writes a small file inside a folder that is being filled.
+/// Writes a file that is in memory.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses.
+/// [`Error::Content`] if the disk refuses.
 pub fn put(path: &Path, content: &[u8]) -> Result<()> {
     file(path, |out| out.write_all(content)).map(|_len| ())
+}
+
+/// Creates a folder inside one that is being filled.
+///
+/// # Errors
+/// [`Error::Content`] if the disk refuses.
+pub fn subfolder(path: &Path) -> Result<()> {
+    fs::create_dir(path).map_err(|e| cannot_write(path, e))
+}
+
+/// Without the remedy of tables, which are resumed.
+fn cannot_write(path: &Path, source: io::Error) -> Error {
+    Error::content(path, format!("cannot write: {source}"))
 }
 
 fn aside(path: &Path) -> PathBuf {

@@ -7,7 +7,6 @@
 //!
 //! A protobuf ends at 2 GiB, and so does the map.
 
-use std::fs;
 use std::path::Path;
 
 use prost::Message;
@@ -39,21 +38,19 @@ pub fn check_size(input_dim: usize, n_directions: usize) -> Result<()> {
     )))
 }
 
-/// Writes the folder of `map`; the length of the model in it.
+/// Writes the folder of `map`.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses.
-pub fn write(map: &ModelMap, path: &Path) -> Result<u64> {
+/// [`Error::Content`] if the disk refuses.
+pub fn write(map: &ModelMap, path: &Path) -> Result<()> {
     let model = model(map).encode_to_vec();
     publish::folder(path, |folder| {
         for name in &NAMES[1..] {
-            let path = folder.join(name);
-            fs::create_dir(&path).map_err(|e| Error::write(&path, e))?;
+            publish::subfolder(&folder.join(name))?;
         }
         publish::put(&folder.join("assets.extra/spec.json"), map.spec.as_bytes())?;
         publish::put(&folder.join("saved_model.pb"), &model)
-    })?;
-    Ok(model.len() as u64)
+    })
 }
 
 fn model(map: &ModelMap) -> SavedModel {
@@ -190,6 +187,8 @@ impl Builder {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::example;
     use super::*;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use arrow_buffer::ScalarBuffer;
 use serde::Serialize;
 use serde_json::{Value, json};
-use veridical_core::Stream;
+use veridical_core::{Stream, interrupt};
 use veridical_data::models::{ModelMap, RowStep, onnx, publish, saved_model, tensors};
 use veridical_data::{
     Dtype, IdKind, Ids, OutputSchema, Piece, Source, TableWriter, Vectors, WriteOptions,
@@ -138,21 +138,12 @@ pub fn export(settings: &Export) -> Result<Exported> {
         ExportFormat::Safetensors => publish::check_file(out, settings.force)?,
         ExportFormat::Conformance => publish::check_folder(out, settings.force, &CONFORMANCE)?,
     }
-    match to {
-        ExportFormat::Onnx => {
-            onnx::write(&model_map(&spec)?, out, weights)?;
-        }
-        ExportFormat::SavedModel => {
-            saved_model::write(&model_map(&spec)?, out)?;
-        }
-        ExportFormat::Safetensors => {
-            tensors::write(&model_map(&spec)?, out)?;
-        }
-        ExportFormat::Conformance => conformance(&spec, out)?,
-    }
     let mut paths = vec![out.to_owned()];
-    if to == ExportFormat::Onnx && onnx::is_beside(weights, d, m) {
-        paths.push(onnx::weights_path(out));
+    match to {
+        ExportFormat::Onnx => paths = onnx::write(&model_map(&spec)?, out, weights)?,
+        ExportFormat::SavedModel => saved_model::write(&model_map(&spec)?, out)?,
+        ExportFormat::Safetensors => tensors::write(&model_map(&spec)?, out)?,
+        ExportFormat::Conformance => conformance(&spec, out)?,
     }
     Ok(Exported { to, out: out.display().to_string(), files: files(paths)?, spec: describe(&spec) })
 }
@@ -176,6 +167,7 @@ fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
 
 fn model_map(spec: &FeatureSpec) -> Result<ModelMap> {
     let u = directions::matrix(spec);
+    interrupt::check()?;
     let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
     if !largest.is_finite() || largest < f32::MIN_POSITIVE || u.iter().any(|u| u.is_nan()) {
         return Err(Error::Features(veridical_features::Error::Param {
@@ -226,6 +218,7 @@ fn conformance(spec: &FeatureSpec, out: &Path) -> Result<()> {
     let map = FeatureMap::new(spec)?;
     let (d, big_d) = (spec.input_dim(), spec.output_dim());
     let u = directions::matrix(spec);
+    interrupt::check()?;
     let mut names = Vec::new();
     let (mut inputs, mut phi) = (Vec::new(), Vec::new());
     for (name, row) in telling_rows(spec) {
