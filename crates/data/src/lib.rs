@@ -5,6 +5,7 @@
 //!   [`Chunk`]s; no reader allocates by what a header promises.
 //! - [`TableWriter`]: writes through `OUTPUT.partial/`, resumable, published by one rename.
 //! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
+//! - [`models`]: a feature map as ONNX, SavedModel or safetensors.
 //! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: tables with planted truth.
 //!
 //! ```
@@ -28,6 +29,7 @@ mod format;
 pub mod generate;
 mod guard;
 mod join;
+pub mod models;
 mod read;
 mod table;
 mod write;

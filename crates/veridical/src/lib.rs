@@ -3,7 +3,7 @@
 //! One function per verb of the command line: plain settings in, a result out that serialises to the
 //! JSON the command prints. Nothing here reads arguments or writes to a terminal.
 //!
-//! - [`featurize`]: make, describe and apply a feature spec.
+//! - [`featurize`]: make, describe, apply and export a feature spec.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
 //! - [`reproduce`]: experiments that check the papers' claims.

@@ -1,9 +1,10 @@
-//! `veridical featurize`: make, describe, plan, check and apply a feature spec.
+//! `veridical featurize`: make, describe, plan, check, apply and export a feature spec.
 //!
 //! phi's inner products estimate a kernel of h, and phi inherits h's rotation: it helps models that
 //! are retrained. A model that is not retrained needs the new h aligned to the old one first.
 
 mod check;
+mod export;
 mod plan;
 mod sample;
 
@@ -25,6 +26,7 @@ use veridical_features::{
 };
 
 pub use self::check::{Check, CheckReport, Errors, Family, check};
+pub use self::export::{Export, ExportFormat, Exported, ExportedFile, export};
 pub use self::plan::{Answer, Goal, Plan, Planned, Point, plan};
 use crate::pipeline::{self, Job, Transform};
 use crate::{Error, JobOptions, Observer, Result, Silent, Tally};

@@ -1,8 +1,9 @@
-//! `veridical featurize new|apply|describe|plan|check`
+//! `veridical featurize new|apply|describe|plan|check|export`
 
 mod apply;
 mod check;
 mod describe;
+mod export;
 mod map;
 mod new;
 mod plan;
@@ -39,6 +40,8 @@ enum Action {
     Plan(Box<plan::PlanArgs>),
     /// Measure the kernel error of a spec on a table.
     Check(Box<check::CheckArgs>),
+    /// Write the map as a model, as U, or as values to test against.
+    Export(export::ExportArgs),
 }
 
 impl Command {
@@ -49,6 +52,7 @@ impl Command {
             Action::Describe(describe) => describe.run(terminal),
             Action::Plan(plan) => plan.run(terminal),
             Action::Check(check) => check.run(terminal),
+            Action::Export(export) => export.run(terminal),
         }
     }
 }

@@ -98,7 +98,11 @@ fn text(planned: &Planned, goal: Goal) -> String {
     }
     text.push('\n');
     let first = if matches!(goal, Goal::Epsilon(_)) { "D" } else { "error" };
-    let _ = writeln!(text, "{first:>10} {:>10} {:>12}  {:<26}  what it bounds", "row", "100M rows", "use");
+    let _ = writeln!(
+        text,
+        "{first:>10} {:>10} {:>12}  {:<26}  what it bounds",
+        "row", "100M rows", "use"
+    );
     for answer in &planned.answers {
         let _ = writeln!(text, "{}", line(answer, goal));
     }

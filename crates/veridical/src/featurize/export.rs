@@ -1,0 +1,430 @@
+//! `veridical featurize export`: the map of a spec as a model, as U, or as values to test against.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use arrow_buffer::ScalarBuffer;
+use serde::Serialize;
+use serde_json::{Value, json};
+use veridical_core::{Stream, interrupt};
+use veridical_data::models::{ModelMap, RowStep, onnx, publish, saved_model, tensors};
+use veridical_data::{
+    Dtype, IdKind, Ids, OutputSchema, Piece, Source, TableWriter, Vectors, WriteOptions,
+};
+use veridical_features::{FeatureMap, FeatureSpec, Normalize, directions};
+
+use super::{Description, describe};
+use crate::{Error, Result};
+
+/// What a spec is exported to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExportFormat {
+    /// One file for ONNX Runtime and others; see [`onnx`].
+    Onnx,
+    /// A folder for TensorFlow and TensorFlow Serving; see [`saved_model`].
+    SavedModel,
+    /// U alone; see [`tensors`].
+    Safetensors,
+    /// A folder of values that another implementation can be tested against.
+    Conformance,
+}
+
+impl ExportFormat {
+    /// The name used in flags.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Onnx => "onnx",
+            Self::SavedModel => "saved-model",
+            Self::Safetensors => "safetensors",
+            Self::Conformance => "conformance",
+        }
+    }
+
+    /// The format that the ending of a name tells.
+    fn of_ending(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "onnx" => Some(Self::Onnx),
+            "safetensors" => Some(Self::Safetensors),
+            _ => None,
+        }
+    }
+
+    fn resolve(asked: Option<Self>, path: &Path) -> Result<Self> {
+        match (asked, Self::of_ending(path)) {
+            (Some(asked), Some(told)) if asked != told => Err(Error::Usage(format!(
+                "{}: --to {} does not go with this ending; choose another name or leave out --to",
+                path.display(),
+                asked.name()
+            ))),
+            (Some(format), _) | (None, Some(format)) => Ok(format),
+            (None, None) => Err(Error::Usage(format!(
+                "{}: cannot tell what to export from the name; say --to onnx, saved-model, \
+                 safetensors or conformance",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Settings of [`export`].
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// The spec.
+    pub spec: FeatureSpec,
+    /// The format; by default what the ending of `out` tells.
+    pub to: Option<ExportFormat>,
+    /// The file or folder to write.
+    pub out: PathBuf,
+    /// Cut phi to this width.
+    pub output_dim: Option<usize>,
+    /// ONNX: keep the directions in a file beside the model, whatever their size.
+    pub external_data: bool,
+    /// Replace what is there.
+    pub force: bool,
+}
+
+/// What [`export`] did.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exported {
+    /// The format.
+    pub to: ExportFormat,
+    /// The file or folder.
+    pub out: String,
+    /// The files that make it up.
+    pub files: Vec<ExportedFile>,
+    /// The spec of what was written.
+    pub spec: Description,
+}
+
+/// A file that was written.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExportedFile {
+    /// Where it is.
+    pub path: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Writes the map of a spec for others.
+///
+/// # Errors
+/// [`Error::Usage`] if the format is not clear, [`Error::Data`] if the output is in the way or cannot be
+/// written, [`Error::Features`] if the spec has no such prefix or no usable directions.
+pub fn export(settings: &Export) -> Result<Exported> {
+    let out = settings.out.as_path();
+    let to = ExportFormat::resolve(settings.to, out)?;
+    if settings.external_data && to != ExportFormat::Onnx {
+        return Err(Error::Usage("--external-data is for --to onnx".into()));
+    }
+    let spec = match settings.output_dim {
+        Some(output_dim) => settings.spec.prefix(output_dim)?,
+        None => settings.spec.clone(),
+    };
+    let (d, m) = (spec.input_dim(), spec.n_directions());
+    let weights = if settings.external_data { onnx::Weights::Beside } else { onnx::Weights::Auto };
+    match to {
+        ExportFormat::Onnx => {
+            publish::check_file(out, settings.force)?;
+            if onnx::is_beside(weights, d, m) {
+                publish::check_file(&onnx::weights_path(out), settings.force)?;
+            }
+        }
+        ExportFormat::SavedModel => {
+            saved_model::check_size(d, m)?;
+            publish::check_folder(out, settings.force, &saved_model::NAMES)?;
+        }
+        ExportFormat::Safetensors => publish::check_file(out, settings.force)?,
+        ExportFormat::Conformance => publish::check_folder(out, settings.force, &CONFORMANCE)?,
+    }
+    let mut paths = vec![out.to_owned()];
+    match to {
+        ExportFormat::Onnx => paths = onnx::write(&model_map(&spec)?, out, weights)?,
+        ExportFormat::SavedModel => saved_model::write(&model_map(&spec)?, out)?,
+        ExportFormat::Safetensors => tensors::write(&model_map(&spec)?, out)?,
+        ExportFormat::Conformance => conformance(&spec, out)?,
+    }
+    Ok(Exported { to, out: out.display().to_string(), files: files(paths)?, spec: describe(&spec) })
+}
+
+/// Every file at or below `waiting`, by name.
+fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
+    let mut found = Vec::new();
+    while let Some(path) = waiting.pop() {
+        let failed = |e| Error::Usage(format!("{}: cannot read: {e}", path.display()));
+        let metadata = fs::metadata(&path).map_err(failed)?;
+        if metadata.is_dir() {
+            let entries = fs::read_dir(&path).map_err(failed)?;
+            waiting.extend(entries.flatten().map(|entry| entry.path()));
+        } else {
+            found.push(ExportedFile { path: path.display().to_string(), bytes: metadata.len() });
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+fn model_map(spec: &FeatureSpec) -> Result<ModelMap> {
+    let u = directions::matrix(spec);
+    interrupt::check()?;
+    let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
+    if !largest.is_finite() || largest < f32::MIN_POSITIVE || u.iter().any(|u| u.is_nan()) {
+        return Err(Error::Features(veridical_features::Error::Param {
+            name: "length_scale",
+            must_be: "of a size that keeps the directions inside the range of f32".into(),
+            got: spec.length_scale().to_string(),
+        }));
+    }
+    let (d, big_d) = (spec.input_dim(), spec.output_dim());
+    Ok(ModelMap {
+        input_dim: d,
+        directions: u,
+        rows: match spec.normalize() {
+            Normalize::None => RowStep::AsIs,
+            Normalize::Unit => RowStep::Unit,
+            Normalize::Standardize { means, deviations } => {
+                RowStep::Standardize { means: means.clone(), deviations: deviations.clone() }
+            }
+        },
+        spec: spec.to_json(),
+        description: format!(
+            "Random Fourier features, {} kernel, {d} -> {big_d}: spec {}",
+            spec.kernel().name(),
+            spec.spec_id()
+        ),
+    })
+}
+
+// The conformance folder
+
+/// What lies in a conformance folder.
+const CONFORMANCE: [&str; 8] = [
+    "README.md",
+    "spec.json",
+    "inputs.npy",
+    "inputs.json",
+    "directions.npy",
+    "directions.json",
+    "phi.npy",
+    "phi.json",
+];
+/// Random rows in it.
+const RANDOM_ROWS: u64 = 8;
+/// Numbers that a JSON file of it may hold: about two megabytes.
+const JSON_VALUES: usize = 1 << 16;
+
+fn conformance(spec: &FeatureSpec, out: &Path) -> Result<()> {
+    let map = FeatureMap::new(spec)?;
+    let (d, big_d) = (spec.input_dim(), spec.output_dim());
+    let u = directions::matrix(spec);
+    interrupt::check()?;
+    let mut names = Vec::new();
+    let (mut inputs, mut phi) = (Vec::new(), Vec::new());
+    for (name, row) in telling_rows(spec) {
+        match map.transform(&row) {
+            Ok(features) => {
+                names.push(name);
+                inputs.extend_from_slice(&row);
+                phi.extend_from_slice(&features);
+            }
+            // Made to go to the limits; of a spec with extreme numbers it may go beyond.
+            Err(_) if !name.starts_with("normal") => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    let tolerances = tolerances(spec, &u, &inputs);
+    publish::folder(out, |folder| {
+        publish::put(&folder.join("spec.json"), spec.to_json().as_bytes())?;
+        for (name, dim, values) in
+            [("inputs", d, inputs.clone()), ("directions", d, u), ("phi", big_d, phi)]
+        {
+            if values.len() <= JSON_VALUES {
+                let mut document = document(name, dim, &values);
+                if name != "directions" {
+                    document["rows"] = json!(names);
+                }
+                if name == "phi" {
+                    document["tolerances"] = json!(tolerances);
+                }
+                // INVARIANT: finite numbers and strings always serialise.
+                let text = serde_json::to_string(&document).expect("a JSON value serialises");
+                publish::put(&folder.join(format!("{name}.json")), (text + "\n").as_bytes())?;
+            }
+            save_npy(&folder.join(format!("{name}.npy")), dim, values)?;
+        }
+        let readme = readme(spec, &names, &tolerances);
+        Ok(publish::put(&folder.join("README.md"), readme.as_bytes())?)
+    })
+}
+
+/// Rows that show what an implementation may get wrong.
+fn telling_rows(spec: &FeatureSpec) -> Vec<(String, Vec<f32>)> {
+    let d = spec.input_dim();
+    let unit = |k: usize| (0..d).map(|i| f32::from(u8::from(i == k))).collect::<Vec<f32>>();
+    let normals = |row: u64| {
+        let mut g = vec![0.0; d];
+        Stream::new(spec.seed(), "conformance").at(0, row).fill_normals(&mut g);
+        g
+    };
+    let scaled = |row: u64, factor: f64| {
+        normals(row).iter().map(|g| (g * factor) as f32).collect::<Vec<f32>>()
+    };
+    let mut rows = vec![
+        ("zero".to_owned(), vec![0.0; d]),
+        ("first unit vector".into(), unit(0)),
+        ("last unit vector".into(), unit(d - 1)),
+        ("ones".into(), vec![1.0; d]),
+    ];
+    // Singles below 1e-38 are subnormal. Under `unit` both are rows like any other; else the huge one
+    // has angles beyond 2^13, where sine and cosine are reduced exactly.
+    let huge = if *spec.normalize() == Normalize::Unit { 1e30 } else { 1e5 * spec.length_scale() };
+    rows.push(("tiny".into(), scaled(RANDOM_ROWS, 1e-40)));
+    rows.push(("huge".into(), scaled(RANDOM_ROWS + 1, huge)));
+    for j in 0..RANDOM_ROWS {
+        let row = match spec.normalize() {
+            Normalize::Standardize { means, deviations } => {
+                let columns = means.iter().zip(deviations).zip(normals(j));
+                columns.map(|((mean, deviation), g)| (mean + deviation * g) as f32).collect()
+            }
+            Normalize::None | Normalize::Unit => scaled(j, 1.0),
+        };
+        rows.push((format!("normal {j}"), row));
+    }
+    rows
+}
+
+/// How far another order of summation may be from phi, row by row: see the README of the folder.
+fn tolerances(spec: &FeatureSpec, u: &[f32], inputs: &[f32]) -> Vec<f64> {
+    let d = spec.input_dim();
+    let c = 1.0 / (spec.n_directions() as f64).sqrt();
+    let dot = |u: &[f32], y: &[f32]| -> f64 {
+        u.iter().zip(y).map(|(&u, &y)| f64::from(u) * f64::from(y)).sum()
+    };
+    let rows = spec.normalize().rows(inputs, d);
+    let angle = |y: &[f32]| u.chunks_exact(d).map(|u| dot(u, y).abs()).fold(0.0, f64::max);
+    let tolerance = |a: f64| {
+        let exact = c * (5.0 * (d as f64).sqrt() * 2f64.powi(-24) * a + 2f64.powi(-22));
+        format!("{exact:.1e}").parse().unwrap_or(exact)
+    };
+    rows.chunks_exact(d).map(|y| tolerance(angle(y))).collect()
+}
+
+fn document(name: &str, dim: usize, values: &[f32]) -> Value {
+    let bits = |row: &[f32]| -> Vec<String> {
+        row.iter().map(|x| format!("{:08x}", x.to_bits())).collect()
+    };
+    let rows = values.chunks_exact(dim);
+    json!({
+        "schema": "veridical.conformance/1",
+        "array": name,
+        "shape": [rows.len(), dim],
+        "values": rows.clone().collect::<Vec<_>>(),
+        "bits": rows.map(bits).collect::<Vec<_>>(),
+    })
+}
+
+fn save_npy(path: &Path, dim: usize, values: Vec<f32>) -> Result<()> {
+    let schema = OutputSchema {
+        dim,
+        dtype: Dtype::F32,
+        ids: IdKind::RowNumber,
+        kept: Vec::new(),
+        metadata: Vec::new(),
+    };
+    let output = Source::Path(path.to_owned());
+    let mut writer = TableWriter::create(&output, schema, &WriteOptions::default(), Value::Null)?;
+    let n_rows = values.len() / dim;
+    let values = ScalarBuffer::from(values);
+    let mut at = 0;
+    while at < n_rows {
+        let n = writer.cuts().next_rows().min(n_rows - at);
+        writer.write(Piece {
+            ids: Ids::Int((at as i64..(at + n) as i64).collect()),
+            vectors: Vectors::F32(values.slice(at * dim, n * dim)),
+            kept: Vec::new(),
+            input_rows: (at + n) as u64,
+        })?;
+        at += n;
+    }
+    Ok(writer.finish()?)
+}
+
+fn readme(spec: &FeatureSpec, names: &[String], tolerances: &[f64]) -> String {
+    let (d, big_d, m) = (spec.input_dim(), spec.output_dim(), spec.n_directions());
+    let mut text = format!(
+        "\
+# Values to test another implementation against
+
+The map of `spec.json` (spec id `{id}`): {d} -> {big_d}.
+
+| file | shape | what |
+|---|---|---|
+| `inputs` | {n} x {d} | rows h |
+| `directions` | {m} x {d} | U |
+| `phi` | {n} x {big_d} | phi of the rows |
+
+Each stands as `.npy` (little-endian f32) and, up to {JSON_VALUES} numbers, as `.json`: `values` are
+decimals that read back as the same single, `bits` the IEEE bits of each single in hex. Larger arrays
+have no `.json`.
+
+## How to check
+
+1. Rebuild U from `spec.json` as docs/format-spec.md of Veridical says: it must equal `directions` bit
+   for bit. Or take `directions` as given.
+2. Compute phi of `inputs`. An implementation that follows the page (one chain of f32 fused
+   multiply-adds per direction, its sine and cosine) must equal `phi` bit for bit.
+3. One that sums in another order, or takes another sine, must stay within the tolerance of the row:
+   |difference| <= c (5 sqrt(d) 2^-24 A + 2^-22), with c = 1/sqrt(m) and A the largest |u.h| of the row:
+   five standard deviations of d roundings of a sum of size A, and the last places of the sine.
+
+`normal j` is drawn from stream `conformance` of the spec's seed: element i of row j has the counter
+[i / 2, j, 0, 0]; under `standardize` it is scaled to the columns. `tiny` and `huge` are rows {t} and {h}
+of the stream, scaled. Rows that this map refuses because they overflow are left out.
+
+| row | name | tolerance |
+|---|---|---|
+",
+        id = spec.spec_id(),
+        n = names.len(),
+        t = RANDOM_ROWS,
+        h = RANDOM_ROWS + 1,
+    );
+    for (i, (name, tolerance)) in names.iter().zip(tolerances).enumerate() {
+        let _ = writeln!(text, "| {i} | {name} | {tolerance:.1e} |"); // a String takes every write
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_tells_the_format_where_it_is_clear() {
+        let resolve = |to, path: &str| ExportFormat::resolve(to, Path::new(path));
+        assert_eq!(resolve(None, "a/phi.onnx").unwrap(), ExportFormat::Onnx);
+        assert_eq!(resolve(None, "u.safetensors").unwrap(), ExportFormat::Safetensors);
+        let to = Some(ExportFormat::Conformance);
+        assert_eq!(resolve(to, "folder").unwrap(), ExportFormat::Conformance);
+        assert!(resolve(to, "phi.onnx").is_err());
+        assert!(resolve(None, "phi").is_err());
+    }
+
+    /// Angles of the huge row are beyond 2^13 without `unit`, as the format page has another rule there.
+    #[test]
+    fn the_huge_row_reaches_the_exact_reduction() {
+        for l in [0.01, 1.0, 50.0] {
+            let spec = FeatureSpec::params(5, 16)
+                .length_scale(l)
+                .normalize(Normalize::None)
+                .build()
+                .unwrap();
+            let (_, huge) =
+                telling_rows(&spec).into_iter().find(|(name, _)| name == "huge").unwrap();
+            let map = FeatureMap::new(&spec).unwrap();
+            let seen = map.transform_into(&huge, &mut [0.0; 16]).unwrap();
+            assert!(seen.largest_projection > 8192.0, "{}", seen.largest_projection);
+        }
+    }
+}
