@@ -1,7 +1,7 @@
 //! A feature map as a model that others can serve.
 //!
 //! y = rows as they are, of unit length, or shifted and scaled          f64, rounded once to f32
-//! a = U y                                                              f32
+//! a = U y                     one chain of f32 operations, or what comes close to it; see [`Sums`]
 //! phi = c [cos a_0, sin a_0, cos a_1, sin a_1, ...],  c = f32(1 / sqrt(m))
 //!
 //! - [`onnx`]: one file, or two if the directions are large.
@@ -41,6 +41,15 @@ pub enum RowStep {
     },
 }
 
+/// How the map's own projections are rounded, which decides what a model comes closest with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sums {
+    /// Each is one chain of fused f32 operations: a product in f32.
+    Chain,
+    /// Each is a tree of few f32 operations, nearly exact: a product in f64.
+    Tree,
+}
+
 /// A feature map, complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelMap {
@@ -48,6 +57,8 @@ pub struct ModelMap {
     pub input_dim: usize,
     /// U, row-major: m rows of width d.
     pub directions: Vec<f32>,
+    /// How projections are rounded.
+    pub sums: Sums,
     /// What is done to a row first.
     pub rows: RowStep,
     /// The spec, as JSON; it travels with the model.
@@ -90,5 +101,6 @@ fn put_singles(out: &mut impl std::io::Write, values: &[f32]) -> std::io::Result
 #[cfg(test)]
 fn example(input_dim: usize, n_directions: usize, rows: RowStep) -> ModelMap {
     let directions = (0..input_dim * n_directions).map(|i| i as f32 / 8.0).collect();
-    ModelMap { input_dim, directions, rows, spec: "{}".into(), description: "test".into() }
+    let sums = Sums::Chain;
+    ModelMap { input_dim, directions, sums, rows, spec: "{}".into(), description: "test".into() }
 }

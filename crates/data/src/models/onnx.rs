@@ -7,7 +7,8 @@
 //! `PLAIN_COLUMNS` columns U is one matrix; above, it is cut into groups of `GROUP` directions,
 //! and a zero row joins the batch. The projections then have the bits of ours for d up to 1,024.
 //! Everywhere else the product is as good as its order of summation: a product in f64 would be
-//! farther from our phi, whose own rounding it does not have.
+//! farther from our phi, whose own rounding it does not have. Hadamard projections are no chains but
+//! trees of some thirty operations, nearly exact: for them the product is in f64.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 use super::onnx_messages::*;
-use super::{INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR};
+use super::{INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
 use super::{doubles, publish, put_singles, reciprocals, singles};
 use crate::Result;
 
@@ -47,7 +48,7 @@ pub fn weights_path(model: &Path) -> PathBuf {
 
 /// Whether a map of m directions of width d has its directions in a file of their own.
 pub fn is_beside(weights: Weights, input_dim: usize, n_directions: usize) -> bool {
-    let bytes = Layout::of(input_dim, n_directions).n_values() * size_of::<f32>();
+    let bytes = input_dim * n_directions * size_of::<f32>();
     weights == Weights::Beside || bytes > INSIDE_LIMIT
 }
 
@@ -56,7 +57,7 @@ pub fn is_beside(weights: Weights, input_dim: usize, n_directions: usize) -> boo
 /// # Errors
 /// [`Error::Content`](crate::Error::Content) if the disk refuses.
 pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<PathBuf>> {
-    let layout = Layout::of(map.input_dim, map.n_directions());
+    let layout = Layout::of(map);
     let mut written = Vec::new();
     let mut directions = Tensor { dims: layout.dims(), ..tensor("directions", FLOAT) };
     if is_beside(weights, map.input_dim, map.n_directions()) {
@@ -92,8 +93,10 @@ enum Layout {
 }
 
 impl Layout {
-    fn of(d: usize, m: usize) -> Self {
-        if d <= PLAIN_COLUMNS { Self::Plain { m, d } } else { Self::Grouped { m, d } }
+    fn of(map: &ModelMap) -> Self {
+        let (d, m) = (map.input_dim, map.n_directions());
+        let plain = d <= PLAIN_COLUMNS || map.sums == Sums::Tree;
+        if plain { Self::Plain { m, d } } else { Self::Grouped { m, d } }
     }
 
     fn dims(self) -> Vec<i64> {
@@ -130,7 +133,10 @@ fn model(map: &ModelMap, layout: Layout, directions: Tensor) -> Model {
     let mut graph = Builder { d: map.input_dim as i64, ..Builder::default() };
     graph.initializers.push(directions);
     let y = graph.normalize(&map.rows);
-    let a = graph.project(y, layout);
+    let a = match map.sums {
+        Sums::Chain => graph.project(y, layout),
+        Sums::Tree => graph.project_exactly(y),
+    };
     graph.features(&a, map);
     Model {
         ir_version: IR_VERSION,
@@ -252,6 +258,16 @@ impl Builder {
         let slice = ["projections", "start", "n_directions", "axis_1"];
         self.op("true_projections", "Slice", &slice, vec![]);
         "true_projections".into()
+    }
+
+    /// [`project`](Self::project) in f64, rounded once.
+    fn project_exactly(&mut self, y: &str) -> String {
+        self.cast("y_f64", y, DOUBLE);
+        self.cast("directions_f64", "directions", DOUBLE);
+        let transposed = vec![Attribute::int("transB", 1)];
+        self.op("projections_f64", "Gemm", &["y_f64", "directions_f64"], transposed);
+        self.cast("projections", "projections_f64", FLOAT);
+        "projections".into()
     }
 
     fn features(&mut self, a: &str, map: &ModelMap) {

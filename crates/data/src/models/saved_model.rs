@@ -12,7 +12,7 @@ use std::path::Path;
 use prost::Message;
 
 use super::saved_model_messages::*;
-use super::{INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR};
+use super::{INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
 use super::{doubles, publish, reciprocals, singles};
 use crate::{Error, Result};
 
@@ -166,12 +166,25 @@ impl Builder {
     fn features(&mut self, y: &str, map: &ModelMap) {
         let dims = [map.n_directions() as i64, map.input_dim as i64];
         self.constant("directions", FLOAT, &dims, singles(&map.directions));
-        let product = [
-            ("T", Value::Type(FLOAT)),
-            ("transpose_a", Value::Bool(false)),
-            ("transpose_b", Value::Bool(true)),
-        ];
-        self.op("projections", "MatMul", &[y, "directions"], &product);
+        let product = |dtype| {
+            [
+                ("T", Value::Type(dtype)),
+                ("transpose_a", Value::Bool(false)),
+                ("transpose_b", Value::Bool(true)),
+            ]
+        };
+        match map.sums {
+            Sums::Chain => {
+                self.op("projections", "MatMul", &[y, "directions"], &product(FLOAT));
+            }
+            Sums::Tree => {
+                self.cast("y_f64", y, FLOAT, DOUBLE);
+                self.cast("directions_f64", "directions", FLOAT, DOUBLE);
+                let inputs = ["y_f64", "directions_f64"];
+                self.op("projections_f64", "MatMul", &inputs, &product(DOUBLE));
+                self.cast("projections", "projections_f64", DOUBLE, FLOAT);
+            }
+        }
         self.on(FLOAT, "cos", "Cos", &["projections"]);
         self.on(FLOAT, "sin", "Sin", &["projections"]);
         let pairs = [("T", Value::Type(FLOAT)), ("N", Value::Int(2)), ("axis", Value::Int(2))];

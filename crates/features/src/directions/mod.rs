@@ -19,7 +19,7 @@ use veridical_core::elementary::{cos_sin_turn, ln};
 use veridical_core::orthogonal::{dot, orthonormalize_rows};
 
 use self::scales::Scales;
-use crate::{Directions, FeatureSpec, Kernel};
+use crate::{Directions, Error, FeatureSpec, Kernel};
 
 /// U, row-major: m rows of width d.
 ///
@@ -45,6 +45,28 @@ pub fn matrix(spec: &FeatureSpec) -> Vec<f32> {
         (Directions::Halton, _) => halton::fill(spec, &mut u),
     }
     u
+}
+
+/// [`matrix`] for those who must be able to use it.
+///
+/// # Errors
+/// [`Error::Param`] if a direction leaves the range of f32 (an extreme length scale).
+pub fn checked_matrix(spec: &FeatureSpec) -> Result<Vec<f32>, Error> {
+    let u = matrix(spec);
+    check_range(
+        u.iter().fold(0.0, |m, u| if u.is_nan() { f32::NAN } else { u.abs().max(m) }),
+        spec,
+    )?;
+    Ok(u)
+}
+
+/// Refuses a length scale that makes the largest number of the directions infinite or subnormal.
+pub(crate) fn check_range(largest: f32, spec: &FeatureSpec) -> Result<(), Error> {
+    if largest.is_normal() {
+        return Ok(());
+    }
+    let must_be = "of a size that keeps the directions inside the range of f32";
+    Err(Error::param("length_scale", must_be, spec.length_scale()))
 }
 
 fn gaussians(spec: &FeatureSpec, first: usize, out: &mut [f64]) {

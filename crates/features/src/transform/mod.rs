@@ -102,22 +102,19 @@ impl FeatureMap {
     pub fn with_cpu(spec: &FeatureSpec, cpu: Cpu) -> Result<Self, Error> {
         let dim = spec.input_dim();
         // The largest that a number on the way to a projection can be, for inputs of size 1.
-        let (projection, growth, largest) = if spec.directions() == Directions::Hadamard {
+        let (projection, growth) = if spec.directions() == Directions::Hadamard {
             let hadamard = Hadamard::new(spec);
             let p = hadamard.size as f64;
             let largest = hadamard.factors.iter().fold(0.0f64, |m, c| m.max(*c)) as f32;
-            let growth = p * p * f64::from(largest.max(1.0));
-            (Projection::Hadamard(cpu.run(Prepare(hadamard))), growth, largest)
+            directions::check_range(largest, spec)?;
+            let projection = Projection::Hadamard(cpu.run(Prepare(hadamard)));
+            (projection, p * p * f64::from(largest.max(1.0)))
         } else {
-            let u = directions::matrix(spec);
+            let u = directions::checked_matrix(spec)?;
             let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
             let packed = cpu.run(Pack { u: &u, dim });
-            (Projection::Dense(packed), f64::from(largest) * dim as f64, largest)
+            (Projection::Dense(packed), f64::from(largest) * dim as f64)
         };
-        if !largest.is_finite() || largest < f32::MIN_POSITIVE {
-            let must_be = "of a size that keeps the directions inside the range of f32";
-            return Err(Error::param("length_scale", must_be, spec.length_scale()));
-        }
         let input_limit = (PROJECTION_LIMIT / growth) as f32;
         Ok(Self { spec: spec.clone(), projection, cpu, input_limit })
     }

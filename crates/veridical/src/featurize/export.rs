@@ -8,11 +8,11 @@ use arrow_buffer::ScalarBuffer;
 use serde::Serialize;
 use serde_json::{Value, json};
 use veridical_core::{Stream, interrupt};
-use veridical_data::models::{ModelMap, RowStep, onnx, publish, saved_model, tensors};
+use veridical_data::models::{ModelMap, RowStep, Sums, onnx, publish, saved_model, tensors};
 use veridical_data::{
     Dtype, IdKind, Ids, OutputSchema, Piece, Source, TableWriter, Vectors, WriteOptions,
 };
-use veridical_features::{FeatureMap, FeatureSpec, Normalize, directions};
+use veridical_features::{Directions, FeatureMap, FeatureSpec, Normalize, directions};
 
 use super::{Description, describe};
 use crate::{Error, Result};
@@ -166,20 +166,16 @@ fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
 }
 
 fn model_map(spec: &FeatureSpec) -> Result<ModelMap> {
-    let u = directions::matrix(spec);
+    let u = directions::checked_matrix(spec)?;
     interrupt::check()?;
-    let largest = u.iter().fold(0.0f32, |m, u| m.max(u.abs()));
-    if !largest.is_finite() || largest < f32::MIN_POSITIVE || u.iter().any(|u| u.is_nan()) {
-        return Err(Error::Features(veridical_features::Error::Param {
-            name: "length_scale",
-            must_be: "of a size that keeps the directions inside the range of f32".into(),
-            got: spec.length_scale().to_string(),
-        }));
-    }
     let (d, big_d) = (spec.input_dim(), spec.output_dim());
     Ok(ModelMap {
         input_dim: d,
         directions: u,
+        sums: match spec.directions() {
+            Directions::Hadamard => Sums::Tree,
+            _ => Sums::Chain,
+        },
         rows: match spec.normalize() {
             Normalize::None => RowStep::AsIs,
             Normalize::Unit => RowStep::Unit,
