@@ -229,11 +229,11 @@ impl CheckReport {
         };
         let names: Vec<&str> = drawn.iter().map(|f| f.directions).collect();
         let bars: Vec<f64> = drawn.iter().filter_map(|f| f.mean).collect();
-        let whiskers: Vec<_> = drawn
-            .iter()
-            .enumerate()
-            .filter_map(|(i, f)| f.interval.map(|[low, high]| json!([i, low, high])))
-            .collect();
+        // A candlestick from low to high stands for an interval.
+        let whisker = |f: &&Family| f.interval.map(|[low, high]| [low, high, low, high]);
+        let whiskers: Vec<[f64; 4]> = drawn.iter().filter_map(whisker).collect();
+        let ends = self.shown.iter().map(|(k, _)| *k);
+        let (low, high) = ends.fold((1.0f64, 0.0f64), |(l, h), k| (l.min(k), h.max(k)));
         Page::new("Kernel error of a feature spec")
             .text(format!(
                 "{} -> {}, kernel {}, length scale {}, {} directions, normalize {}, seed {}. \
@@ -271,7 +271,7 @@ impl CheckReport {
                     "tooltip": {},
                     "series": [
                         { "type": "bar", "data": bars, "barMaxWidth": 60 },
-                        { "type": "candlestick", "data": whiskers.iter().map(|w| json!([w[1], w[2], w[1], w[2]])).collect::<Vec<_>>(),
+                        { "type": "candlestick", "data": whiskers,
                           "barMaxWidth": 14, "itemStyle": { "color": "transparent", "borderColor": "#888" } },
                     ],
                 }),
@@ -284,8 +284,9 @@ impl CheckReport {
                     "tooltip": {},
                     "series": [
                         { "type": "scatter", "symbolSize": 4, "data": self.shown,
-                          "itemStyle": { "opacity": 0.5 },
-                          "markLine": { "symbol": "none", "silent": true, "data": [[{ "coord": [0, 0] }, { "coord": [1, 1] }]] } },
+                          "itemStyle": { "opacity": 0.5 } },
+                        { "type": "line", "symbol": "none", "lineStyle": { "width": 1, "color": "#888" },
+                          "data": [[low, low], [high, high]] },
                     ],
                 }),
             )
