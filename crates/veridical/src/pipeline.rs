@@ -265,7 +265,7 @@ fn write(mut writer: TableWriter, from: &Receiver<(Piece, Tally)>) -> (TableWrit
 /// Everything that decides the bytes of the output.
 fn manifest(job: &Job<'_>) -> Result<Value> {
     let (read, write) = (&job.options.read, &job.options.write);
-    let files = TableReader::files(job.input)?;
+    let files = TableReader::files(job.input, read)?;
     let below = |file: &Path| {
         // The folders of a partitioned table are part of it.
         let relative = job.input.path().and_then(|folder| file.strip_prefix(folder).ok());
@@ -278,6 +278,7 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
     let mut manifest = json!({
         "inputs": inputs,
         "dtype": job.schema.dtype.name(),
+        "input_format": read.input_format.map(|format| format.extension()),
         "id_column": read.id_column,
         "vector_column": read.vector_column,
         "tensor": read.tensor,

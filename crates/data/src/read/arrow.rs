@@ -1,6 +1,5 @@
 //! Parquet and Arrow IPC (file and stream), through the arrow crates.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use super::{PartReader, ReadOptions};
 use crate::columns::{self, Chosen};
 use crate::guard::guard;
+use crate::storage::{self, InputFile};
 use crate::{Chunk, Error, Ids, Result, TableSchema};
 
 const PARQUET: &str = "Parquet";
@@ -114,8 +114,8 @@ impl ParquetPart {
     }
 }
 
-fn parquet_builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
+fn parquet_builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<InputFile>> {
+    let file = storage::open(path)?;
     ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::malformed(path, PARQUET, e))
 }
 
@@ -201,7 +201,7 @@ pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
 
 /// Batches from an IPC file, an IPC stream in a file, or stdin.
 enum Batches {
-    File(Box<FileReader<BufReader<File>>>),
+    File(Box<FileReader<BufReader<InputFile>>>),
     Stream(Box<StreamBatches>),
 }
 
@@ -374,7 +374,7 @@ impl PartReader for StreamPart {
 
 /// Opens an IPC file of either kind; they differ in their first bytes.
 pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn PartReader>> {
-    let mut file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
+    let mut file = storage::open(path)?;
     let mut magic = [0; 6];
     let is_file = file.read_exact(&mut magic).is_ok() && &magic == b"ARROW1";
     file.seek(SeekFrom::Start(0)).map_err(|e| Error::read(path, "read", e))?;

@@ -29,14 +29,15 @@ impl Part {
     }
 }
 
-/// Lists the parts of a source.
-pub(super) fn parts(source: &Source) -> Result<Vec<Part>> {
+/// Lists the parts of a source; their format goes by their endings unless `format` names it.
+pub(super) fn parts(source: &Source, format: Option<Format>) -> Result<Vec<Part>> {
+    let format_of = |path: &Path| format.map_or_else(|| Format::of_path(path), Ok).map(Some);
     let Some(path) = source.path() else {
         return Ok(vec![Part { path: PathBuf::from("-"), format: None, partitions: Vec::new() }]);
     };
     let kind = std::fs::metadata(path).map_err(|e| Error::read(path, "open", e))?;
     if !kind.is_dir() {
-        let format = Some(Format::of_path(path)?);
+        let format = format_of(path)?;
         return Ok(vec![Part { path: path.to_owned(), format, partitions: Vec::new() }]);
     }
     let mut files = Vec::new();
@@ -49,7 +50,7 @@ pub(super) fn parts(source: &Source) -> Result<Vec<Part>> {
     }
     let part = |file: PathBuf| {
         let partitions = partitions_of(file.strip_prefix(path).unwrap_or(&file));
-        Ok(Part { format: Some(Format::of_path(&file)?), path: file, partitions })
+        Ok(Part { format: format_of(&file)?, path: file, partitions })
     };
     files.into_iter().map(part).collect()
 }
