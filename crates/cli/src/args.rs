@@ -159,6 +159,9 @@ pub struct WriteArgs {
     /// Write npy although it cannot hold the ids
     #[arg(long)]
     drop_ids: bool,
+    /// Folder where an output for an object store grows [default: the user's cache]
+    #[arg(long, value_name = "DIR")]
+    staging: Option<PathBuf>,
     /// Continue an unfinished job from OUTPUT.partial
     #[arg(long, conflicts_with = "force")]
     resume: bool,
@@ -204,6 +207,7 @@ impl WriteArgs {
             if_exists,
             zstd: self.compression == CompressionArg::Zstd,
             drop_ids: self.drop_ids,
+            staging: self.staging.clone(),
         };
         JobOptions { read, write }
     }

@@ -546,13 +546,13 @@ fn bad_word2vec_binaries_are_refused() {
         ),
         (file("2 2\n", &[a.clone(), b[..14].to_vec()]), "it promises 2 rows but ends in row 1"),
         (file("1 2\n", &[a.clone(), b.clone()]), "there is more behind its 1 rows"),
-        (file("hello\n", &[a.clone()]), "it does not start with a line `rows width`"),
+        (file("hello\n", std::slice::from_ref(&a)), "it does not start with a line `rows width`"),
         (
-            file("9999999999999999999 2\n", &[a.clone()]),
+            file("9999999999999999999 2\n", std::slice::from_ref(&a)),
             "the header promises 9999999999999999999 x 2 values but the file has 32 bytes",
         ),
         (
-            file("1 9999999999999\n", &[a.clone()]),
+            file("1 9999999999999\n", std::slice::from_ref(&a)),
             "the header promises 1 x 9999999999999 values but the file has 26 bytes",
         ),
     ];

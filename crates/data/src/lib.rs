@@ -5,6 +5,7 @@
 //!   word2vec, GloVe) as [`Chunk`]s; no reader allocates by what a header promises.
 //! - [`TableWriter`]: writes through `OUTPUT.partial/`, resumable, published by one rename.
 //! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
+//! - [`storage`]: objects of S3, Google and Azure, written like paths.
 //! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: tables with planted truth.
 //!
 //! ```
@@ -29,7 +30,7 @@ pub mod generate;
 mod guard;
 mod join;
 mod read;
-mod storage;
+pub mod storage;
 mod table;
 mod write;
 mod zip;

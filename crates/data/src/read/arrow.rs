@@ -67,6 +67,7 @@ impl Decoder {
 }
 
 pub(super) struct ParquetPart {
+    file: InputFile,
     decoder: Decoder,
     reader: Option<ParquetRecordBatchReader>,
     n_rows: u64,
@@ -77,7 +78,8 @@ pub(super) struct ParquetPart {
 impl ParquetPart {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         guard(path, PARQUET, || {
-            let builder = parquet_builder(path)?;
+            let file = storage::open(path)?;
+            let builder = parquet_builder(path, file.again(path)?)?;
             let n_rows = u64::try_from(builder.metadata().file_metadata().num_rows())
                 .map_err(|_| Error::malformed(path, PARQUET, "the number of rows is negative"))?;
             let schema = builder.schema().clone();
@@ -96,14 +98,14 @@ impl ParquetPart {
                 schema.project(&projection).map_err(|e| Error::malformed(path, PARQUET, e))?;
             let decoder = Decoder::new(path, &projected, chosen.projected(), first.as_ref())?;
             let chunk_rows = options.chunk_rows(decoder.schema.dim);
-            Ok(Self { decoder, reader: None, n_rows, chunk_rows, projection })
+            Ok(Self { file, decoder, reader: None, n_rows, chunk_rows, projection })
         })
     }
 
     /// The reader from the current row on.
     fn reader(&self) -> Result<ParquetRecordBatchReader> {
         let path = &self.decoder.path;
-        let builder = parquet_builder(path)?;
+        let builder = parquet_builder(path, self.file.again(path)?)?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), self.projection.iter().copied());
         builder
             .with_projection(mask)
@@ -114,8 +116,10 @@ impl ParquetPart {
     }
 }
 
-fn parquet_builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<InputFile>> {
-    let file = storage::open(path)?;
+fn parquet_builder(
+    path: &Path,
+    file: InputFile,
+) -> Result<ParquetRecordBatchReaderBuilder<InputFile>> {
     ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::malformed(path, PARQUET, e))
 }
 
@@ -166,7 +170,7 @@ fn check_end(path: &Path, format: &'static str, seen: u64, promised: u64) -> Res
 /// The ids of a Parquet file without looking for vectors.
 pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
     guard(path, PARQUET, || {
-        let builder = parquet_builder(path)?;
+        let builder = parquet_builder(path, storage::open(path)?)?;
         let schema = builder.schema().clone();
         let name = options.id_column.as_deref().unwrap_or("id");
         let only = if schema.fields().len() == 1 { Some(0) } else { schema.index_of(name).ok() };

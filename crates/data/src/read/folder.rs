@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Format, ReadOptions, Result, Source};
+use crate::{Error, Format, ReadOptions, Result, Source, storage};
 
 /// One file of a table.
 #[derive(Clone, Debug)]
@@ -35,14 +35,10 @@ pub(super) fn parts(source: &Source, format: Option<Format>) -> Result<Vec<Part>
     let Some(path) = source.path() else {
         return Ok(vec![Part { path: PathBuf::from("-"), format: None, partitions: Vec::new() }]);
     };
-    let kind = std::fs::metadata(path).map_err(|e| Error::read(path, "open", e))?;
-    if !kind.is_dir() {
+    let Some(files) = storage::list(path, is_skipped)? else {
         let format = format_of(path)?;
         return Ok(vec![Part { path: path.to_owned(), format, partitions: Vec::new() }]);
-    }
-    let mut files = Vec::new();
-    walk(path, &mut files)?;
-    files.sort();
+    };
     if files.is_empty() {
         let what =
             "the folder has no data files (names that start with `_` or `.` and *.crc are skipped)";
@@ -55,17 +51,9 @@ pub(super) fn parts(source: &Source, format: Option<Format>) -> Result<Vec<Part>
     files.into_iter().map(part).collect()
 }
 
-fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let failed = |e| Error::read(folder, "list the folder", e);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(['_', '.']) || name.ends_with(".crc") {
-            continue;
-        }
-        if path.is_dir() { walk(&path, files)? } else { files.push(path) }
-    }
-    Ok(())
+/// What programs leave beside their data.
+fn is_skipped(name: &str) -> bool {
+    name.starts_with(['_', '.']) || name.ends_with(".crc")
 }
 
 fn partitions_of(relative: &Path) -> Vec<(String, String)> {

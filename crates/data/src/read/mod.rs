@@ -19,7 +19,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_schema::{DataType, Field};
 
 use self::folder::Part;
-use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema};
+use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema, storage};
 
 /// What to do with a value that is NaN, infinite or missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,9 +128,13 @@ impl TableReader {
     /// Opens a table and looks at its first part.
     ///
     /// # Errors
-    /// [`Error::Read`] for a file that is not there, [`Error::Malformed`] for damaged bytes,
+    /// [`Error::Read`] or [`Error::Store`] for a file that is not there, [`Error::Malformed`] for damaged bytes,
     /// [`Error::Content`] if ids or vectors cannot be told.
     pub fn open(source: &Source, options: &ReadOptions) -> Result<Self> {
+        storage::explained(|| Self::open_source(source, options))
+    }
+
+    fn open_source(source: &Source, options: &ReadOptions) -> Result<Self> {
         if options.chunk_rows == Some(0) {
             return Err(Error::Usage("--chunk-rows must be at least 1, got 0".into()));
         }
@@ -242,6 +246,10 @@ impl TableReader {
     /// # Errors
     /// As [`open`](Self::open), and for values that are not numbers under [`OnNan::Error`].
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        storage::explained(|| self.read_chunk())
+    }
+
+    fn read_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             self.pass_over_pending()?;
             let Some(mut chunk) = self.current.next_chunk()? else {

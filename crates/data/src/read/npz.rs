@@ -12,8 +12,9 @@ use arrow_buffer::ScalarBuffer;
 
 use super::npy::{Array, Header, Shape, read_header};
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use crate::storage::{self, InputFile};
 use crate::zip::{self, Entry, EntryReader};
-use crate::{Chunk, Error, IdKind, Ids, Result, TableSchema, storage};
+use crate::{Chunk, Error, IdKind, Ids, Result, TableSchema};
 
 const NPZ: &str = "npz";
 /// Ids of more bytes than this are not ids.
@@ -51,9 +52,9 @@ impl Found {
         array_name(&self.entry)
     }
 
-    fn open(path: &Path, entry: &Entry) -> Result<Self> {
+    fn open(path: &Path, file: &InputFile, entry: &Entry) -> Result<Self> {
         let in_entry = |what: String| Error::malformed(path, NPZ, what);
-        let mut reader = entry.open(storage::open(path)?).map_err(in_entry)?;
+        let mut reader = entry.open(file.again(path)?).map_err(in_entry)?;
         let named = |what: &str| in_entry(format!("`{}`: {what}", entry.name));
         let (header, data_start) = read_header(&mut reader).map_err(named)?;
         let header = Header::parse(&header).map_err(|what| named(&what))?;
@@ -68,9 +69,10 @@ fn array_name(entry: &Entry) -> &str {
 impl NpzPart {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         refuse_columns(options, path, NPZ)?;
-        let entries = zip::directory(&mut storage::open(path)?);
+        let mut file = storage::open(path)?;
+        let entries = zip::directory(&mut file);
         let entries = entries.map_err(|what| Error::malformed(path, NPZ, what))?;
-        let (vectors, choice) = choose(path, &entries, options)?;
+        let (vectors, choice) = choose(path, &file, &entries, options)?;
         let named = |e: Error| match e {
             Error::Content { path, what } => {
                 Error::Content { path, what: format!("array `{}`: {what}", vectors.name()) }
@@ -85,13 +87,13 @@ impl NpzPart {
         }
         let ids = entries.iter().find(|entry| array_name(entry) == "ids");
         let ids = ids.filter(|ids| ids.name != vectors.entry.name);
-        let ids = ids.map(|ids| IdReader::open(path, Found::open(path, ids)?, shape.n_rows));
+        let ids = ids.map(|ids| IdReader::open(path, Found::open(path, &file, ids)?, shape.n_rows));
         let ids = ids.transpose()?;
         let notes: Vec<String> = choice.into_iter().chain(vectors.header.note()).collect();
         let id_kind = ids.as_ref().map_or(IdKind::RowNumber, |ids| ids.kind.id_kind());
         Ok(Self {
             path: path.to_owned(),
-            vectors: open_vectors(path, vectors, shape)?,
+            vectors: open_vectors(path, file, vectors, shape)?,
             ids,
             shape,
             schema: bare_schema(shape.dim, id_kind, shape.dtype),
@@ -116,17 +118,18 @@ impl NpzPart {
 /// The array asked for, else `vectors`, else the only matrix of floats.
 fn choose(
     path: &Path,
+    file: &InputFile,
     entries: &[Entry],
     options: &ReadOptions,
 ) -> Result<(Found, Option<String>)> {
     let default = options.tensor.as_deref().unwrap_or("vectors");
     if let Some(entry) = entries.iter().find(|entry| array_name(entry) == default) {
-        return Ok((Found::open(path, entry)?, None));
+        return Ok((Found::open(path, file, entry)?, None));
     }
     if options.tensor.is_none() {
         let mut matrices = Vec::new();
         for entry in entries.iter().filter(|entry| entry.name.ends_with(".npy")) {
-            let found = Found::open(path, entry)?;
+            let found = Found::open(path, file, entry)?;
             if found.header.shape.len() == 2 && found.header.dtype().is_ok() {
                 matrices.push(found);
             }
@@ -143,7 +146,7 @@ fn choose(
     Err(Error::content(path, format!("{what}; choose one with --tensor")))
 }
 
-fn open_vectors(path: &Path, found: Found, shape: Shape) -> Result<Vectors> {
+fn open_vectors(path: &Path, mut file: InputFile, found: Found, shape: Shape) -> Result<Vectors> {
     if !shape.fortran_order || shape.dim == 1 {
         return Ok(Vectors::Streamed(found.reader));
     }
@@ -154,7 +157,6 @@ fn open_vectors(path: &Path, found: Found, shape: Shape) -> Result<Vectors> {
     }
     let mut rest = found.reader;
     io::copy(&mut rest, &mut io::sink()).map_err(|e| failed(path, e))?;
-    let mut file = storage::open(path)?;
     let start = found.entry.data_start(&mut file);
     let start = start.map_err(|what| Error::malformed(path, NPZ, what))?;
     Ok(Vectors::Placed(Array::new(path, file, start + found.data_start, shape)))

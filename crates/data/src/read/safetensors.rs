@@ -159,7 +159,7 @@ impl Located {
 
 /// The tensors of a file, or the files of a model by the names of their tensors.
 enum Catalog {
-    File { path: PathBuf, tensors: BTreeMap<String, Tensor>, data_start: u64 },
+    File { path: PathBuf, file: InputFile, tensors: BTreeMap<String, Tensor>, data_start: u64 },
     Index { path: PathBuf, files: BTreeMap<String, String> },
 }
 
@@ -171,19 +171,17 @@ struct Index {
 
 impl Catalog {
     fn open(path: &Path) -> Result<Self> {
-        let mut file = storage::open(path)?;
         let malformed = |what: String| Error::malformed(path, "safetensors", what);
-        let path = path.to_owned();
-        if !is_index(&path) {
-            let (tensors, data_start) = read_header(&mut file).map_err(malformed)?;
-            return Ok(Self::File { path, tensors, data_start });
+        if is_index(path) {
+            let index: Index =
+                serde_json::from_slice(&storage::read(path, MAX_HEADER)?).map_err(|e| {
+                    malformed(format!("the index is not JSON with a `weight_map`: {e}"))
+                })?;
+            return Ok(Self::Index { path: path.to_owned(), files: index.weight_map });
         }
-        let mut text = Vec::new();
-        let read = file.take(MAX_HEADER).read_to_end(&mut text);
-        read.map_err(|e| Error::read(&path, "read", e))?;
-        let index: Index = serde_json::from_slice(&text)
-            .map_err(|e| malformed(format!("the index is not JSON with a `weight_map`: {e}")))?;
-        Ok(Self::Index { path, files: index.weight_map })
+        let mut file = storage::open(path)?;
+        let (tensors, data_start) = read_header(&mut file).map_err(malformed)?;
+        Ok(Self::File { path: path.to_owned(), file, tensors, data_start })
     }
 
     fn names(&self) -> Vec<&str> {
@@ -235,14 +233,16 @@ impl Catalog {
     /// A tensor, ready to be read.
     fn locate(&self, name: &str) -> Result<Option<Located>> {
         let Some(path) = self.file_of(name)? else { return Ok(None) };
-        let mut file = storage::open(&path)?;
-        let (tensor, data_start) = match self {
-            Self::File { tensors, data_start, .. } => (tensors.get(name).cloned(), *data_start),
+        let (file, tensor, data_start) = match self {
+            Self::File { file, tensors, data_start, .. } => {
+                (file.again(&path)?, tensors.get(name).cloned(), *data_start)
+            }
             Self::Index { .. } => {
+                let mut file = storage::open(&path)?;
                 let header = read_header(&mut file);
                 let (mut tensors, data_start) =
                     header.map_err(|what| Error::malformed(&path, "safetensors", what))?;
-                (tensors.remove(name), data_start)
+                (file, tensors.remove(name), data_start)
             }
         };
         let tensor = tensor.ok_or_else(|| {

@@ -181,6 +181,8 @@ pub struct WriteOptions {
     pub zstd: bool,
     /// Do without ids where the format cannot hold them.
     pub drop_ids: bool,
+    /// Where an output for an object store grows; otherwise the user's cache.
+    pub staging: Option<PathBuf>,
 }
 
 /// How far an unfinished job had come.
@@ -289,7 +291,7 @@ impl TableWriter {
     pub fn check(output: &Source, options: &WriteOptions) -> Result<()> {
         let Some(path) = output.path() else { return Ok(()) };
         output_format(path, options)?;
-        Partial::new(path, options.rows_per_part.is_some())?.check(options.if_exists)
+        partial_of(path, options)?.check(options.if_exists)
     }
 
     /// Begins or takes up a job. `job` describes it (spec, options, fingerprints of the inputs): a
@@ -307,7 +309,7 @@ impl TableWriter {
         let Some(path) = output.path() else { return Self::to_stdout(schema, options) };
         let format = output_format(path, options)?;
         check_format(path, format, &schema, options)?;
-        let partial = Partial::new(path, options.rows_per_part.is_some())?;
+        let partial = partial_of(path, options)?;
         let journal = partial.begin(job, options.if_exists)?;
         let resumed = journal.as_ref().map(|journal| Resumed {
             input_rows: journal.input_rows,
@@ -503,6 +505,10 @@ impl Target {
             }
         })
     }
+}
+
+fn partial_of(path: &Path, options: &WriteOptions) -> Result<Partial> {
+    Partial::new(path, options.rows_per_part.is_some(), options.staging.as_deref())
 }
 
 /// The format of the files to write.
