@@ -29,8 +29,10 @@ else
 endif
 	cargo test --workspace --locked --doc
 
-python-test:
+python-test: $(VENV)/.installed
 	python3 python/reference/check_reference.py
+	cargo build --locked -p veridical-cli
+	$(VENV)/bin/python -m pytest -q python/tests
 
 # Rewrites tests/golden/ from the independent Python reference; read the diff before you commit it.
 golden:
@@ -43,3 +45,7 @@ bench:
 $(RUFF):
 	python3 -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check ruff==0.17.4
+
+$(VENV)/.installed: python/tests/requirements.txt $(RUFF)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@

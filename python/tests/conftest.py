@@ -26,9 +26,7 @@ class Sandbox:
         """Starts a command."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [PROGRAM, *map(str, args), "--quiet"]
-        return subprocess.Popen(
-            command, cwd=self.folder, env=self.environment, **(pipes | options)
-        )
+        return subprocess.Popen(command, cwd=self.folder, env=self.environment, **(pipes | options))
 
     def run(self, *args):
         """Runs a command; its exit code and the one line it said, without `veridical: error: `."""

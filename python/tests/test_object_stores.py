@@ -295,7 +295,9 @@ def test_an_endpoint_that_cannot_be_reached_fails_soon_with_one_line(box):
     _, said = process.communicate(timeout=30)
     said = said.decode()
     assert process.returncode == 2 and said.count("\n") == 1
-    assert said.startswith("veridical: error: s3://bucket/t.parquet: cannot open: bucket `bucket`: ")
+    assert said.startswith(
+        "veridical: error: s3://bucket/t.parquet: cannot open: bucket `bucket`: "
+    )
     assert said.strip().endswith(f"check the network, {ENDPOINT}, and {KEYS}"), said
 
 

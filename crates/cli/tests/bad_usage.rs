@@ -257,6 +257,24 @@ fn bf16_and_an_index_are_not_written_where_they_cannot_be() {
 }
 
 #[test]
+fn a_place_that_no_store_has_is_refused_before_anything_is_asked() {
+    let sandbox = sandbox();
+    for (url, what) in [
+        ("http://host/x.csv", "the store is not known; use s3://, gs:// or az://"),
+        ("s3:///x.csv", "there is no bucket; write it as s3://bucket/key"),
+        ("gs://b/a/../x.csv", "the key is not allowed: it has an empty part, `.` or `..`"),
+    ] {
+        let message = format!("{url}: {what}");
+        sandbox.refuses(&format!("vectors convert {url} out.csv"), &message);
+        sandbox.refuses(&format!("vectors convert t.csv {url}"), &message);
+    }
+    sandbox.refuses(
+        "vectors convert t.csv s3://bucket --rows-per-part 10",
+        "s3://bucket: name an object in the bucket, as s3://bucket/key",
+    );
+}
+
+#[test]
 fn an_output_that_is_there_is_left_alone() {
     let sandbox = sandbox();
     sandbox.put("out.parquet", "precious").put("folder/x", "precious");

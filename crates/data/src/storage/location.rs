@@ -49,7 +49,7 @@ impl Service {
         match self {
             Self::S3 => "AWS_ENDPOINT_URL and AWS_REGION",
             Self::Google => "GOOGLE_BASE_URL",
-            Self::Azure => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ENDPOINT",
+            Self::Azure => "AZURE_STORAGE_ENDPOINT",
         }
     }
 }

@@ -102,7 +102,7 @@ impl ChunkReader for InputFile {
     fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
         match self {
             Self::Local { file, .. } => file.get_bytes(start, length),
-            Self::Remote(object) => Ok(object.bytes(start, length)?),
+            Self::Remote(object) => Ok(object.range(start, length)?),
         }
     }
 }

@@ -50,7 +50,10 @@ struct Blocks {
 impl Object {
     /// Asks what there is.
     pub fn open(at: &Location) -> Result<Self> {
-        let store = client(at, Purpose::Read)?;
+        Self::open_in(client(at, Purpose::Read)?, at)
+    }
+
+    fn open_in(store: Arc<dyn ObjectStore>, at: &Location) -> Result<Self> {
         let meta = runtime()?.block_on(store.head(&at.key));
         let meta = meta.map_err(|e| explain(at, "open", &e))?;
         let blocks = Mutex::default();
@@ -90,7 +93,7 @@ impl Object {
     }
 
     /// Exactly `n` bytes from `start` on.
-    pub fn bytes(&self, start: u64, n: usize) -> io::Result<Bytes> {
+    pub fn range(&self, start: u64, n: usize) -> io::Result<Bytes> {
         if start.checked_add(n as u64).is_none_or(|end| end > self.len()) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -196,5 +199,73 @@ impl Seek for Object {
         };
         self.position = place.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn opened(content: &[u8]) -> (Object, impl Fn(&[u8]) + use<>) {
+        let at = Location::parse(Path::new("s3://bucket/t")).unwrap().unwrap();
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let (to, key) = (Arc::clone(&store), at.key.clone());
+        let put = move |content: &[u8]| {
+            let payload = object_store::PutPayload::from(content.to_vec());
+            runtime().unwrap().block_on(to.put(&key, payload)).unwrap();
+        };
+        put(content);
+        (Object::open_in(store, &at).unwrap(), put)
+    }
+
+    fn content() -> Vec<u8> {
+        (0..5 * BLOCK as u32 / 4 + 7).flat_map(u32::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn an_object_reads_as_its_bytes_from_any_place() {
+        let content = content();
+        let (mut object, _) = opened(&content);
+        let mut all = Vec::new();
+        object.read_to_end(&mut all).unwrap();
+        assert!(all == content);
+        let b = BLOCK as usize;
+        for (at, n) in [(0, 1), (b - 3, 7), (3 * b + 5, 2 * b), (1, 3 * b), (content.len() - 9, 9)]
+        {
+            assert!(object.range(at as u64, n).unwrap() == content[at..at + n], "{n} at {at}");
+            object.seek(SeekFrom::Start(at as u64)).unwrap();
+            let mut some = vec![0; n];
+            object.read_exact(&mut some).unwrap();
+            assert!(some == content[at..at + n], "{n} at {at}");
+        }
+        assert!(object.range(content.len() as u64 - 1, 2).is_err());
+        assert!(object.range(u64::MAX, 2).is_err());
+        assert_eq!(object.seek(SeekFrom::End(-2)).unwrap(), content.len() as u64 - 2);
+        assert!(object.seek(SeekFrom::End(i64::MIN)).is_err());
+    }
+
+    #[test]
+    fn an_object_that_changed_is_not_read_on() {
+        let mut content = content();
+        let (mut object, put) = opened(&content);
+        let before = object.fingerprint();
+        let mut some = vec![0; 10];
+        object.read_exact(&mut some).unwrap();
+        content[0] ^= 1;
+        put(&content);
+        let error = failure::explained(|| {
+            object.seek(SeekFrom::Start(3 * BLOCK)).unwrap();
+            object.read_exact(&mut some).map_err(|e| crate::Error::Usage(e.to_string()))
+        });
+        let want = "s3://bucket/t: cannot read: the object changed while it was read; run the job again \
+                    when nobody writes to it";
+        assert_eq!(error.unwrap_err().to_string(), want);
+        let again = Object::open_in(Arc::clone(&object.shared.store), &object.shared.at).unwrap();
+        assert_ne!(before, again.fingerprint());
+        assert!(before.starts_with("etag:") && before.ends_with(&format!(":{}", content.len())));
     }
 }

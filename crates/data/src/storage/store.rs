@@ -108,6 +108,9 @@ pub(super) fn explain(at: &Location, action: &str, error: &object_store::Error) 
             || matches!(error, E::PermissionDenied { .. } | E::Unauthenticated { .. });
     let is_transient = !matches!(error, E::Precondition { .. } | E::NotFound { .. });
     let what = match error {
+        _ if METADATA_SERVICES.iter().any(|path| text.contains(path)) => {
+            format!("there are no credentials; set {}", service.credentials())
+        }
         _ if no_bucket.iter().any(|code| text.contains(code)) => {
             format!("there is no bucket `{bucket}`; check its name and {}", service.endpoint())
         }
@@ -122,9 +125,6 @@ pub(super) fn explain(at: &Location, action: &str, error: &object_store::Error) 
             )
         }
         E::Precondition { .. } => CHANGED.to_owned(),
-        _ if text.contains(METADATA_SERVICE) || text.contains("metadata.google.internal") => {
-            format!("there are no credentials; set {}", service.credentials())
-        }
         _ => {
             let why = reason(error);
             let (credentials, endpoint) = (service.credentials(), service.endpoint());
@@ -138,7 +138,7 @@ pub(super) fn explain(at: &Location, action: &str, error: &object_store::Error) 
 const CHANGED: &str =
     "the object changed while it was read; run the job again when nobody writes to it";
 /// Where machines of a cloud ask for credentials when the environment has none.
-const METADATA_SERVICE: &str = "169.254.169.254";
+const METADATA_SERVICES: [&str; 3] = ["latest/api/token", "latest/meta-data", "computeMetadata"];
 
 /// The object is not the one that was opened.
 pub(super) fn changed(at: &Location) -> Error {
@@ -157,6 +157,7 @@ fn reason(error: &dyn std::error::Error) -> String {
     let last = std::iter::successors(error.source(), |e| e.source()).last();
     let text = last.map_or_else(|| error.to_string(), ToString::to_string);
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.trim_end_matches([':', ' ']);
     let short: String = line.chars().take(200).collect();
     if short.len() < line.len() { short + "..." } else { short }
 }
