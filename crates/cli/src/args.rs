@@ -72,25 +72,28 @@ impl Command {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Reading")]
 pub struct ReadArgs {
+    /// Format of the input [default: by its ending]
+    #[arg(long, value_name = "FORMAT", value_parser = Format::NAMES)]
+    input_format: Option<String>,
     /// Column of the ids [default: `id`, or the only `*_id`]
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
     /// Column of the vectors [default: the only list of floats]
     #[arg(long, value_name = "NAME")]
     vector_column: Option<String>,
-    /// Tensor of a safetensors file [default: `vectors`, or the only matrix of floats]
+    /// Tensor of a safetensors file or array of an npz file [default: `vectors`, or the only matrix of floats]
     #[arg(long, value_name = "NAME")]
     tensor: Option<String>,
     /// File that names the rows of a table without ids: one id per line, CSV or Parquet
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
-    /// Read ids of CSV and TSV as text even if they look like integers
+    /// Read ids of CSV, TSV, word2vec and GloVe as text even if they look like integers
     #[arg(long)]
     text_ids: bool,
     /// The first line of CSV and TSV is data; columns are called 0, 1, 2, ...
     #[arg(long)]
     no_header: bool,
-    /// Encoding of CSV and TSV [default: utf-8]
+    /// Encoding of CSV, TSV, word2vec and GloVe [default: utf-8]
     #[arg(long, value_name = "NAME")]
     encoding: Option<String>,
     /// What to do with values that are NaN, infinite or missing
@@ -115,6 +118,7 @@ enum OnNanArg {
 impl ReadArgs {
     pub fn options(&self) -> ReadOptions {
         ReadOptions {
+            input_format: self.input_format.as_deref().and_then(Format::from_name),
             id_column: self.id_column.clone(),
             vector_column: self.vector_column.clone(),
             tensor: self.tensor.clone(),
@@ -133,9 +137,6 @@ impl ReadArgs {
     }
 }
 
-/// Formats of the files of a folder.
-const FORMATS: [&str; 6] = ["parquet", "arrow", "npy", "safetensors", "csv", "tsv"];
-
 /// How a table is written.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Writing")]
@@ -150,7 +151,7 @@ pub struct WriteArgs {
     #[arg(long, value_name = "N")]
     rows_per_part: Option<u64>,
     /// Format of the files of a folder [default: parquet]
-    #[arg(long, value_name = "FORMAT", requires = "rows_per_part", value_parser = FORMATS)]
+    #[arg(long, value_name = "FORMAT", requires = "rows_per_part", value_parser = Format::NAMES)]
     format: Option<String>,
     /// Compression of Parquet
     #[arg(long, value_enum, value_name = "WHAT", default_value = "none")]
@@ -158,6 +159,9 @@ pub struct WriteArgs {
     /// Write npy although it cannot hold the ids
     #[arg(long)]
     drop_ids: bool,
+    /// Folder where an output for an object store grows [default: the user's cache]
+    #[arg(long, value_name = "DIR")]
+    staging: Option<PathBuf>,
     /// Continue an unfinished job from OUTPUT.partial
     #[arg(long, conflicts_with = "force")]
     resume: bool,
@@ -170,6 +174,8 @@ pub struct WriteArgs {
 enum DtypeArg {
     F32,
     F16,
+    /// safetensors only
+    Bf16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
@@ -183,6 +189,7 @@ impl WriteArgs {
         match self.dtype {
             DtypeArg::F32 => Dtype::F32,
             DtypeArg::F16 => Dtype::F16,
+            DtypeArg::Bf16 => Dtype::Bf16,
         }
     }
 
@@ -200,6 +207,7 @@ impl WriteArgs {
             if_exists,
             zstd: self.compression == CompressionArg::Zstd,
             drop_ids: self.drop_ids,
+            staging: self.staging.clone(),
         };
         JobOptions { read, write }
     }

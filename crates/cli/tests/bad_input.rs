@@ -286,10 +286,11 @@ fn a_projection_that_would_overflow_is_refused_by_file_and_row() {
 
 // Files that are empty, cut off or lie
 
-const FORMATS: [(&str, &str); 4] = [
+const FORMATS: [(&str, &str); 5] = [
     ("parquet", "Parquet"),
     ("arrow", "Arrow IPC"),
     ("npy", "npy"),
+    ("npz", "npz"),
     ("safetensors", "safetensors"),
 ];
 
@@ -306,6 +307,8 @@ fn an_empty_file_of_any_format_is_refused() {
             "not a readable Arrow IPC file: it ends before its schema; expected an Arrow IPC stream",
         ),
         ("t.npy", "not a readable npy file: the header is cut off"),
+        ("t.npz", "not a readable npz file: it is shorter than the end of an archive"),
+        ("t.bin", "not a readable word2vec file: it does not start with a line `rows width`"),
         ("t.safetensors", "not a readable safetensors file: it is shorter than its first field"),
         ("t.csv.gz", "not a readable text file: unexpected end of file"),
         ("t.csv.zst", "not a readable text file: incomplete frame"),
@@ -318,7 +321,7 @@ fn an_empty_file_of_any_format_is_refused() {
             &format!("{file}: {what}{DAMAGED}"),
         );
     }
-    for file in ["t.csv", "t.tsv"] {
+    for file in ["t.csv", "t.tsv", "t.vec", "t.txt"] {
         sandbox.put(file, "");
         sandbox.refuses(
             &format!("vectors convert {file} out.parquet"),
@@ -334,6 +337,13 @@ fn a_table_without_rows_is_refused() {
     sandbox.put_parquet("t.parquet", empty()).put_arrow("t.arrow", empty());
     sandbox.put("t.csv", "id,a\n").put("t.tsv", "id\ta\n");
     for file in ["t.parquet", "t.arrow", "t.csv", "t.tsv"] {
+        sandbox.refuses(
+            &format!("vectors convert {file} out.csv"),
+            &format!("{file}: the table is empty: it has no rows"),
+        );
+    }
+    for file in ["none.vec", "none.bin", "none.txt"] {
+        sandbox.put(file, "0 3\n");
         sandbox.refuses(
             &format!("vectors convert {file} out.csv"),
             &format!("{file}: the table is empty: it has no rows"),
@@ -421,6 +431,148 @@ fn a_damaged_file_is_never_a_crash() {
             assert!(matches!(outcome.code, Some(0 | 2)), "{file}, byte {at}: {outcome:?}");
         }
     }
+}
+
+/// A change inside the values of an archive is found by its checksum, wherever it is.
+#[test]
+fn a_damaged_archive_never_gives_rows() {
+    let sandbox = Sandbox::new();
+    sandbox.put_table("whole.npz", &named_rows(20, 3));
+    let whole = sandbox.bytes("whole.npz");
+    let cases: [(usize, &[u8], &str); 4] = [
+        (300, b"\xFF", "`vectors.npy` does not have its checksum"),
+        (
+            central(&whole) + 10,
+            b"\x0c",
+            "`vectors.npy` is compressed by method 12, not stored or deflated",
+        ),
+        (central(&whole) + 8, b"\x01", "`vectors.npy` is encrypted"),
+        (0, b"X", "`vectors.npy` is not where the directory says"),
+    ];
+    for (at, bytes, what) in cases {
+        let mut damaged = whole.clone();
+        damaged[at..at + bytes.len()].copy_from_slice(bytes);
+        sandbox.put("t.npz", damaged);
+        sandbox.refuses(
+            "vectors convert t.npz out.csv",
+            &format!("t.npz: not a readable npz file: {what}{DAMAGED}"),
+        );
+    }
+    let pickled = String::from_utf8_lossy(&whole).find("'<f4'");
+    assert!(pickled.is_some());
+    sandbox.put("t.npz", replaced(&whole, b"'<f4'", b"'|O' "));
+    sandbox.refuses(
+        "vectors convert t.npz out.csv",
+        "t.npz: array `vectors`: the array holds Python objects, which are stored as pickle and never \
+         read; save it with array.astype('<f4')",
+    );
+    sandbox.put("t.npz", replaced(&whole, b"(20, 3)", b"(99, 3)"));
+    sandbox.refuses_like("vectors convert t.npz out.csv", |error| {
+        let want = "t.npz: not a readable npz file: the header promises 99 x 3 values, ";
+        assert!(error.starts_with(want), "{error}");
+    });
+    sandbox.put("t.npz", replaced(&whole, b"(20,)", b"(19,)"));
+    sandbox.refuses(
+        "vectors convert t.npz out.csv",
+        "t.npz: array `ids` has shape [19] where one id per row, 20, is expected",
+    );
+    sandbox.put("raw.npy", npy("|V2", "(2, 2)", &[0; 8]));
+    sandbox.refuses(
+        "vectors convert raw.npy out.csv",
+        "raw.npy: the array holds `|V2`, two raw bytes that may be bfloat16 or anything; save it with \
+         array.astype('<f4'), or as safetensors",
+    );
+}
+
+/// Where the directory of an archive begins.
+fn central(archive: &[u8]) -> usize {
+    archive.windows(4).position(|w| w == b"PK\x01\x02").unwrap()
+}
+
+fn replaced(file: &[u8], what: &[u8], by: &[u8]) -> Vec<u8> {
+    let at = file.windows(what.len()).position(|w| w == what).unwrap();
+    [&file[..at], by, &file[at + what.len()..]].concat()
+}
+
+#[test]
+fn bad_word2vec_and_glove_files_are_refused_by_line_or_row() {
+    let sandbox = Sandbox::new();
+    let promises = |n, seen: &str| {
+        format!(
+            "the first line promises {n} rows but the file has {seen}; it may be cut off: write it \
+             again, or take the first line out and read it with --input-format glove"
+        )
+    };
+    let header = "the first line is not the header `rows width` of word2vec; without one it is GloVe: \
+                  read it with --input-format glove";
+    let utf8 = "line 2 has a word that is not UTF-8; name its encoding with --encoding, for example \
+                latin-1";
+    let cases: [(&str, &[u8], String); 10] = [
+        ("a.vec", b"3 2\na 1 2\nb 3 4\n", promises(3, "2")),
+        ("a.vec", b"1 2\na 1 2\nb 3 4\n", promises(1, "more")),
+        ("a.vec", b"a 1 2\nb 3 4\n", header.into()),
+        (
+            "a.vec",
+            b"99999999999 9999999999999\na 1 2\n",
+            "line 2 has 3 fields where a word and 9999999999999 numbers are expected; repair or drop \
+             it"
+            .into(),
+        ),
+        ("a.txt", b"a 1 2\nb 3\n", "line 2 has 2 fields where a word and 2 numbers are expected; repair or drop it".into()),
+        ("a.txt", b"a 1 2\nb 3 4 5\n", "line 2 has more than 2 numbers; repair or drop it".into()),
+        ("a.txt", b"a 1 2\nb 3 x\n", "line 2 holds `x` where a number is expected; repair or drop it".into()),
+        ("a.txt", b"a 1 2\n\nb 3 4\n", "line 2 is empty; take it out".into()),
+        ("a.txt", b"hello world\n", "line 1 has no numbers behind its word".into()),
+        ("a.txt", b"a 1 2\ncaf\xe9 3 4\n", utf8.into()),
+    ];
+    for (file, text, what) in cases {
+        sandbox.put(file, text);
+        sandbox.refuses(&format!("vectors convert {file} out.csv"), &format!("{file}: {what}"));
+    }
+    sandbox.ok("vectors convert a.txt out.csv --encoding latin-1");
+    assert_eq!(sandbox.text("out.csv"), "id,v0,v1\na,1,2\ncaf\u{e9},3,4\n");
+}
+
+#[test]
+fn bad_word2vec_binaries_are_refused() {
+    let sandbox = Sandbox::new();
+    let row = |word: &str| [word.as_bytes(), b" ", &singles(&[1.0, 2.0])].concat();
+    let file = |header: &str, rows: &[Vec<u8>]| [header.as_bytes(), &rows.concat()].concat();
+    let (a, b) = (row("a"), row("longer"));
+    let malformed = [
+        (
+            file("3 2\n", &[a.clone(), b.clone(), vec![0; 8]]),
+            "it promises 3 rows but ends in row 2",
+        ),
+        (file("2 2\n", &[a.clone(), b[..14].to_vec()]), "it promises 2 rows but ends in row 1"),
+        (file("1 2\n", &[a.clone(), b.clone()]), "there is more behind its 1 rows"),
+        (file("hello\n", std::slice::from_ref(&a)), "it does not start with a line `rows width`"),
+        (
+            file("9999999999999999999 2\n", std::slice::from_ref(&a)),
+            "the header promises 9999999999999999999 x 2 values but the file has 32 bytes",
+        ),
+        (
+            file("1 9999999999999\n", std::slice::from_ref(&a)),
+            "the header promises 1 x 9999999999999 values but the file has 26 bytes",
+        ),
+    ];
+    for (bytes, what) in malformed {
+        sandbox.put("t.bin", bytes);
+        sandbox.refuses(
+            "vectors convert t.bin out.csv",
+            &format!("t.bin: not a readable word2vec file: {what}{DAMAGED}"),
+        );
+    }
+    sandbox.put("t.bin", [&793_712_314u32.to_le_bytes()[..], &[0; 100]].concat());
+    sandbox.refuses(
+        "vectors convert t.bin out.csv",
+        "t.bin: this is a fastText model, not a table of vectors; use the .vec file beside it",
+    );
+    sandbox.put("t.bin", b"PK\x03\x04archive/data.pkl");
+    sandbox.refuses(
+        "vectors convert t.bin out.csv",
+        "t.bin: this looks like a PyTorch file, which is pickle and never read; save it as safetensors",
+    );
 }
 
 #[test]

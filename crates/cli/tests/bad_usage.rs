@@ -205,7 +205,8 @@ fn an_input_that_is_not_there_is_refused() {
 }
 
 const KNOWN: &str = "cannot tell the format from the name; known endings are .parquet, .arrow, \
-                     .feather, .ipc, .npy, .safetensors, .csv, .tsv";
+                     .feather, .ipc, .npy, .npz, .safetensors, .csv, .tsv, .vec (word2vec text), .bin \
+                     (word2vec binary), .txt (GloVe or word2vec text)";
 
 #[test]
 fn an_unknown_ending_is_refused() {
@@ -227,7 +228,49 @@ fn an_unknown_ending_is_refused() {
     sandbox.put("t.npy.gz", "");
     sandbox.refuses(
         "vectors convert t.npy.gz out.csv",
-        "t.npy.gz: only CSV and TSV may be compressed as a whole; decompress it first",
+        "t.npy.gz: only text and word2vec may be compressed as a whole; decompress it first",
+    );
+}
+
+#[test]
+fn bf16_and_an_index_are_not_written_where_they_cannot_be() {
+    let sandbox = sandbox();
+    for output in ["out.parquet", "out.npz", "out.csv", "out.bin"] {
+        sandbox.refuses(
+            &format!("vectors convert t.csv {output} --dtype bf16"),
+            &format!(
+                "{output}: of all formats safetensors alone holds bf16; write .safetensors, or pass \
+                 --dtype f16"
+            ),
+        );
+    }
+    sandbox.refuses(
+        "vectors convert t.csv out.bin --dtype f16",
+        "out.bin: word2vec binary holds f32 alone; leave out --dtype",
+    );
+    sandbox.refuses(
+        "vectors convert t.csv m.safetensors.index.json",
+        "m.safetensors.index.json: an index is read but not written; write .safetensors",
+    );
+    sandbox.ok("vectors convert t.csv out.safetensors --dtype bf16");
+    sandbox.ok("featurize apply --spec spec.json t.csv phi.safetensors --dtype bf16");
+}
+
+#[test]
+fn a_place_that_no_store_has_is_refused_before_anything_is_asked() {
+    let sandbox = sandbox();
+    for (url, what) in [
+        ("http://host/x.csv", "the store is not known; use s3://, gs:// or az://"),
+        ("s3:///x.csv", "there is no bucket; write it as s3://bucket/key"),
+        ("gs://b/a/../x.csv", "the key is not allowed: it has an empty part, `.` or `..`"),
+    ] {
+        let message = format!("{url}: {what}");
+        sandbox.refuses(&format!("vectors convert {url} out.csv"), &message);
+        sandbox.refuses(&format!("vectors convert t.csv {url}"), &message);
+    }
+    sandbox.refuses(
+        "vectors convert t.csv s3://bucket --rows-per-part 10",
+        "s3://bucket: name an object in the bucket, as s3://bucket/key",
     );
 }
 

@@ -26,6 +26,16 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
+    /// An object store refused or failed; `what` says what was asked for and what to do.
+    #[error("{path}: {what}")]
+    Store {
+        /// The object.
+        path: String,
+        /// What, why and what to do.
+        what: String,
+        /// Whether the same request may succeed later.
+        is_transient: bool,
+    },
     /// The bytes are not what the format promises.
     #[error(
         "{path}: not a readable {format} file: {what}; it may be truncated or damaged, write it again"
@@ -99,10 +109,15 @@ impl Error {
         Self::Malformed { path: path.display().to_string(), format, what: what.to_string() }
     }
 
-    /// Whether the work done so far can be taken up again: true for an interruption and for a disk
-    /// that refuses to write, false for bad input.
+    /// Whether the work done so far can be taken up again: true for an interruption, for a disk that
+    /// refuses to write and for a store that fails, false for bad input.
     pub fn is_resumable(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Core(veridical_core::Error::Interrupted))
+        matches!(
+            self,
+            Self::Write { .. }
+                | Self::Store { is_transient: true, .. }
+                | Self::Core(veridical_core::Error::Interrupted)
+        )
     }
 
     /// Whether a closed pipe caused it, which is not an error for a command line.

@@ -2,13 +2,14 @@
 //!
 //! `blake3:<hex>` covers every byte. Files above 64 MiB get `blake3-sampled:<hex>`, which covers the
 //! length, the first and last 8 MiB and 256 blocks of 64 KiB at even distances: a second pass over
-//! terabytes would cost more than the job.
+//! terabytes would cost more than the job. Objects of a store have `etag:<etag>:<size>`.
 
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::{Error, Result};
+use parquet::file::reader::Length;
+
+use crate::{Error, Result, storage};
 
 const WHOLE_LIMIT: u64 = 64 << 20;
 const END: u64 = 8 << 20;
@@ -21,8 +22,11 @@ const BLOCK: u64 = 64 << 10;
 /// [`Error::Read`] if it cannot be read.
 pub fn of_file(path: &Path) -> Result<String> {
     let failed = |e| Error::read(path, "read", e);
-    let mut file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
-    let len = file.metadata().map_err(failed)?.len();
+    let mut file = storage::open(path)?;
+    if let Some(of_store) = file.fingerprint() {
+        return Ok(of_store);
+    }
+    let len = file.len();
     let mut hasher = blake3::Hasher::new();
     if len <= WHOLE_LIMIT {
         std::io::copy(&mut file, &mut hasher).map_err(failed)?;
@@ -39,6 +43,8 @@ pub fn of_file(path: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -15,26 +15,55 @@ pub enum Format {
     Arrow,
     /// NumPy array file.
     Npy,
+    /// NumPy archive of arrays.
+    Npz,
     /// Hugging Face safetensors.
     Safetensors,
     /// Comma-separated text.
     Csv,
     /// Tab-separated text.
     Tsv,
+    /// word2vec, text.
+    Word2vec,
+    /// word2vec, binary.
+    Word2vecBinary,
+    /// GloVe: word2vec text without its first line.
+    Glove,
 }
 
-const KNOWN: &str = ".parquet, .arrow, .feather, .ipc, .npy, .safetensors, .csv, .tsv";
+const KNOWN: &str = ".parquet, .arrow, .feather, .ipc, .npy, .npz, .safetensors, .csv, .tsv, .vec \
+                     (word2vec text), .bin (word2vec binary), .txt (GloVe or word2vec text)";
+/// How the list of the tensors of a model that is cut into several files ends.
+const INDEX: &str = ".safetensors.index.json";
 
 impl Format {
+    /// The names that [`from_name`](Self::from_name) knows and that are not endings alone.
+    pub const NAMES: [&'static str; 10] = [
+        "parquet",
+        "arrow",
+        "npy",
+        "npz",
+        "safetensors",
+        "csv",
+        "tsv",
+        "word2vec",
+        "word2vec-binary",
+        "glove",
+    ];
+
     /// From a name such as `parquet` or an extension.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "parquet" | "pq" => Self::Parquet,
             "arrow" | "feather" | "ipc" | "arrows" => Self::Arrow,
             "npy" => Self::Npy,
+            "npz" => Self::Npz,
             "safetensors" => Self::Safetensors,
             "csv" => Self::Csv,
             "tsv" => Self::Tsv,
+            "word2vec" | "vec" | "w2v" => Self::Word2vec,
+            "word2vec-binary" | "bin" => Self::Word2vecBinary,
+            "glove" | "txt" => Self::Glove,
             _ => return None,
         })
     }
@@ -44,6 +73,9 @@ impl Format {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let plain =
             Compression::of_name(&name).map_or(&*name, |c| name.trim_end_matches(c.suffix()));
+        if is_index(path) {
+            return Ok(Self::Safetensors);
+        }
         let format = plain.rsplit_once('.').and_then(|(_, extension)| Self::from_name(extension));
         let format = format.ok_or_else(|| {
             Error::content(
@@ -51,16 +83,26 @@ impl Format {
                 format!("cannot tell the format from the name; known endings are {KNOWN}"),
             )
         })?;
-        if plain.len() != name.len() && !format.is_text() {
-            let what = "only CSV and TSV may be compressed as a whole; decompress it first";
+        if plain.len() != name.len() && !format.is_compressible() {
+            let what = "only text and word2vec may be compressed as a whole; decompress it first";
             return Err(Error::content(path, what));
         }
         Ok(format)
     }
 
     /// Whether it is delimited text.
-    pub const fn is_text(self) -> bool {
+    pub const fn is_delimited(self) -> bool {
         matches!(self, Self::Csv | Self::Tsv)
+    }
+
+    /// Whether every id is a word in the midst of numbers.
+    pub const fn has_words(self) -> bool {
+        matches!(self, Self::Word2vec | Self::Word2vecBinary | Self::Glove)
+    }
+
+    /// Whether it is read from front to back, so that a file may be compressed as a whole.
+    pub const fn is_compressible(self) -> bool {
+        self.is_delimited() || self.has_words()
     }
 
     /// The extension of files written in it.
@@ -69,9 +111,13 @@ impl Format {
             Self::Parquet => "parquet",
             Self::Arrow => "arrow",
             Self::Npy => "npy",
+            Self::Npz => "npz",
             Self::Safetensors => "safetensors",
             Self::Csv => "csv",
             Self::Tsv => "tsv",
+            Self::Word2vec => "vec",
+            Self::Word2vecBinary => "bin",
+            Self::Glove => "txt",
         }
     }
 
@@ -81,14 +127,23 @@ impl Format {
             Self::Parquet => "Parquet",
             Self::Arrow => "Arrow IPC",
             Self::Npy => "npy",
+            Self::Npz => "npz",
             Self::Safetensors => "safetensors",
             Self::Csv => "CSV",
             Self::Tsv => "TSV",
+            Self::Word2vec => "word2vec text",
+            Self::Word2vecBinary => "word2vec binary",
+            Self::Glove => "GloVe",
         }
     }
 }
 
-/// Compression of a whole text file.
+/// Whether a path names the list of the tensors of a model rather than the tensors.
+pub(crate) fn is_index(path: &Path) -> bool {
+    path.to_string_lossy().to_ascii_lowercase().ends_with(INDEX)
+}
+
+/// Compression of a whole file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -154,6 +209,11 @@ mod tests {
         assert_eq!(of("a/b.PARQUET").unwrap(), Format::Parquet);
         assert_eq!(of("a.csv.gz").unwrap(), Format::Csv);
         assert_eq!(of("a.tsv.zst").unwrap(), Format::Tsv);
+        assert_eq!(of("glove.6B.50d.txt").unwrap(), Format::Glove);
+        assert_eq!(of("GoogleNews-vectors-negative300.bin.gz").unwrap(), Format::Word2vecBinary);
+        assert_eq!(of("wiki.en.vec").unwrap(), Format::Word2vec);
+        assert_eq!(of("m/model.safetensors.index.json").unwrap(), Format::Safetensors);
+        assert!(Format::NAMES.iter().all(|name| Format::from_name(name).is_some()));
         assert!(of("a.npy.gz").unwrap_err().to_string().contains("decompress it first"));
         let message = of("vectors").unwrap_err().to_string();
         assert!(message.starts_with("vectors: cannot tell the format from the name"), "{message}");

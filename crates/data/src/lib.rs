@@ -1,11 +1,12 @@
 //! Vector tables: ids and an n x d float matrix, one row per id, read from what users have and
 //! written so that a killed job loses nothing.
 //!
-//! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, safetensors, CSV/TSV) as
-//!   [`Chunk`]s; no reader allocates by what a header promises.
+//! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, npz, safetensors, CSV/TSV,
+//!   word2vec, GloVe) as [`Chunk`]s; no reader allocates by what a header promises.
 //! - [`TableWriter`]: writes through `OUTPUT.partial/`, resumable, published by one rename.
 //! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
 //! - [`models`]: a feature map as ONNX, SavedModel or safetensors.
+//! - [`storage`]: objects of S3, Google and Azure, written like paths.
 //! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: tables with planted truth.
 //!
 //! ```
@@ -31,8 +32,10 @@ mod guard;
 mod join;
 pub mod models;
 mod read;
+pub mod storage;
 mod table;
 mod write;
+mod zip;
 
 pub use error::{Error, Result};
 pub use format::{Format, Source};

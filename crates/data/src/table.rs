@@ -141,6 +141,11 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// Rows as they are read, without columns that are carried along.
+    pub(crate) fn bare(first_row: u64, ids: Ids, vectors: ScalarBuffer<f32>) -> Self {
+        Self { first_row, ids, vectors, kept: Vec::new(), row_numbers: None, zeroed: None }
+    }
+
     /// Number of row `i` in the whole table.
     pub fn row_number(&self, i: usize) -> u64 {
         self.row_numbers.as_ref().map_or(self.first_row + i as u64, |numbers| numbers[i])
@@ -283,14 +288,7 @@ impl Table {
         let options = WriteOptions { if_exists: IfExists::Force, ..WriteOptions::default() };
         let output = Source::Path(path.to_owned());
         let mut writer = TableWriter::create(&output, schema, &options, serde_json::Value::Null)?;
-        let chunk = Chunk {
-            first_row: 0,
-            ids: self.ids.clone(),
-            vectors: self.vectors.clone().into(),
-            kept: Vec::new(),
-            row_numbers: None,
-            zeroed: None,
-        };
+        let chunk = Chunk::bare(0, self.ids.clone(), self.vectors.clone().into());
         let mut at = 0;
         while at < self.n_rows() {
             let rows = chunk.slice(at, writer.cuts().next_rows().min(self.n_rows() - at));

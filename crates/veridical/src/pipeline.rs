@@ -12,7 +12,7 @@ use veridical_core::interrupt;
 use veridical_core::progress::Progress;
 use veridical_data::{
     Chunk, Cuts, IfExists, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter,
-    Vectors, WriteOptions, fingerprint,
+    Vectors, WriteOptions, fingerprint, storage,
 };
 
 use crate::{Error, Result};
@@ -174,7 +174,12 @@ pub(crate) fn warn_about_replaced(skipped: u64, zeroed: u64, observer: &dyn Obse
 
 fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()> {
     match outcome {
-        Ok(()) => Ok(writer.finish()?),
+        Ok(()) => match writer.finish() {
+            Err(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {
+                Err(Error::Interrupted)
+            }
+            other => Ok(other?),
+        },
         Err(Error::Core(veridical_core::Error::Interrupted)) if writer.is_resumable() => {
             Err(Error::Interrupted)
         }
@@ -265,7 +270,7 @@ fn write(mut writer: TableWriter, from: &Receiver<(Piece, Tally)>) -> (TableWrit
 /// Everything that decides the bytes of the output.
 fn manifest(job: &Job<'_>) -> Result<Value> {
     let (read, write) = (&job.options.read, &job.options.write);
-    let files = TableReader::files(job.input)?;
+    let files = TableReader::files(job.input, read)?;
     let below = |file: &Path| {
         // The folders of a partitioned table are part of it.
         let relative = job.input.path().and_then(|folder| file.strip_prefix(folder).ok());
@@ -278,6 +283,7 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
     let mut manifest = json!({
         "inputs": inputs,
         "dtype": job.schema.dtype.name(),
+        "input_format": read.input_format.map(|format| format.extension()),
         "id_column": read.id_column,
         "vector_column": read.vector_column,
         "tensor": read.tensor,
@@ -299,6 +305,12 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
 /// Input and output must not be the same file or lie inside each other.
 fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     let (Some(input), Some(output)) = (input.path(), output.path()) else { return Ok(()) };
+    let same = "the output is the input; write to another file, then replace the input if you wish";
+    let inside = "input and output lie inside each other; write somewhere else";
+    let refused = |what: &str| Err(Error::Usage(format!("{}: {what}", output.display())));
+    if storage::overlap(input, output)? == Some(true) {
+        return refused(if input == output { same } else { inside });
+    }
     let real = |path: &Path| {
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let by_parent = || Some(parent.canonicalize().ok()?.join(path.file_name()?));
@@ -306,9 +318,7 @@ fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     };
     let (Some(from), Some(to)) = (real(input), real(output)) else { return Ok(()) };
     if from == to {
-        let what =
-            "the output is the input; write to another file, then replace the input if you wish";
-        return Err(Error::Usage(format!("{}: {what}", output.display())));
+        return refused(same);
     }
     let mut partial = to.clone().into_os_string();
     partial.push(".partial");
@@ -317,8 +327,7 @@ fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
         return Err(Error::Usage(format!("{}: {what}", input.display())));
     }
     if to.starts_with(&from) || from.starts_with(&to) {
-        let what = "input and output lie inside each other; write somewhere else";
-        return Err(Error::Usage(format!("{}: {what}", output.display())));
+        return refused(inside);
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `veridical vectors`: look at tables and convert them.
 
 use arrow_buffer::ScalarBuffer;
-use half::f16;
 use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 use serde::Serialize;
 use serde_json::json;
 use veridical_core::stats::{Moments, quantile};
@@ -186,17 +186,26 @@ struct AsIs<'a> {
 
 impl Transform for AsIs<'_> {
     fn apply(&mut self, rows: &Chunk, _tally: &mut Tally) -> Result<Vectors> {
+        let fits = |at: Option<usize>| match at {
+            None => Ok(()),
+            Some(at) => {
+                let row = rows.row_number(at / rows.dim());
+                let (input, value, dtype) = (self.input, rows.vectors[at], self.dtype.name());
+                let what = format!("{input}: row {row}: {value:e} does not fit {dtype}");
+                Err(Error::Usage(format!("{what}; pass --dtype f32")))
+            }
+        };
+        if self.dtype == Dtype::Bf16 {
+            // The writer rounds.
+            let overflows = |&x: &f32| !bf16::from_f32(x).is_finite();
+            fits(rows.vectors.iter().position(overflows))?;
+        }
         if self.dtype != Dtype::F16 {
             return Ok(Vectors::F32(rows.vectors.clone()));
         }
         let mut halves = vec![f16::ZERO; rows.vectors.len()];
         halves.convert_from_f32_slice(&rows.vectors);
-        if let Some(at) = halves.iter().position(|half| !half.is_finite()) {
-            let row = rows.row_number(at / rows.dim());
-            let (input, value) = (self.input, rows.vectors[at]);
-            let what = format!("{input}: row {row}: {value:e} does not fit f16; pass --dtype f32");
-            return Err(Error::Usage(what));
-        }
+        fits(halves.iter().position(|half| !half.is_finite()))?;
         Ok(Vectors::F16(ScalarBuffer::from(halves)))
     }
 }

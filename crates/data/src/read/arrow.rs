@@ -1,6 +1,5 @@
 //! Parquet and Arrow IPC (file and stream), through the arrow crates.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use super::{PartReader, ReadOptions};
 use crate::columns::{self, Chosen};
 use crate::guard::guard;
+use crate::storage::{self, InputFile};
 use crate::{Chunk, Error, Ids, Result, TableSchema};
 
 const PARQUET: &str = "Parquet";
@@ -67,6 +67,7 @@ impl Decoder {
 }
 
 pub(super) struct ParquetPart {
+    file: InputFile,
     decoder: Decoder,
     reader: Option<ParquetRecordBatchReader>,
     n_rows: u64,
@@ -77,7 +78,8 @@ pub(super) struct ParquetPart {
 impl ParquetPart {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         guard(path, PARQUET, || {
-            let builder = parquet_builder(path)?;
+            let file = storage::open(path)?;
+            let builder = parquet_builder(path, file.again(path)?)?;
             let n_rows = u64::try_from(builder.metadata().file_metadata().num_rows())
                 .map_err(|_| Error::malformed(path, PARQUET, "the number of rows is negative"))?;
             let schema = builder.schema().clone();
@@ -96,14 +98,14 @@ impl ParquetPart {
                 schema.project(&projection).map_err(|e| Error::malformed(path, PARQUET, e))?;
             let decoder = Decoder::new(path, &projected, chosen.projected(), first.as_ref())?;
             let chunk_rows = options.chunk_rows(decoder.schema.dim);
-            Ok(Self { decoder, reader: None, n_rows, chunk_rows, projection })
+            Ok(Self { file, decoder, reader: None, n_rows, chunk_rows, projection })
         })
     }
 
     /// The reader from the current row on.
     fn reader(&self) -> Result<ParquetRecordBatchReader> {
         let path = &self.decoder.path;
-        let builder = parquet_builder(path)?;
+        let builder = parquet_builder(path, self.file.again(path)?)?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), self.projection.iter().copied());
         builder
             .with_projection(mask)
@@ -114,8 +116,10 @@ impl ParquetPart {
     }
 }
 
-fn parquet_builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
+fn parquet_builder(
+    path: &Path,
+    file: InputFile,
+) -> Result<ParquetRecordBatchReaderBuilder<InputFile>> {
     ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::malformed(path, PARQUET, e))
 }
 
@@ -166,7 +170,7 @@ fn check_end(path: &Path, format: &'static str, seen: u64, promised: u64) -> Res
 /// The ids of a Parquet file without looking for vectors.
 pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
     guard(path, PARQUET, || {
-        let builder = parquet_builder(path)?;
+        let builder = parquet_builder(path, storage::open(path)?)?;
         let schema = builder.schema().clone();
         let name = options.id_column.as_deref().unwrap_or("id");
         let only = if schema.fields().len() == 1 { Some(0) } else { schema.index_of(name).ok() };
@@ -201,7 +205,7 @@ pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
 
 /// Batches from an IPC file, an IPC stream in a file, or stdin.
 enum Batches {
-    File(Box<FileReader<BufReader<File>>>),
+    File(Box<FileReader<BufReader<InputFile>>>),
     Stream(Box<StreamBatches>),
 }
 
@@ -374,7 +378,7 @@ impl PartReader for StreamPart {
 
 /// Opens an IPC file of either kind; they differ in their first bytes.
 pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn PartReader>> {
-    let mut file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
+    let mut file = storage::open(path)?;
     let mut magic = [0; 6];
     let is_file = file.read_exact(&mut magic).is_ok() && &magic == b"ARROW1";
     file.seek(SeekFrom::Start(0)).map_err(|e| Error::read(path, "read", e))?;

@@ -1,6 +1,5 @@
 //! CSV and TSV: a column of ids, then one column per coordinate, or one column that holds lists.
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use csv::StringRecord;
 use super::{PartReader, ReadOptions, encoding};
 use crate::columns;
 use crate::format::Compression;
-use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
+use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema, storage};
 
 pub(super) struct DelimitedPart {
     path: PathBuf,
@@ -271,7 +270,7 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
 }
 
 /// The file as UTF-8.
-fn plain_text(path: &Path, options: &ReadOptions) -> Result<Box<dyn Read + Send>> {
+pub(super) fn plain_text(path: &Path, options: &ReadOptions) -> Result<Box<dyn Read + Send>> {
     let input = decompressed(path)?;
     match &options.encoding {
         None => Ok(input),
@@ -279,9 +278,8 @@ fn plain_text(path: &Path, options: &ReadOptions) -> Result<Box<dyn Read + Send>
     }
 }
 
-fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
-    let file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
-    let file = BufReader::with_capacity(1 << 20, file);
+pub(super) fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
+    let file = BufReader::with_capacity(1 << 20, storage::open(path)?);
     Ok(match Compression::of_name(&path.to_string_lossy().to_ascii_lowercase()) {
         None => Box::new(file),
         Some(Compression::Gzip) => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
@@ -345,25 +343,25 @@ fn list_items(text: &str) -> impl Iterator<Item = &str> {
     inner.split([' ', ',', ';', '\t', '\n', '\r']).filter(|item| !item.is_empty())
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     if short.len() < text.len() { short + "..." } else { short }
 }
 
 /// Written as an integer would be: `7`, not `07` or `+7`.
-fn is_integer(text: &str) -> bool {
+pub(super) fn is_integer(text: &str) -> bool {
     text.parse::<i64>().is_ok_and(|id| id.to_string() == text)
 }
 
 /// Ids as they come.
-enum IdBuilder {
+pub(super) enum IdBuilder {
     None,
     Int(Vec<i64>),
     Text(Vec<String>),
 }
 
 impl IdBuilder {
-    fn new(kind: IdKind) -> Self {
+    pub fn new(kind: IdKind) -> Self {
         match kind {
             IdKind::RowNumber => Self::None,
             IdKind::Int => Self::Int(Vec::new()),
@@ -371,7 +369,7 @@ impl IdBuilder {
         }
     }
 
-    fn push(&mut self, text: &str) -> std::result::Result<(), String> {
+    pub fn push(&mut self, text: &str) -> std::result::Result<(), String> {
         match self {
             Self::None => {}
             Self::Int(_) if !is_integer(text) => {
@@ -389,7 +387,7 @@ impl IdBuilder {
         Ok(())
     }
 
-    fn finish(self, first_row: u64, n: usize) -> Ids {
+    pub fn finish(self, first_row: u64, n: usize) -> Ids {
         match self {
             Self::None => Ids::numbered(first_row, n),
             Self::Int(ids) => Ids::Int(Int64Array::from(ids)),

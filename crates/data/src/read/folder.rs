@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Error, Format, ReadOptions, Result, Source};
+use crate::{Error, Format, ReadOptions, Result, Source, storage};
 
 /// One file of a table.
 #[derive(Clone, Debug)]
@@ -29,19 +29,16 @@ impl Part {
     }
 }
 
-/// Lists the parts of a source.
-pub(super) fn parts(source: &Source) -> Result<Vec<Part>> {
+/// Lists the parts of a source; their format goes by their endings unless `format` names it.
+pub(super) fn parts(source: &Source, format: Option<Format>) -> Result<Vec<Part>> {
+    let format_of = |path: &Path| format.map_or_else(|| Format::of_path(path), Ok).map(Some);
     let Some(path) = source.path() else {
         return Ok(vec![Part { path: PathBuf::from("-"), format: None, partitions: Vec::new() }]);
     };
-    let kind = std::fs::metadata(path).map_err(|e| Error::read(path, "open", e))?;
-    if !kind.is_dir() {
-        let format = Some(Format::of_path(path)?);
+    let Some(files) = storage::list(path, is_skipped)? else {
+        let format = format_of(path)?;
         return Ok(vec![Part { path: path.to_owned(), format, partitions: Vec::new() }]);
-    }
-    let mut files = Vec::new();
-    walk(path, &mut files)?;
-    files.sort();
+    };
     if files.is_empty() {
         let what =
             "the folder has no data files (names that start with `_` or `.` and *.crc are skipped)";
@@ -49,22 +46,14 @@ pub(super) fn parts(source: &Source) -> Result<Vec<Part>> {
     }
     let part = |file: PathBuf| {
         let partitions = partitions_of(file.strip_prefix(path).unwrap_or(&file));
-        Ok(Part { format: Some(Format::of_path(&file)?), path: file, partitions })
+        Ok(Part { format: format_of(&file)?, path: file, partitions })
     };
     files.into_iter().map(part).collect()
 }
 
-fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let failed = |e| Error::read(folder, "list the folder", e);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(['_', '.']) || name.ends_with(".crc") {
-            continue;
-        }
-        if path.is_dir() { walk(&path, files)? } else { files.push(path) }
-    }
-    Ok(())
+/// What programs leave beside their data.
+fn is_skipped(name: &str) -> bool {
+    name.starts_with(['_', '.']) || name.ends_with(".crc")
 }
 
 fn partitions_of(relative: &Path) -> Vec<(String, String)> {

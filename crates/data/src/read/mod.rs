@@ -6,8 +6,11 @@ mod delimited;
 mod encoding;
 mod folder;
 mod npy;
+mod npz;
 mod safetensors;
 mod values;
+mod word2vec;
+mod words;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,7 +19,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_schema::{DataType, Field};
 
 use self::folder::Part;
-use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema};
+use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema, storage};
 
 /// What to do with a value that is NaN, infinite or missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,21 +36,23 @@ pub enum OnNan {
 /// How to read a table.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
+    /// The format of the files; otherwise it goes by their endings.
+    pub input_format: Option<Format>,
     /// The id column; otherwise `id` or the only `*_id`.
     pub id_column: Option<String>,
     /// The vector column; otherwise the only list of floats.
     pub vector_column: Option<String>,
-    /// The tensor of a safetensors file; otherwise `vectors`.
+    /// The tensor of a safetensors file or the array of an npz file; otherwise `vectors`.
     pub tensor: Option<String>,
     /// Columns to carry along.
     pub keep_columns: Vec<String>,
     /// A file that names the rows of a table without ids.
     pub ids_file: Option<PathBuf>,
-    /// Ids of delimited text are text even if they look like integers.
+    /// Ids of text are text even if they look like integers.
     pub text_ids: bool,
     /// Delimited text begins with the names of its columns.
     pub has_header: bool,
-    /// Encoding of delimited text and of ids in text files; UTF-8 unless named.
+    /// Encoding of text; UTF-8 unless named.
     pub encoding: Option<String>,
     /// What to do with values that are not numbers.
     pub on_nan: OnNan,
@@ -58,6 +63,7 @@ pub struct ReadOptions {
 impl Default for ReadOptions {
     fn default() -> Self {
         Self {
+            input_format: None,
             id_column: None,
             vector_column: None,
             tensor: None,
@@ -122,16 +128,20 @@ impl TableReader {
     /// Opens a table and looks at its first part.
     ///
     /// # Errors
-    /// [`Error::Read`] for a file that is not there, [`Error::Malformed`] for damaged bytes,
+    /// [`Error::Read`] or [`Error::Store`] for a file that is not there, [`Error::Malformed`] for damaged bytes,
     /// [`Error::Content`] if ids or vectors cannot be told.
     pub fn open(source: &Source, options: &ReadOptions) -> Result<Self> {
+        storage::explained(|| Self::open_source(source, options))
+    }
+
+    fn open_source(source: &Source, options: &ReadOptions) -> Result<Self> {
         if options.chunk_rows == Some(0) {
             return Err(Error::Usage("--chunk-rows must be at least 1, got 0".into()));
         }
         if let Some(name) = repeated(&options.keep_columns) {
             return Err(Error::Usage(format!("--keep-columns names `{name}` twice")));
         }
-        let mut parts: VecDeque<Part> = folder::parts(source)?.into();
+        let mut parts: VecDeque<Part> = folder::parts(source, options.input_format)?.into();
         let (first, partition_columns, file_options, current) = loop {
             // INVARIANT: `parts` refuses a folder without files, and an empty last one is an error.
             let first = parts.pop_front().expect("a source has at least one part");
@@ -204,13 +214,21 @@ impl TableReader {
         self.base + self.position
     }
 
-    /// The files of a source, in the order they are read.
+    /// The files of a source, in the order they are read; an index is followed by the files it sends
+    /// the reader to.
     ///
     /// # Errors
-    /// [`Error::Read`] if a folder cannot be listed.
-    pub fn files(source: &Source) -> Result<Vec<PathBuf>> {
-        let parts = folder::parts(source)?.into_iter();
-        Ok(parts.filter(|part| part.format.is_some()).map(|part| part.path).collect())
+    /// [`Error::Read`] if a folder cannot be listed, [`Error::Content`] for a bad index.
+    pub fn files(source: &Source, options: &ReadOptions) -> Result<Vec<PathBuf>> {
+        let mut files = Vec::new();
+        for part in folder::parts(source, options.input_format)? {
+            if part.format == Some(Format::Safetensors) {
+                files.extend(safetensors::files(&part.path, options)?);
+            } else if part.format.is_some() {
+                files.push(part.path);
+            }
+        }
+        Ok(files)
     }
 
     /// What the user should know about how the table is read.
@@ -228,6 +246,10 @@ impl TableReader {
     /// # Errors
     /// As [`open`](Self::open), and for values that are not numbers under [`OnNan::Error`].
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        storage::explained(|| self.read_chunk())
+    }
+
+    fn read_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             self.pass_over_pending()?;
             let Some(mut chunk) = self.current.next_chunk()? else {
@@ -431,9 +453,14 @@ fn open_part(part: &Part, options: &ReadOptions) -> Result<Box<dyn PartReader>> 
         Some(Format::Parquet) => Box::new(arrow::ParquetPart::open(path, options)?),
         Some(Format::Arrow) => arrow::open_ipc(path, options)?,
         Some(Format::Npy) => Box::new(npy::NpyPart::open(path, options)?),
+        Some(Format::Npz) => Box::new(npz::NpzPart::open(path, options)?),
         Some(Format::Safetensors) => Box::new(safetensors::SafetensorsPart::open(path, options)?),
         Some(Format::Csv) => Box::new(delimited::DelimitedPart::open(path, b',', options)?),
         Some(Format::Tsv) => Box::new(delimited::DelimitedPart::open(path, b'\t', options)?),
+        Some(format @ (Format::Word2vec | Format::Glove)) => {
+            Box::new(words::WordsPart::open(path, format, options)?)
+        }
+        Some(Format::Word2vecBinary) => Box::new(word2vec::Word2vecPart::open(path, options)?),
     })
 }
 

@@ -1,76 +1,88 @@
 //! NumPy's npy format, versions 1 to 3: a 2-d array of floats in C or Fortran order.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use arrow_buffer::ScalarBuffer;
+use parquet::file::reader::Length;
+
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use crate::storage::{self, InputFile};
 use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
 
 /// NumPy writes headers of some hundred bytes; more is not ours to read.
 const MAX_HEADER: usize = 1 << 20;
 
 pub(super) struct NpyPart {
-    path: PathBuf,
-    file: BufReader<File>,
+    array: Array,
     schema: TableSchema,
-    fortran_order: bool,
-    data_start: u64,
-    n_rows: u64,
     next_row: u64,
     chunk_rows: usize,
+    note: Option<String>,
+}
+
+/// A matrix in a file, rows of which are read from any place.
+pub(super) struct Array {
+    path: PathBuf,
+    file: BufReader<InputFile>,
+    data_start: u64,
+    shape: Shape,
+}
+
+/// What the header of a matrix says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub n_rows: u64,
+    pub dim: usize,
+    pub dtype: Dtype,
+    pub fortran_order: bool,
+    /// Of all values.
+    pub bytes: u64,
 }
 
 impl NpyPart {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         refuse_columns(options, path, "npy")?;
-        let file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
-        let len = file.metadata().map_err(|e| Error::read(path, "read", e))?.len();
+        let file = storage::open(path)?;
+        let len = file.len();
         let mut file = BufReader::with_capacity(1 << 20, file);
         let malformed = |what: &str| Error::malformed(path, "npy", what);
         let (header, data_start) = read_header(&mut file).map_err(malformed)?;
         let header = Header::parse(&header).map_err(|what| Error::malformed(path, "npy", what))?;
-        let dtype = header.dtype().map_err(|what| Error::content(path, what))?;
-        let [n_rows, dim] = header.shape[..] else {
-            let what = format!(
-                "the array has shape {:?} where rows of vectors are expected; reshape it to 2-d",
-                header.shape
-            );
-            return Err(Error::content(path, what));
-        };
-        if n_rows == 0 {
-            return Err(Error::no_rows(path));
-        }
-        if dim == 0 {
-            return Err(Error::content(
-                path,
-                format!("the array is empty: its shape is ({n_rows}, {dim})"),
-            ));
-        }
-        let promised = n_rows.checked_mul(dim).and_then(|n| n.checked_mul(dtype.size() as u64));
-        let promised = promised.and_then(|n| n.checked_add(data_start));
-        if promised.is_none_or(|promised| promised > len) {
-            let promised =
-                promised.map_or("more bytes than there can be".into(), |n| format!("{n} bytes"));
-            return Err(malformed(&format!(
-                "the header promises {n_rows} x {dim} values, {promised}, but the file has {len}"
-            )));
-        }
-        let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide"))?;
+        let shape = header.matrix(path, "npy", data_start, len)?;
         Ok(Self {
-            path: path.to_owned(),
-            file,
-            schema: bare_schema(dim, IdKind::RowNumber, dtype),
-            fortran_order: header.fortran_order,
-            data_start,
-            n_rows,
+            array: Array::new(path, file.into_inner(), data_start, shape),
+            schema: bare_schema(shape.dim, IdKind::RowNumber, shape.dtype),
             next_row: 0,
-            chunk_rows: options.chunk_rows(dim),
+            chunk_rows: options.chunk_rows(shape.dim),
+            note: header.note(),
         })
+    }
+}
+
+impl Array {
+    pub fn new(path: &Path, file: InputFile, data_start: u64, shape: Shape) -> Self {
+        let file = BufReader::with_capacity(1 << 20, file);
+        Self { path: path.to_owned(), file, data_start, shape }
+    }
+
+    /// `n` rows from `first` on.
+    pub fn rows(&mut self, first: u64, n: usize) -> Result<ScalarBuffer<f32>> {
+        let Shape { n_rows, dim, dtype, fortran_order, .. } = self.shape;
+        if !fortran_order {
+            return Ok(values::decode(&self.read_at(first * dim as u64, n * dim)?, dtype));
+        }
+        let mut rows = vec![0.0; n * dim];
+        for column in 0..dim {
+            let bytes = self.read_at(column as u64 * n_rows + first, n)?;
+            let values = values::decode(&bytes, dtype);
+            rows[column..].iter_mut().step_by(dim).zip(&values).for_each(|(x, v)| *x = *v);
+        }
+        Ok(rows.into())
     }
 
     fn read_at(&mut self, element: u64, n: usize) -> Result<Vec<u8>> {
-        let size = self.schema.dtype.size();
+        let size = self.shape.dtype.size();
         let mut bytes = vec![0; n * size];
         self.file
             .seek(SeekFrom::Start(self.data_start + element * size as u64))
@@ -86,35 +98,19 @@ impl PartReader for NpyPart {
     }
 
     fn n_rows(&self) -> Option<u64> {
-        Some(self.n_rows)
+        Some(self.array.shape.n_rows)
     }
 
     fn next_chunk(&mut self) -> Result<Option<Chunk>> {
-        let n = (self.n_rows - self.next_row).min(self.chunk_rows as u64) as usize;
+        let left = self.array.shape.n_rows - self.next_row;
+        let n = left.min(self.chunk_rows as u64) as usize;
         if n == 0 {
             return Ok(None);
         }
-        let (first_row, dim, dtype) = (self.next_row, self.schema.dim, self.schema.dtype);
+        let first_row = self.next_row;
         self.next_row += n as u64;
-        let vectors = if self.fortran_order {
-            let mut rows = vec![0.0; n * dim];
-            for column in 0..dim {
-                let bytes = self.read_at(column as u64 * self.n_rows + first_row, n)?;
-                let values = values::decode(&bytes, dtype);
-                rows[column..].iter_mut().step_by(dim).zip(&values).for_each(|(x, v)| *x = *v);
-            }
-            rows.into()
-        } else {
-            values::decode(&self.read_at(first_row * dim as u64, n * dim)?, dtype)
-        };
-        Ok(Some(Chunk {
-            first_row,
-            ids: Ids::numbered(first_row, n),
-            vectors,
-            kept: Vec::new(),
-            row_numbers: None,
-            zeroed: None,
-        }))
+        let vectors = self.array.rows(first_row, n)?;
+        Ok(Some(Chunk::bare(first_row, Ids::numbered(first_row, n), vectors)))
     }
 
     fn skip(&mut self, rows: u64) -> Result<bool> {
@@ -123,12 +119,14 @@ impl PartReader for NpyPart {
     }
 
     fn note(&self) -> Option<String> {
-        None
+        self.note.clone()
     }
 }
 
 /// The text of the header and where the data starts.
-fn read_header(file: &mut impl Read) -> std::result::Result<(String, u64), &'static str> {
+pub(super) fn read_header(
+    file: &mut impl Read,
+) -> std::result::Result<(String, u64), &'static str> {
     let cut = |_| "the header is cut off";
     let mut start = [0; 8];
     file.read_exact(&mut start).map_err(cut)?;
@@ -154,15 +152,15 @@ fn read_header(file: &mut impl Read) -> std::result::Result<(String, u64), &'sta
 }
 
 /// The Python dictionary in the header.
-#[derive(Debug, PartialEq)]
-struct Header {
-    descr: String,
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Header {
+    pub descr: String,
     fortran_order: bool,
-    shape: Vec<u64>,
+    pub shape: Vec<u64>,
 }
 
 impl Header {
-    fn parse(text: &str) -> std::result::Result<Self, String> {
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
         let missing = |key: &str| format!("the header has no `{key}`: {}", text.trim());
         let after = |key: &str| {
             let quoted = [format!("'{key}'"), format!("\"{key}\"")];
@@ -185,15 +183,71 @@ impl Header {
         Ok(Self { descr, fortran_order, shape: shape.collect::<std::result::Result<_, _>>()? })
     }
 
-    fn dtype(&self) -> std::result::Result<Dtype, String> {
+    pub fn dtype(&self) -> std::result::Result<Dtype, String> {
         match self.descr.as_str() {
             "<f4" | "=f4" => Ok(Dtype::F32),
             "<f8" | "=f8" => Ok(Dtype::F64),
             "<f2" | "=f2" => Ok(Dtype::F16),
+            // NumPy's own two raw bytes are `|V2`.
+            BFLOAT16 => Ok(Dtype::Bf16),
+            "|O" => {
+                Err("the array holds Python objects, which are stored as pickle and never read; \
+                         save it with array.astype('<f4')"
+                    .into())
+            }
+            "|V2" => Err("the array holds `|V2`, two raw bytes that may be bfloat16 or anything; \
+                          save it with array.astype('<f4'), or as safetensors"
+                .into()),
             other => Err(format!(
                 "the array holds `{other}` where little-endian floats are expected; \
                  save it with array.astype('<f4')"
             )),
         }
     }
+
+    pub fn note(&self) -> Option<String> {
+        (self.descr == BFLOAT16).then(|| "values `<V2` are read as bfloat16".into())
+    }
+
+    /// The matrix in `len` bytes of which `data_start` are the header's.
+    pub fn matrix(
+        &self,
+        path: &Path,
+        format: &'static str,
+        data_start: u64,
+        len: u64,
+    ) -> Result<Shape> {
+        let dtype = self.dtype().map_err(|what| Error::content(path, what))?;
+        let malformed = |what: &str| Error::malformed(path, format, what);
+        let [n_rows, dim] = self.shape[..] else {
+            let what = format!(
+                "the array has shape {:?} where rows of vectors are expected; reshape it to 2-d",
+                self.shape
+            );
+            return Err(Error::content(path, what));
+        };
+        if n_rows == 0 {
+            return Err(Error::no_rows(path));
+        }
+        if dim == 0 {
+            return Err(Error::content(
+                path,
+                format!("the array is empty: its shape is ({n_rows}, {dim})"),
+            ));
+        }
+        let bytes = n_rows.checked_mul(dim).and_then(|n| n.checked_mul(dtype.size() as u64));
+        let promised = bytes.and_then(|n| n.checked_add(data_start));
+        let (Some(bytes), true) = (bytes, promised.is_some_and(|n| n <= len)) else {
+            let promised =
+                promised.map_or("more bytes than there can be".into(), |n| format!("{n} bytes"));
+            return Err(malformed(&format!(
+                "the header promises {n_rows} x {dim} values, {promised}, but the file has {len}"
+            )));
+        };
+        let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide"))?;
+        Ok(Shape { n_rows, dim, dtype, fortran_order: self.fortran_order, bytes })
+    }
 }
+
+/// How bfloat16 of `ml_dtypes` (JAX, TensorFlow) is saved.
+const BFLOAT16: &str = "<V2";

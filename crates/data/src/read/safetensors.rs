@@ -1,18 +1,21 @@
 //! safetensors: eight bytes of header length, a JSON header, raw little-endian tensors.
 //!
 //! Vectors are the tensor `vectors` (or `--tensor`, or the only matrix of floats), ids the tensor `ids`: I64, or U8 text with the
-//! offsets in `ids_offsets`. Only the rows of a chunk are read at a time; every size in the header is
+//! offsets in `ids_offsets`. `NAME.safetensors.index.json` names the files of a model; the tensor is
+//! looked up there. Only the rows of a chunk are read at a time; every size in the header is
 //! checked against the file before anything is allocated.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use arrow_array::{Int64Array, StringArray};
+use parquet::file::reader::Length;
 use serde::Deserialize;
 
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use crate::format::is_index;
+use crate::storage::{self, InputFile};
 use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
 
 /// The limit of the reference implementation.
@@ -25,12 +28,18 @@ struct Tensor {
     data_offsets: [u64; 2],
 }
 
+/// A tensor with the file that holds it.
+struct Located {
+    path: PathBuf,
+    file: InputFile,
+    data_start: u64,
+    tensor: Tensor,
+}
+
 pub(super) struct SafetensorsPart {
     path: PathBuf,
-    file: File,
-    data_start: u64,
-    vectors: Tensor,
-    ids: Option<(Tensor, Option<Tensor>)>,
+    vectors: Located,
+    ids: Option<(Located, Option<Located>)>,
     schema: TableSchema,
     n_rows: u64,
     next_row: u64,
@@ -41,23 +50,22 @@ pub(super) struct SafetensorsPart {
 impl SafetensorsPart {
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
         refuse_columns(options, path, "safetensors")?;
-        let mut file = File::open(path).map_err(|e| Error::read(path, "open", e))?;
-        let malformed = |what: String| Error::malformed(path, "safetensors", what);
-        let (mut tensors, data_start) = read_header(&mut file).map_err(malformed)?;
-        let (name, note) = choose(&tensors, options);
-        let vectors = tensors.remove(&name).ok_or_else(|| {
-            let names: Vec<&str> = tensors.keys().map(String::as_str).collect();
-            let what = format!("there is no tensor `{name}`; it has `{}`", names.join("`, `"));
+        let catalog = Catalog::open(path)?;
+        let (name, note) = catalog.choose(options);
+        let vectors = catalog.locate(&name)?.ok_or_else(|| {
+            let names = catalog.names().join("`, `");
+            let what = format!("there is no tensor `{name}`; it has `{names}`");
             Error::content(path, format!("{what}; choose one with --tensor"))
         })?;
-        let dtype = float_type(&vectors.dtype).ok_or_else(|| {
-            let what = format!("tensor `{name}` holds {} where floats are expected", vectors.dtype);
+        let tensor = &vectors.tensor;
+        let dtype = float_type(&tensor.dtype).ok_or_else(|| {
+            let what = format!("tensor `{name}` holds {} where floats are expected", tensor.dtype);
             Error::content(path, what)
         })?;
-        let [n_rows, dim] = vectors.shape[..] else {
+        let [n_rows, dim] = tensor.shape[..] else {
             let what = format!(
                 "tensor `{name}` has shape {:?} where two dimensions are expected",
-                vectors.shape
+                tensor.shape
             );
             return Err(Error::content(path, what));
         };
@@ -70,8 +78,14 @@ impl SafetensorsPart {
                 format!("tensor `{name}` is empty: its shape is [{n_rows}, {dim}]"),
             ));
         }
-        let ids = tensors.remove("ids").map(|ids| (ids, tensors.remove("ids_offsets")));
-        let id_kind = match &ids {
+        let ids = match catalog.locate("ids")? {
+            Some(ids) => Some((ids, catalog.locate("ids_offsets")?)),
+            None => None,
+        };
+        let id_kind = match ids
+            .as_ref()
+            .map(|(ids, offsets)| (&ids.tensor, offsets.as_ref().map(|offsets| &offsets.tensor)))
+        {
             None => IdKind::RowNumber,
             Some((ids, None)) if ids.dtype == "I64" && ids.shape == [n_rows] => IdKind::Int,
             Some((ids, Some(offsets)))
@@ -84,11 +98,10 @@ impl SafetensorsPart {
                 return Err(Error::content(path, what));
             }
         };
-        let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide".into()))?;
+        let dim = usize::try_from(dim)
+            .map_err(|_| Error::malformed(path, "safetensors", "rows are too wide"))?;
         Ok(Self {
             path: path.to_owned(),
-            file,
-            data_start,
             vectors,
             ids,
             schema: bare_schema(dim, id_kind, dtype),
@@ -99,32 +112,20 @@ impl SafetensorsPart {
         })
     }
 
-    /// `n` elements of `size` bytes from element `first` of a tensor.
-    fn read(&mut self, tensor: &Tensor, first: u64, n: usize, size: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; n * size];
-        let at = self.data_start + tensor.data_offsets[0] + first * size as u64;
-        self.file
-            .seek(SeekFrom::Start(at))
-            .and_then(|_| self.file.read_exact(&mut bytes))
-            .map_err(|e| Error::read(&self.path, "read", e))?;
-        Ok(bytes)
-    }
-
     fn read_ids(&mut self, first: u64, n: usize) -> Result<Ids> {
-        match self.ids.clone() {
+        match &mut self.ids {
             None => Ok(Ids::numbered(first, n)),
-            Some((ids, None)) => Ok(Ids::Int(integers(&self.read(&ids, first, n, 8)?))),
+            Some((ids, None)) => Ok(Ids::Int(integers(&ids.read(first, n, 8)?))),
             Some((ids, Some(offsets))) => {
-                let bounds = integers(&self.read(&offsets, first, n + 1, 8)?);
-                let len = ids.data_offsets[1] - ids.data_offsets[0];
+                let bounds = integers(&offsets.read(first, n + 1, 8)?);
+                let len = ids.tensor.data_offsets[1] - ids.tensor.data_offsets[0];
                 let bounds = bounds.values();
                 let ascending = bounds.windows(2).all(|w| w[0] <= w[1]);
                 if !ascending || bounds[0] < 0 || bounds[n] as u64 > len {
                     let what = format!("`ids_offsets` leaves the text near row {first}");
                     return Err(Error::malformed(&self.path, "safetensors", what));
                 }
-                let text =
-                    self.read(&ids, bounds[0] as u64, (bounds[n] - bounds[0]) as usize, 1)?;
+                let text = ids.read(bounds[0] as u64, (bounds[n] - bounds[0]) as usize, 1)?;
                 let texts = bounds.windows(2).map(|w| {
                     let piece = &text[(w[0] - bounds[0]) as usize..(w[1] - bounds[0]) as usize];
                     std::str::from_utf8(piece)
@@ -141,6 +142,128 @@ impl SafetensorsPart {
             }
         }
     }
+}
+
+impl Located {
+    /// `n` elements of `size` bytes from element `first` on.
+    fn read(&mut self, first: u64, n: usize, size: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; n * size];
+        let at = self.data_start + self.tensor.data_offsets[0] + first * size as u64;
+        self.file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(|e| Error::read(&self.path, "read", e))?;
+        Ok(bytes)
+    }
+}
+
+/// The tensors of a file, or the files of a model by the names of their tensors.
+enum Catalog {
+    File { path: PathBuf, file: InputFile, tensors: BTreeMap<String, Tensor>, data_start: u64 },
+    Index { path: PathBuf, files: BTreeMap<String, String> },
+}
+
+/// `NAME.safetensors.index.json` of Hugging Face: which file holds which tensor. No tensor is cut.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Catalog {
+    fn open(path: &Path) -> Result<Self> {
+        let malformed = |what: String| Error::malformed(path, "safetensors", what);
+        if is_index(path) {
+            let index: Index =
+                serde_json::from_slice(&storage::read(path, MAX_HEADER)?).map_err(|e| {
+                    malformed(format!("the index is not JSON with a `weight_map`: {e}"))
+                })?;
+            return Ok(Self::Index { path: path.to_owned(), files: index.weight_map });
+        }
+        let mut file = storage::open(path)?;
+        let (tensors, data_start) = read_header(&mut file).map_err(malformed)?;
+        Ok(Self::File { path: path.to_owned(), file, tensors, data_start })
+    }
+
+    fn names(&self) -> Vec<&str> {
+        match self {
+            Self::File { tensors, .. } => tensors.keys().map(String::as_str).collect(),
+            Self::Index { files, .. } => files.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// The tensor asked for, else `vectors`, else the only one that can be meant.
+    fn choose(&self, options: &ReadOptions) -> (String, Option<String>) {
+        match self {
+            Self::File { tensors, .. } => choose(tensors, options),
+            Self::Index { files, .. } => {
+                let default = options.tensor.as_deref().unwrap_or("vectors");
+                match files.keys().next() {
+                    Some(only) if files.len() == 1 && options.tensor.is_none() => {
+                        let note = only != default;
+                        (only.clone(), note.then(|| format!("vectors from tensor `{only}`")))
+                    }
+                    _ => (default.to_owned(), None),
+                }
+            }
+        }
+    }
+
+    /// The file that holds a tensor, if there is such a tensor.
+    fn file_of(&self, name: &str) -> Result<Option<PathBuf>> {
+        let (path, shard) = match self {
+            Self::File { path, tensors, .. } => {
+                return Ok(tensors.contains_key(name).then(|| path.clone()));
+            }
+            Self::Index { path, files } => match files.get(name) {
+                None => return Ok(None),
+                Some(shard) => (path, shard),
+            },
+        };
+        let is_plain = |c: Component<'_>| matches!(c, Component::Normal(_));
+        let below = Path::new(shard);
+        let leaves = below.as_os_str().is_empty() || !below.components().all(is_plain);
+        if leaves || shard.contains([':', '\\']) {
+            let what =
+                format!("tensor `{name}` is said to be in `{shard}`, which leaves the folder");
+            return Err(Error::content(path, format!("{what}; write the index again")));
+        }
+        Ok(Some(path.with_file_name(shard)))
+    }
+
+    /// A tensor, ready to be read.
+    fn locate(&self, name: &str) -> Result<Option<Located>> {
+        let Some(path) = self.file_of(name)? else { return Ok(None) };
+        let (file, tensor, data_start) = match self {
+            Self::File { file, tensors, data_start, .. } => {
+                (file.again(&path)?, tensors.get(name).cloned(), *data_start)
+            }
+            Self::Index { .. } => {
+                let mut file = storage::open(&path)?;
+                let header = read_header(&mut file);
+                let (mut tensors, data_start) =
+                    header.map_err(|what| Error::malformed(&path, "safetensors", what))?;
+                (file, tensors.remove(name), data_start)
+            }
+        };
+        let tensor = tensor.ok_or_else(|| {
+            let what = "which the index says is here; fetch both again";
+            Error::content(&path, format!("there is no tensor `{name}`, {what}"))
+        })?;
+        Ok(Some(Located { path, file, data_start, tensor }))
+    }
+}
+
+/// The files that are read: one, or an index and what it sends to.
+pub(super) fn files(path: &Path, options: &ReadOptions) -> Result<Vec<PathBuf>> {
+    let mut files = vec![path.to_owned()];
+    if is_index(path) {
+        let catalog = Catalog::open(path)?;
+        for name in [catalog.choose(options).0.as_str(), "ids", "ids_offsets"] {
+            files.extend(catalog.file_of(name)?);
+        }
+        files.dedup();
+    }
+    Ok(files)
 }
 
 /// The tensor asked for, else `vectors`, else the only matrix of floats.
@@ -186,17 +309,9 @@ impl PartReader for SafetensorsPart {
         }
         let (first_row, dim, dtype) = (self.next_row, self.schema.dim, self.schema.dtype);
         self.next_row += n as u64;
-        let tensor = self.vectors.clone();
-        let bytes = self.read(&tensor, first_row * dim as u64, n * dim, dtype.size())?;
+        let bytes = self.vectors.read(first_row * dim as u64, n * dim, dtype.size())?;
         let ids = self.read_ids(first_row, n)?;
-        Ok(Some(Chunk {
-            first_row,
-            ids,
-            vectors: values::decode(&bytes, dtype),
-            kept: Vec::new(),
-            row_numbers: None,
-            zeroed: None,
-        }))
+        Ok(Some(Chunk::bare(first_row, ids, values::decode(&bytes, dtype))))
     }
 
     fn skip(&mut self, rows: u64) -> Result<bool> {
@@ -210,8 +325,10 @@ impl PartReader for SafetensorsPart {
 }
 
 /// The tensors of the header, each checked against the size of the file, and where data starts.
-fn read_header(file: &mut File) -> std::result::Result<(BTreeMap<String, Tensor>, u64), String> {
-    let len = file.metadata().map_err(|e| e.to_string())?.len();
+fn read_header(
+    file: &mut InputFile,
+) -> std::result::Result<(BTreeMap<String, Tensor>, u64), String> {
+    let len = file.len();
     let mut size = [0; 8];
     file.read_exact(&mut size).map_err(|_| "it is shorter than its first field")?;
     let size = u64::from_le_bytes(size);

@@ -178,7 +178,7 @@ fn folders_are_read_in_order_with_their_partitions() {
 fn skipping_rows_equals_reading_over_them() {
     let folder = tempfile::tempdir().unwrap();
     let table = generate::clusters(50, 3, 4, Seed::new(1).unwrap());
-    for extension in ["parquet", "arrow", "npy", "safetensors", "csv"] {
+    for extension in ["parquet", "arrow", "npy", "npz", "safetensors", "csv", "vec", "bin", "txt"] {
         let parts = folder.path().join(extension);
         fs::create_dir(&parts).unwrap();
         for part in 0..3 {
@@ -303,12 +303,13 @@ fn damaged(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
     /// Whatever happens to the bytes of a file, reading it ends in rows or in an error about it.
     #[test]
     fn damaged_files_never_panic(
         (extension, flips, cut) in prop_oneof![
-            damaged("parquet"), damaged("arrow"), damaged("npy"), damaged("safetensors"), damaged("csv")
+            damaged("parquet"), damaged("arrow"), damaged("npy"), damaged("safetensors"), damaged("csv"),
+            damaged("npz"), damaged("vec"), damaged("bin"), damaged("txt")
         ]
     ) {
         let folder = tempfile::tempdir().unwrap();
@@ -338,4 +339,169 @@ fn npy_bytes() -> Vec<u8> {
     bytes.extend(header.as_bytes());
     (0..120).for_each(|x| bytes.extend((x as f32).to_le_bytes()));
     bytes
+}
+
+fn oracle(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/tables")).join(name)
+}
+
+const ORACLE: [f32; 12] = [1.0, 2.0, 3.0, 4.0, 0.1, 1e-8, -3.0, 5.0, 0.0, -0.0, 1e20, 7.0];
+
+#[test]
+fn tables_of_gensim_and_numpy_are_read_whatever_the_chunks() {
+    let words = Ids::Text(vec!["the", "caf\u{e9}", "x_y"].into());
+    let names =
+        ["gensim.vec", "gensim.bin", "gensim.txt", "stored.npz", "deflated.npz", "fortran.npz"];
+    for name in names {
+        for chunk_rows in [1, 2, 3] {
+            let options = ReadOptions { chunk_rows: Some(chunk_rows), ..ReadOptions::default() };
+            let table = load(&oracle(name), &options).unwrap();
+            assert_eq!((&table.vectors[..], &table.ids), (&ORACLE[..], &words), "{name}");
+        }
+    }
+    let mut reader =
+        TableReader::open(&Source::Path(oracle("bfloat16.npz")), &ReadOptions::default()).unwrap();
+    let notes = "vectors from array `emb`; values `<V2` are read as bfloat16";
+    assert_eq!(reader.notes()[0], notes);
+    let want = ORACLE.map(|x| half::bf16::from_f32(x).to_f32());
+    assert_eq!(reader.next_chunk().unwrap().unwrap().vectors[..], want);
+}
+
+#[test]
+fn arrays_that_are_pickle_or_cannot_be_streamed_are_refused() {
+    let message = |name| refused(&oracle(name), &ReadOptions::default());
+    assert_eq!(
+        message("objects.npz"),
+        "objects.npz: array `ids` holds Python objects, which are stored as pickle and never read; \
+         save it with np.array(ids, dtype=str)"
+    );
+    assert_eq!(
+        message("fortran-deflated.npz"),
+        "fortran-deflated.npz: array `vectors` is compressed and in Fortran order, so that its rows \
+         cannot be streamed; save it with np.ascontiguousarray(array), or with np.savez"
+    );
+    let options = ReadOptions { tensor: Some("n".into()), ..ReadOptions::default() };
+    assert_eq!(
+        refused(&oracle("bfloat16.npz"), &options),
+        "bfloat16.npz: array `n`: the array holds `<i8` where little-endian floats are expected; save \
+         it with array.astype('<f4')"
+    );
+}
+
+#[test]
+fn words_may_hold_blanks_and_a_header_is_told_from_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |name: &str, text: &str, options: &ReadOptions| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        load(&path, options).map(|table| (table.ids, table.vectors))
+    };
+    let plain = ReadOptions::default();
+    let words = |ids: &[&str]| Ids::Text(ids.to_vec().into());
+    let (ids, vectors) = read("t.txt", "the 1 2\n. . . 3 4\nat a@b.c 5 6\n", &plain).unwrap();
+    assert_eq!(
+        (ids, vectors),
+        (words(&["the", ". . .", "at a@b.c"]), vec![1., 2., 3., 4., 5., 6.])
+    );
+    // fastText ends its lines with a blank, Windows with a carriage return.
+    let (ids, _) = read("t.vec", "2 2\r\na 1 2 \r\nb\t3 4\r\n\r\n", &plain).unwrap();
+    assert_eq!(ids, words(&["a", "b"]));
+    let (ids, vectors) = read("t.txt", "2 2\na 1 2\nb 3 4\n", &plain).unwrap();
+    assert_eq!((ids, vectors.len()), (words(&["a", "b"]), 4));
+    let glove = ReadOptions { input_format: Some(Format::Glove), ..ReadOptions::default() };
+    let (ids, vectors) = read("t.txt", "7 2\n8 3\n", &glove).unwrap();
+    assert_eq!((ids, vectors), (Ids::Int(vec![7, 8].into()), vec![2.0, 3.0]));
+    let text = ReadOptions { text_ids: true, ..ReadOptions::default() };
+    assert_eq!(read("t.glove", "7 2.5\nx 3\n", &text).unwrap().0, words(&["7", "x"]));
+}
+
+/// The original tool breaks the line behind every vector, gensim does not.
+#[test]
+fn binary_word2vec_is_read_with_and_without_line_breaks_and_in_other_encodings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.bin");
+    // 2.5929e-33 has the bytes of line breaks and blanks in it.
+    let values = [1.0f32, f32::from_le_bytes(*b"\n \n\x09"), -2.0, f32::from_le_bytes(*b"    ")];
+    for end in ["", "\n"] {
+        let mut bytes = b"2 2\n".to_vec();
+        for (word, row) in [&b"a"[..], b"caf\xe9"].iter().zip(values.chunks(2)) {
+            bytes.extend(*word);
+            bytes.push(b' ');
+            row.iter().for_each(|x| bytes.extend(x.to_le_bytes()));
+            bytes.extend(end.as_bytes());
+        }
+        fs::write(&path, bytes).unwrap();
+        let latin = ReadOptions { encoding: Some("latin-1".into()), ..ReadOptions::default() };
+        let table = load(&path, &latin).unwrap();
+        assert_eq!(table.ids, Ids::Text(vec!["a", "caf\u{e9}"].into()));
+        assert_eq!(table.vectors, values);
+        assert_eq!(
+            refused(&path, &ReadOptions::default()),
+            "t.bin: row 1: the word is not UTF-8; name its encoding with --encoding, for example \
+             latin-1"
+        );
+    }
+}
+
+/// An index of two files, one of which holds the vectors and the other the ids.
+#[test]
+fn a_tensor_is_found_in_its_file_through_the_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, header: &str, data: &[u8]| {
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        fs::write(folder.path().join(name), bytes).unwrap();
+    };
+    let data: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    write("a.safetensors", r#"{"emb":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}}"#, &data);
+    let data: Vec<u8> = [7i64, 8].iter().flat_map(|x| x.to_le_bytes()).collect();
+    write("b.safetensors", r#"{"ids":{"dtype":"I64","shape":[2],"data_offsets":[0,16]}}"#, &data);
+    let index = folder.path().join("model.safetensors.index.json");
+    fs::write(
+        &index,
+        r#"{"metadata":{},"weight_map":{"emb":"a.safetensors","ids":"b.safetensors"}}"#,
+    )
+    .unwrap();
+    let options = ReadOptions { tensor: Some("emb".into()), ..ReadOptions::default() };
+    let table = load(&index, &options).unwrap();
+    assert_eq!((table.ids, table.vectors), (Ids::Int(vec![7, 8].into()), vec![1.0, 2.0]));
+    let files = TableReader::files(&Source::Path(index.clone()), &options).unwrap();
+    let names = files.iter().map(|path| path.file_name().unwrap().to_str().unwrap());
+    let want = ["model.safetensors.index.json", "a.safetensors", "b.safetensors"];
+    assert_eq!(names.collect::<Vec<_>>(), want, "all of them are fingerprinted");
+
+    for shard in ["../a.safetensors", "/etc/passwd", "", "x/../../a", "s3://b/a", "c\\\\a"] {
+        let map = format!(r#"{{"weight_map":{{"emb":"{shard}"}}}}"#);
+        fs::write(&index, map).unwrap();
+        let shard = shard.replace("\\\\", "\\");
+        assert_eq!(
+            refused(&index, &ReadOptions::default()),
+            format!(
+                "model.safetensors.index.json: tensor `emb` is said to be in `{shard}`, which leaves \
+                 the folder; write the index again"
+            )
+        );
+    }
+    let cases = [
+        (
+            r#"{"weight_map":{"emb":"b.safetensors"}}"#,
+            "b.safetensors: there is no tensor `emb`, which the index says is here; fetch both again",
+        ),
+        (
+            r#"{"weight_map":{"emb":"gone.safetensors"}}"#,
+            "gone.safetensors: cannot open: No such file or directory (os error 2)",
+        ),
+        (
+            r#"{"weight_map":{"x":"a.safetensors","y":"b.safetensors"}}"#,
+            "model.safetensors.index.json: there is no tensor `vectors`; it has `x`, `y`; choose one with --tensor",
+        ),
+    ];
+    for (map, want) in cases {
+        fs::write(&index, map).unwrap();
+        assert_eq!(refused(&index, &ReadOptions::default()), want);
+    }
+    fs::write(&index, "{}").unwrap();
+    let message = refused(&index, &ReadOptions::default());
+    assert!(message.contains("the index is not JSON with a `weight_map`"), "{message}");
 }

@@ -8,7 +8,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use serde_json::Value;
 
 use super::append::Append;
-use super::{Continue, Encoder, OutputSchema, Piece, Vectors};
+use super::{Continue, Encoder, OutputSchema, Piece};
 use crate::{Error, IdKind, Result};
 
 pub(super) struct DelimitedEncoder {
@@ -50,12 +50,8 @@ impl DelimitedEncoder {
                 self.writer.write_field(piece.ids.get(row))?;
             }
             for k in row * self.dim..(row + 1) * self.dim {
-                let value = match &piece.vectors {
-                    Vectors::F32(values) => values[k],
-                    Vectors::F16(values) => values[k].to_f32(),
-                };
                 text.clear();
-                push_float(&mut text, value);
+                push_float(&mut text, piece.vectors.get(k));
                 self.writer.write_field(&text)?;
             }
             for column in &kept {
@@ -88,7 +84,7 @@ impl Encoder for DelimitedEncoder {
 }
 
 /// Shortest digits that read back the same, with an exponent where plain digits would be long.
-fn push_float(text: &mut String, value: f32) {
+pub(super) fn push_float(text: &mut String, value: f32) {
     let size = value.abs();
     // Writing to a String cannot fail.
     let _ = if size == 0.0 || (1e-5..1e9).contains(&size) {

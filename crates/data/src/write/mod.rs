@@ -10,9 +10,12 @@ mod append;
 mod arrow;
 mod delimited;
 mod npy;
+mod npz;
 mod parquet;
 mod partial;
 mod safetensors;
+mod spool;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,11 +23,12 @@ use std::sync::Arc;
 use ::arrow_array::{ArrayRef, FixedSizeListArray, Float16Array, Float32Array, RecordBatch};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{DataType, Field, Schema};
-use half::f16;
+use half::{bf16, f16};
 use serde_json::Value;
 
 pub use self::partial::write_atomically;
 use self::partial::{Journal, Partial};
+use crate::format::is_index;
 use crate::{Dtype, Error, Format, IdKind, Ids, Result, Source};
 
 /// Rows of a row group.
@@ -37,7 +41,7 @@ const PIECE_BYTES: usize = 8 << 20;
 pub struct OutputSchema {
     /// Width of the vectors.
     pub dim: usize,
-    /// F32 or F16.
+    /// F32 or F16; Bf16 where the format has it.
     pub dtype: Dtype,
     /// What the ids are.
     pub ids: IdKind,
@@ -83,15 +87,21 @@ impl Vectors {
         }
     }
 
-    /// The values as little-endian bytes, in pieces of bounded size.
-    fn for_each_bytes(&self, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    /// The values as little-endian bytes, in pieces of bounded size; singles are rounded to `dtype` if
+    /// that is bf16.
+    fn for_each_bytes(&self, dtype: Dtype, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         const VALUES: usize = 1 << 14;
         let mut bytes = Vec::with_capacity(4 * VALUES);
         match self {
             Self::F32(values) => {
                 for values in values.chunks(VALUES) {
                     bytes.clear();
-                    values.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
+                    if dtype == Dtype::Bf16 {
+                        let rounded = values.iter().map(|&x| bf16::from_f32(x));
+                        rounded.for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
+                    } else {
+                        values.iter().for_each(|x| bytes.extend_from_slice(&x.to_le_bytes()));
+                    }
                     put(&bytes)?;
                 }
             }
@@ -104,6 +114,14 @@ impl Vectors {
             }
         }
         Ok(())
+    }
+
+    /// Value `i` as a single.
+    fn get(&self, i: usize) -> f32 {
+        match self {
+            Self::F32(values) => values[i],
+            Self::F16(values) => values[i].to_f32(),
+        }
     }
 }
 
@@ -163,6 +181,8 @@ pub struct WriteOptions {
     pub zstd: bool,
     /// Do without ids where the format cannot hold them.
     pub drop_ids: bool,
+    /// Where an output for an object store grows; otherwise the user's cache.
+    pub staging: Option<PathBuf>,
 }
 
 /// How far an unfinished job had come.
@@ -271,7 +291,7 @@ impl TableWriter {
     pub fn check(output: &Source, options: &WriteOptions) -> Result<()> {
         let Some(path) = output.path() else { return Ok(()) };
         output_format(path, options)?;
-        Partial::new(path, options.rows_per_part.is_some())?.check(options.if_exists)
+        partial_of(path, options)?.check(options.if_exists)
     }
 
     /// Begins or takes up a job. `job` describes it (spec, options, fingerprints of the inputs): a
@@ -289,7 +309,7 @@ impl TableWriter {
         let Some(path) = output.path() else { return Self::to_stdout(schema, options) };
         let format = output_format(path, options)?;
         check_format(path, format, &schema, options)?;
-        let partial = Partial::new(path, options.rows_per_part.is_some())?;
+        let partial = partial_of(path, options)?;
         let journal = partial.begin(job, options.if_exists)?;
         let resumed = journal.as_ref().map(|journal| Resumed {
             input_rows: journal.input_rows,
@@ -317,6 +337,9 @@ impl TableWriter {
             return Err(Error::Usage(
                 "a stream cannot be resumed; write to a file instead of `-`".into(),
             ));
+        }
+        if schema.dtype == Dtype::Bf16 {
+            return Err(Error::Usage(format!("-: {BF16_REFUSED}")));
         }
         if options.rows_per_part.is_some() {
             return Err(Error::Usage("--rows-per-part needs a folder to write to, not `-`".into()));
@@ -469,6 +492,7 @@ impl Target {
             }
             Format::Arrow => Box::new(arrow::FileEncoder::open(&path, schema, from)?),
             Format::Npy => Box::new(npy::NpyEncoder::open(&path, &schema, from)?),
+            Format::Npz => Box::new(npz::NpzEncoder::open(&path, &schema, from)?),
             Format::Safetensors => {
                 Box::new(safetensors::SafetensorsEncoder::open(&path, schema, from)?)
             }
@@ -476,8 +500,15 @@ impl Target {
             Format::Tsv => {
                 Box::new(delimited::DelimitedEncoder::open(&path, b'\t', &schema, from)?)
             }
+            Format::Word2vec | Format::Word2vecBinary | Format::Glove => {
+                Box::new(words::WordsEncoder::open(&path, *format, &schema, from)?)
+            }
         })
     }
+}
+
+fn partial_of(path: &Path, options: &WriteOptions) -> Result<Partial> {
+    Partial::new(path, options.rows_per_part.is_some(), options.staging.as_deref())
 }
 
 /// The format of the files to write.
@@ -497,6 +528,9 @@ fn output_format(path: &Path, options: &WriteOptions) -> Result<Format> {
     Ok(by_name)
 }
 
+const BF16_REFUSED: &str = "of all formats safetensors alone holds bf16; write .safetensors, or pass \
+                            --dtype f16";
+
 /// Refuses what a format cannot hold.
 fn check_format(
     path: &Path,
@@ -505,7 +539,7 @@ fn check_format(
     options: &WriteOptions,
 ) -> Result<()> {
     let refused = |what: &str| Err(Error::Usage(format!("{}: {what}", path.display())));
-    let has_columns = !matches!(format, Format::Npy | Format::Safetensors);
+    let has_columns = matches!(format, Format::Parquet | Format::Arrow) || format.is_delimited();
     if !has_columns && !schema.kept.is_empty() {
         return refused(
             "this format has no columns, so --keep-columns cannot be written; write .parquet",
@@ -516,7 +550,10 @@ fn check_format(
             "npy holds no ids; write .parquet or .safetensors, or lose them with --drop-ids",
         );
     }
-    if format.is_text()
+    if is_index(path) && options.rows_per_part.is_none() {
+        return refused("an index is read but not written; write .safetensors");
+    }
+    if format.is_compressible()
         && Format::from_name(&path.extension().unwrap_or_default().to_string_lossy()).is_none()
         && options.rows_per_part.is_none()
     {
@@ -524,12 +561,18 @@ fn check_format(
             "compressed text is read but not written; write .csv and compress it afterwards",
         );
     }
+    if schema.dtype == Dtype::Bf16 && format != Format::Safetensors {
+        return refused(BF16_REFUSED);
+    }
+    if schema.dtype != Dtype::F32 && format == Format::Word2vecBinary {
+        return refused("word2vec binary holds f32 alone; leave out --dtype");
+    }
     if options.zstd && format != Format::Parquet {
         return refused("--compression is for Parquet");
     }
     let is_coordinate = |name: &str| {
         let number = name.strip_prefix('v').and_then(|k| k.parse::<usize>().ok());
-        format.is_text() && number.is_some_and(|k| k < schema.dim)
+        format.is_delimited() && number.is_some_and(|k| k < schema.dim)
     };
     let is_own = |name: &str| ["id", "vector"].contains(&name) || is_coordinate(name);
     if let Some(field) = schema.kept.iter().find(|field| is_own(field.name())) {

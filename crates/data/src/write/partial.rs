@@ -4,6 +4,9 @@
 //! _journal.json   how far the files are good, replaced by rename after every group
 //! data            the file itself, or `_part-NNNNN.ext` while a part of a folder is being written
 //!
+//! For an output in an object store the folder is a local one ([`staging_path`]), and sending the files
+//! publishes them: an object appears whole or not at all.
+//!
 //! The last rename publishes the whole. A process killed at any moment leaves either the output or
 //! a `.partial` from which the same bytes come out. (After a loss of power the journal may be ahead
 //! of the disk: start over with `--force`.)
@@ -16,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{IfExists, partial_path};
+use crate::storage::{self, Remote, staging_path};
 use crate::{Error, Format, Result};
 
 const FORMAT: &str = "veridical-partial/1";
@@ -44,17 +48,25 @@ pub(super) struct Partial {
     output: PathBuf,
     folder: PathBuf,
     is_folder: bool,
+    /// Where the output is published, if that is not on this machine.
+    remote: Option<Remote>,
 }
 
 impl Partial {
-    /// The folder beside `output`; nothing is touched yet.
-    pub fn new(output: &Path, is_folder: bool) -> Result<Self> {
+    /// The folder beside `output`, or in `staging` for a store; nothing is touched yet.
+    pub fn new(output: &Path, is_folder: bool, staging: Option<&Path>) -> Result<Self> {
         let slash = output.as_os_str().as_encoded_bytes().ends_with(b"/");
         if output.file_name().is_none() || (slash && !is_folder) {
             let what = "is a folder; name a file, or a new folder with --rows-per-part";
             return Err(Error::Usage(format!("{} {what}", output.display())));
         }
-        Ok(Self { output: output.to_owned(), folder: partial_path(output), is_folder })
+        let remote = Remote::of(output)?;
+        let beside = match remote {
+            Some(_) => staging_path(output, staging)?,
+            None => output.to_owned(),
+        };
+        let folder = partial_path(&beside);
+        Ok(Self { output: output.to_owned(), folder, is_folder, remote })
     }
 
     /// Refuses to touch what is there, unless `if_exists` allows it.
@@ -67,8 +79,11 @@ impl Partial {
                     "holds an unfinished job; continue it with --resume or start over with --force";
                 return Err(Error::Usage(format!("{} {what}", self.folder.display())));
             }
-            _ if self.output.exists() => return Err(self.exists()),
+            _ if storage::exists(&self.output)? => return Err(self.exists()),
             _ => {}
+        }
+        if self.remote.is_some() {
+            return Ok(()); // the folder of unfinished outputs is made when it is needed
         }
         let parent = self.output.parent().filter(|p| !p.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|p| !p.is_dir()) {
@@ -91,6 +106,9 @@ impl Partial {
             return self.published(&manifest).map(Some).ok_or_else(|| self.exists());
         }
         self.remove();
+        if let (Some(_), Some(parent)) = (&self.remote, self.folder.parent()) {
+            fs::create_dir_all(parent).map_err(|e| Error::write(parent, e))?;
+        }
         fs::create_dir(&self.folder).map_err(|e| Error::write(&self.folder, e))?;
         write_atomically(&self.folder.join(MANIFEST), &pretty(&manifest))?;
         Ok(None)
@@ -109,12 +127,22 @@ impl Partial {
 
     /// Whether a folder was published by a process killed before it had tidied up.
     fn is_untidy(&self) -> bool {
-        self.is_folder && !self.folder.exists() && self.output.join(JOURNAL).exists()
+        let is_local_folder = self.is_folder && self.remote.is_none();
+        is_local_folder && !self.folder.exists() && self.output.join(JOURNAL).exists()
     }
 
     /// Only an earlier output may be replaced: a file by a file, a folder of parts by one.
     fn check_replaceable(&self) -> Result<()> {
         let refused = |what: &str| Err(Error::Usage(format!("{} {what}", self.output.display())));
+        let ours = |name: &str| {
+            name.starts_with('_') || name.starts_with("part-") || name.ends_with(".crc")
+        };
+        const NOT_OURS: &str = "holds files that are not parts of a table; choose another name";
+        if let Some(remote) = &self.remote {
+            let names = if self.is_folder { remote.names()? } else { Vec::new() };
+            let is_strange = |name: &String| name.contains('/') || !ours(name);
+            return if names.iter().any(is_strange) { refused(NOT_OURS) } else { Ok(()) };
+        }
         if !self.output.is_dir() {
             return Ok(());
         }
@@ -123,13 +151,10 @@ impl Partial {
                 "is a folder; choose another name, or write a folder with --rows-per-part",
             );
         }
-        let ours = |name: &str| {
-            name.starts_with('_') || name.starts_with("part-") || name.ends_with(".crc")
-        };
         let entries =
             fs::read_dir(&self.output).map_err(|e| Error::read(&self.output, "list", e))?;
         if entries.flatten().any(|entry| !ours(&entry.file_name().to_string_lossy())) {
-            return refused("holds files that are not parts of a table; choose another name");
+            return refused(NOT_OURS);
         }
         Ok(())
     }
@@ -216,37 +241,74 @@ impl Partial {
 
     /// The last rename, then tidying up. May be called again by a process that finds it half done.
     pub fn publish(&self) -> Result<()> {
-        let failed = |e| Error::write(&self.output, e);
-        if self.is_folder {
-            if self.folder.exists() {
-                if self.output.is_dir() {
-                    fs::remove_dir_all(&self.output).map_err(failed)?;
-                }
-                fs::rename(&self.folder, &self.output).map_err(failed)?;
-            }
-            // The journal last: it tells that the rest may go.
-            let entries = fs::read_dir(&self.output).map_err(failed)?.flatten();
-            let own = |name: &str| name.starts_with('_') && name != MANIFEST && name != JOURNAL;
-            let own = entries
-                .map(|e| e.path())
-                .filter(|path| own(&path.file_name().unwrap_or_default().to_string_lossy()));
-            let last = [MANIFEST, JOURNAL].map(|name| self.output.join(name));
-            for path in own.chain(last) {
-                match fs::remove_file(&path) {
-                    Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-                    _ => {}
-                }
-            }
-            return Ok(());
-        }
-        let data = self.folder.join("data");
-        if data.exists() {
-            fs::rename(&data, &self.output).map_err(failed)?;
+        match &self.remote {
+            Some(remote) => self.send(remote).map_err(|e| self.waits(e))?,
+            None if self.is_folder => return self.publish_folder(),
+            None => self.publish_file()?,
         }
         // Out of the way in one step, so that no half of it is ever taken for an unfinished job.
+        let failed = |e| Error::write(&self.folder, e);
         let trash = self.trash();
         fs::rename(&self.folder, &trash).map_err(failed)?;
         fs::remove_dir_all(&trash).map_err(failed)
+    }
+
+    fn send(&self, remote: &Remote) -> Result<()> {
+        if !self.is_folder {
+            return remote.send_file(&self.folder.join("data"));
+        }
+        let entries = fs::read_dir(&self.folder);
+        let entries = entries.map_err(|e| Error::read(&self.folder, "list", e))?;
+        let is_part = |path: &PathBuf| {
+            path.file_name().is_some_and(|n| !n.to_string_lossy().starts_with('_'))
+        };
+        let mut parts: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(is_part).collect();
+        parts.sort();
+        remote.send_folder(&parts)
+    }
+
+    /// The table is complete but for its way to the store.
+    fn waits(&self, error: Error) -> Error {
+        match error {
+            Error::Store { path, what, .. } => {
+                let here = format!("the finished table is in {}", self.folder.display());
+                let what = format!("{what}; {here}: continue with --resume");
+                Error::Store { path, what, is_transient: true }
+            }
+            other => other,
+        }
+    }
+
+    fn publish_folder(&self) -> Result<()> {
+        let failed = |e| Error::write(&self.output, e);
+        if self.folder.exists() {
+            if self.output.is_dir() {
+                fs::remove_dir_all(&self.output).map_err(failed)?;
+            }
+            fs::rename(&self.folder, &self.output).map_err(failed)?;
+        }
+        // The journal last: it tells that the rest may go.
+        let entries = fs::read_dir(&self.output).map_err(failed)?.flatten();
+        let own = |name: &str| name.starts_with('_') && name != MANIFEST && name != JOURNAL;
+        let own = entries
+            .map(|e| e.path())
+            .filter(|path| own(&path.file_name().unwrap_or_default().to_string_lossy()));
+        let last = [MANIFEST, JOURNAL].map(|name| self.output.join(name));
+        for path in own.chain(last) {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn publish_file(&self) -> Result<()> {
+        let data = self.folder.join("data");
+        if data.exists() {
+            fs::rename(&data, &self.output).map_err(|e| Error::write(&self.output, e))?;
+        }
+        Ok(())
     }
 
     /// Takes the folder away, if it is there.
@@ -287,8 +349,11 @@ fn difference(before: &Value, now: &Value, at: &str) -> Option<(String, String, 
 /// Writes a small file so that it is there whole or not at all.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses.
+/// [`Error::Write`] if the disk refuses, [`Error::Store`] if the store does.
 pub fn write_atomically(path: &Path, content: &[u8]) -> Result<()> {
+    if storage::put(path, content)? {
+        return Ok(());
+    }
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".tmp");

@@ -8,7 +8,8 @@ use veridical_core::Seed;
 use super::*;
 use crate::{Chunk, ReadOptions, Table, TableReader, generate};
 
-const FORMATS: [&str; 6] = ["parquet", "arrow", "npy", "safetensors", "csv", "tsv"];
+const FORMATS: [&str; 10] =
+    ["parquet", "arrow", "npy", "npz", "safetensors", "csv", "tsv", "vec", "bin", "txt"];
 
 fn table(n: usize, dim: usize, text: bool) -> Table {
     let mut table = generate::clusters(n, dim, 3, Seed::new(9).unwrap());
@@ -54,6 +55,13 @@ fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> boo
     true
 }
 
+/// Words of word2vec and GloVe hold no blanks.
+fn without_blanks(table: &Table) -> Table {
+    let Ids::Text(ids) = &table.ids else { return table.clone() };
+    let ids = ids.iter().flatten().map(|id| id.replace(' ', "_"));
+    Table { ids: Ids::Text(StringArray::from_iter_values(ids)), ..table.clone() }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
@@ -72,6 +80,7 @@ proptest! {
         let table = Table { ids, dim, vectors: values[..n * dim].to_vec() };
         let folder = tempfile::tempdir().unwrap();
         for format in FORMATS {
+            let table = if ["vec", "bin", "txt"].contains(&format) { without_blanks(&table) } else { table.clone() };
             let path = folder.path().join(format!("table.{format}"));
             let output = Source::Path(path.clone());
             let mut writer =
@@ -232,4 +241,68 @@ fn safetensors_are_read_by_the_reference_implementation() {
     let tensors = ::safetensors::SafeTensors::deserialize(&bytes).unwrap();
     assert_eq!(tensors.tensor("vectors").unwrap().shape(), [5, 3]);
     assert_eq!(tensors.tensor("ids").unwrap().data(), b"item-0item-1item-2item-3item-4");
+}
+
+#[test]
+fn bf16_is_written_to_safetensors_rounded_to_nearest_and_refused_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = table(100, 3, false);
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        let schema = OutputSchema { dtype: Dtype::Bf16, ..schema_of(&table) };
+        let output = Source::Path(path);
+        let mut writer =
+            TableWriter::create(&output, schema, &options(IfExists::Refuse), Value::Null)?;
+        write_rows(&mut writer, &table, 1);
+        writer.finish()?;
+        Table::load(&output, &ReadOptions::default())
+    };
+    let got = write("t.safetensors").unwrap();
+    let want: Vec<f32> = table.vectors.iter().map(|&x| bf16::from_f32(x).to_f32()).collect();
+    assert_eq!(got.vectors, want);
+    for name in ["t.parquet", "t.npy", "t.npz", "t.csv", "t.bin"] {
+        let message = write(name).unwrap_err().to_string();
+        assert!(message.ends_with("write .safetensors, or pass --dtype f16"), "{message}");
+    }
+}
+
+#[test]
+fn words_that_other_readers_would_cut_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, id: &str| {
+        let table = Table { ids: Ids::Text(vec![id].into()), dim: 1, vectors: vec![1.0] };
+        table.save(&folder.path().join(name)).unwrap_err().to_string()
+    };
+    for id in ["a b", "", "a\n", "\ta", "a\x0bb"] {
+        for name in ["t.vec", "t.bin", "t.txt"] {
+            let what = "is empty or holds white space, which word2vec and GloVe cannot hold";
+            let want = format!("the id {id:?} {what}; write .parquet or .npz");
+            assert_eq!(refused(name, id), want);
+        }
+    }
+    let want = r#"the id "a\0" ends in a zero character, which npz cannot hold; write .parquet"#;
+    assert_eq!(refused("t.npz", "a\0"), want);
+}
+
+/// Two writes give the same bytes: no clock goes into the archive.
+#[test]
+fn npz_has_no_timestamp_and_its_checksums_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.npz");
+    let table = table(50, 3, true);
+    table.save(&path).unwrap();
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(&bytes[10..14], [0, 0, 0x21, 0], "1980-01-01 00:00");
+    for at in [zip_data_at(&bytes) + 130, bytes.len() / 2] {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1;
+        fs::write(&path, damaged).unwrap();
+        let message = Table::load(&Source::Path(path.clone()), &ReadOptions::default());
+        let message = message.unwrap_err().to_string();
+        assert!(message.contains(".npy` does not have its checksum"), "{message}");
+    }
+}
+
+fn zip_data_at(bytes: &[u8]) -> usize {
+    30 + usize::from(bytes[26]) + usize::from(bytes[28])
 }

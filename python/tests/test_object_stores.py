@@ -1,0 +1,318 @@
+"""Tables in an object store, against moto's S3 on loopback and, where a store must misbehave, a stub."""
+
+import signal
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import boto3
+import numpy as np
+import pytest
+from conftest import Sandbox
+from moto.server import ThreadedMotoServer
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "us-east-1",
+    "AWS_ALLOW_HTTP": "true",
+}
+KEYS = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+ENDPOINT = "AWS_ENDPOINT_URL and AWS_REGION"
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def s3(endpoint):
+    """An empty bucket called `bucket`."""
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+    )
+    client.create_bucket(Bucket="bucket")
+    yield client
+    for key in keys(client):
+        client.delete_object(Bucket="bucket", Key=key)
+    client.delete_bucket(Bucket="bucket")
+
+
+@pytest.fixture
+def box(tmp_path, endpoint, s3):
+    """A sandbox that knows the store."""
+    return Sandbox(tmp_path, AWS_ENDPOINT_URL=endpoint, **CREDENTIALS)
+
+
+def keys(s3):
+    return sorted(o["Key"] for o in s3.list_objects_v2(Bucket="bucket").get("Contents", []))
+
+
+def get(s3, key):
+    return s3.get_object(Bucket="bucket", Key=key)["Body"].read()
+
+
+def put(s3, key, body):
+    s3.put_object(Bucket="bucket", Key=key, Body=body)
+
+
+def table(box, name, rows=1000, dim=8):
+    """A table with ids, on disk."""
+    values = np.random.default_rng(1).standard_normal((rows, dim), dtype=np.float32)
+    with open(box.folder / name, "wb") as file:
+        np.savez(file, vectors=values, ids=np.arange(rows))
+    return box.folder / name
+
+
+FORMATS = ["parquet", "arrow", "npz", "safetensors", "csv", "vec", "bin", "txt"]
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_table_is_read_and_written_with_the_bytes_of_a_local_one(box, s3, ending):
+    table(box, "t.npz")
+    box.ok("vectors", "convert", "t.npz", f"local.{ending}")
+    box.ok("vectors", "convert", "t.npz", f"s3://bucket/a/t.{ending}")
+    local = (box.folder / f"local.{ending}").read_bytes()
+    assert get(s3, f"a/t.{ending}") == local
+    box.ok("vectors", "convert", f"s3://bucket/a/t.{ending}", f"again.{ending}")
+    assert (box.folder / f"again.{ending}").read_bytes() == local
+    assert box.staged() == []
+
+
+def test_an_object_of_many_blocks_and_parts_is_the_same_after_the_way_there_and_back(box, s3):
+    table(box, "t.npz", rows=400_000, dim=16)  # 25 MB: three parts, seven blocks
+    box.ok("vectors", "convert", "t.npz", "local.parquet")
+    box.ok("vectors", "convert", "t.npz", "s3://bucket/t.parquet")
+    assert get(s3, "t.parquet") == (box.folder / "local.parquet").read_bytes()
+    box.ok("vectors", "convert", "s3://bucket/t.parquet", "again.npz")
+    box.ok("vectors", "convert", "t.npz", "local.npz")
+    assert (box.folder / "again.npz").read_bytes() == (box.folder / "local.npz").read_bytes()
+
+
+def test_features_and_their_spec_go_to_the_store(box, s3):
+    table(box, "t.npz")
+    box.ok("featurize", "apply", "t.npz", "phi.parquet")
+    box.ok("featurize", "apply", "t.npz", "s3://bucket/phi.parquet")
+    for name in ["phi.parquet", "phi.spec.json"]:
+        assert get(s3, name) == (box.folder / name).read_bytes()
+
+
+def test_a_folder_is_written_with_its_success_and_read_with_its_partitions(box, s3):
+    table(box, "t.npz")
+    box.ok("vectors", "convert", "t.npz", "local", "--rows-per-part", 300)
+    box.ok("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 300)
+    names = [f"part-{i:05}.parquet" for i in range(4)]
+    assert keys(s3) == ["d/day=1/_SUCCESS", *(f"d/day=1/{name}" for name in names)]
+    for name in names:
+        assert get(s3, f"d/day=1/{name}") == (box.folder / "local" / name).read_bytes()
+    put(s3, "d/_log/x.parquet", b"not a table")
+    put(s3, "d/day=1/.x.crc", b"")
+    for folder in ["s3://bucket/d", "s3://bucket/d/"]:
+        box.ok("vectors", "convert", folder, "back.csv", "--keep-columns", "day", "--force")
+    text = (box.folder / "back.csv").read_text().splitlines()
+    assert len(text) == 1001 and text[0].endswith(",day") and text[-1].endswith(",1")
+
+    # A shorter folder in its place takes the parts away that it does not have.
+    said = box.refuses("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 500)
+    assert said.endswith("exists already; choose another name or replace it with --force")
+    box.ok(
+        *("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 500, "--force")
+    )
+    want = ["d/day=1/_SUCCESS", "d/day=1/part-00000.parquet", "d/day=1/part-00001.parquet"]
+    assert [key for key in keys(s3) if not key.endswith(".crc") and "_log" not in key] == want
+    put(s3, "d/day=1/precious.txt", b"")
+    said = box.refuses(
+        *("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 500, "--force")
+    )
+    assert said.endswith("holds files that are not parts of a table; choose another name")
+
+
+def test_an_object_that_is_there_is_left_alone_and_an_overlap_is_refused(box, s3):
+    table(box, "t.npz")
+    put(s3, "t.csv", b"id,a\n1,2\n")
+    said = box.refuses("vectors", "convert", "t.npz", "s3://bucket/t.csv")
+    assert said == (
+        "s3://bucket/t.csv exists already; choose another name or replace it with --force"
+    )
+    assert get(s3, "t.csv") == b"id,a\n1,2\n"
+    for output in ["s3://bucket/t.csv", "s3://bucket/t.csv/x.csv"]:
+        said = box.refuses("vectors", "convert", "s3://bucket/t.csv", output, "--force")
+        assert said.startswith(f"{output}: "), said
+    box.ok("vectors", "convert", "t.npz", "s3://bucket/t.csv", "--force")
+    assert get(s3, "t.csv").startswith(b"id,v0")
+
+
+def wait_for(condition):
+    for _ in range(10_000):
+        if condition():
+            return
+        time.sleep(0.002)
+    raise AssertionError("it did not happen")
+
+
+@pytest.mark.parametrize("parts", [[], ["--rows-per-part", 150_000]])
+def test_a_killed_job_is_resumed_to_the_same_bytes(box, s3, parts):
+    table(box, "t.npz", rows=400_000, dim=16)
+    box.ok("vectors", "convert", "t.npz", "local.csv", *(parts and [*parts, "--format", "csv"]))
+    job = ["vectors", "convert", "t.npz", "s3://bucket/out.csv", "--staging", "stage"]
+    job += parts and [*parts, "--format", "csv"]
+    process = box.start(*job)
+    wait_for(lambda: list((box.folder / "stage").glob("*.partial/_journal.json")))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert keys(s3) == []
+    assert "holds an unfinished job; continue it with --resume" in box.refuses(*job)
+    box.ok(*job, "--resume")
+    local = box.folder / "local.csv"
+    if parts:
+        want = {f"out.csv/{path.name}": path.read_bytes() for path in local.iterdir()}
+        want["out.csv/_SUCCESS"] = b""
+    else:
+        want = {"out.csv": local.read_bytes()}
+    assert {key: get(s3, key) for key in keys(s3)} == want
+    assert list((box.folder / "stage").iterdir()) == []
+
+
+class Stub(BaseHTTPRequestHandler):
+    """Nothing is there, and what is sent gets the answer of the server: a status, or none at all."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def do_HEAD(self):
+        self.answer(403 if self.server.status == "denied" else 404)
+
+    def do_GET(self):
+        if self.server.status == "denied":
+            code = b"<Error><Code>SignatureDoesNotMatch</Code></Error>"
+            return self.answer(403, code)
+        body = b"<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
+        self.answer(200, body)
+
+    def do_PUT(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.puts.set()
+        if self.server.status == "hangs":
+            self.server.over.wait(60)
+        self.answer(403, b"<Error><Code>AccessDenied</Code></Error>")
+
+
+@pytest.fixture
+def stub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Stub)
+    server.status, server.puts, server.over = "denied", threading.Event(), threading.Event()
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    yield server
+    server.over.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_upload_that_is_killed_or_refused_is_taken_up_again(box, s3, stub):
+    table(box, "t.npz")
+    box.ok("vectors", "convert", "t.npz", "local.parquet")
+    job = ["vectors", "convert", "t.npz", "s3://bucket/t.parquet"]
+    good = box.environment["AWS_ENDPOINT_URL"]
+
+    box.environment["AWS_ENDPOINT_URL"] = stub.url
+    stub.status = "refuses"
+    said = box.refuses(*job)
+    start = (
+        "s3://bucket/t.parquet: cannot write: access to `t.parquet` in bucket `bucket` is denied "
+        f"(AccessDenied); check {KEYS} and what they may do; the finished table is in "
+    )
+    assert said.startswith(start) and said.endswith("-t.parquet.partial: continue with --resume")
+
+    stub.status = "hangs"
+    stub.puts.clear()
+    process = box.start(*job, "--resume")
+    assert stub.puts.wait(60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(box.staged()) == 1
+
+    box.environment["AWS_ENDPOINT_URL"] = good
+    box.ok(*job, "--resume")
+    assert get(s3, "t.parquet") == (box.folder / "local.parquet").read_bytes()
+    assert box.staged() == []
+
+
+def test_an_object_that_changes_while_it_is_read_is_refused(box, s3):
+    values = np.zeros((3 << 20, 8), dtype=np.float32)  # 96 MiB: more than is ever read ahead
+    np.save(box.folder / "t.npy", values)
+    s3.upload_file(str(box.folder / "t.npy"), "bucket", "t.npy")
+    process = box.start("vectors", "convert", "s3://bucket/t.npy", "-")
+    process.stdout.read(1)  # it runs, and waits for us
+    values[0] = 1
+    np.save(box.folder / "t.npy", values)
+    s3.upload_file(str(box.folder / "t.npy"), "bucket", "t.npy")
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert said.decode().strip() == (
+        "veridical: error: s3://bucket/t.npy: cannot read: the object changed while it was read; run "
+        "the job again when nobody writes to it"
+    )
+
+
+def test_wrong_credentials_are_named_with_where_they_come_from(box, stub):
+    box.environment["AWS_ENDPOINT_URL"] = stub.url
+    table(box, "t.npz")
+    denied = f"is denied{{}}; check {KEYS} and what they may do"
+    said = box.refuses("vectors", "stats", "s3://bucket/t.parquet")
+    place = "s3://bucket/t.parquet: cannot open: access to `t.parquet` in bucket `bucket` "
+    assert said == place + denied.format("")
+    said = box.refuses("vectors", "stats", "s3://bucket/d/")
+    place = "s3://bucket/d: cannot list: access to `d` in bucket `bucket` "
+    assert said == place + denied.format(" (SignatureDoesNotMatch)")
+    box.refuses("vectors", "convert", "t.npz", "s3://bucket/x.parquet")
+    assert box.staged() == []
+
+
+def test_an_endpoint_that_cannot_be_reached_fails_soon_with_one_line(box):
+    box.environment["AWS_ENDPOINT_URL"] = "http://127.0.0.1:9"
+    process = box.start("vectors", "stats", "s3://bucket/t.parquet")
+    _, said = process.communicate(timeout=30)
+    said = said.decode()
+    assert process.returncode == 2 and said.count("\n") == 1
+    assert said.startswith(
+        "veridical: error: s3://bucket/t.parquet: cannot open: bucket `bucket`: "
+    )
+    assert said.strip().endswith(f"check the network, {ENDPOINT}, and {KEYS}"), said
+
+
+def test_what_is_missing_is_named(box, s3):
+    table(box, "t.npz")
+    said = box.refuses("vectors", "stats", "s3://bucket/no/t.parquet")
+    assert said == (
+        "s3://bucket/no/t.parquet: cannot open: there is no object `no/t.parquet` in bucket `bucket`; "
+        "check the name"
+    )
+    no_bucket = f"there is no bucket `nowhere`; check its name and {ENDPOINT}"
+    said = box.refuses("vectors", "stats", "s3://nowhere/t.parquet")
+    assert said == f"s3://nowhere/t.parquet: cannot list: {no_bucket}"
+    said = box.refuses("vectors", "convert", "t.npz", "s3://nowhere/t.parquet")
+    assert said == f"s3://nowhere/t.parquet: cannot list: {no_bucket}"
+    assert box.staged() == []
+    said = box.refuses("vectors", "convert", "t.npz", "s3://bucket/")
+    assert said.startswith("s3://bucket/"), said
