@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test golden bench wheel wheel-test
+.PHONY: demo build test lint rust-test python-test golden bench wheel wheel-test fuzz
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -55,6 +55,13 @@ wheel: $(MATURIN)
 wheel-test:
 	$(MAKE) wheel PROFILE=dev DIST=target/dist
 	python3 python/wheel/check_wheel.py target/dist/*.whl
+
+# Damaged input for as long as SECONDS says; another SEED gives other damage. The dev profile keeps
+# checks of overflow.
+SECONDS ?= 600
+SEED ?= 0
+fuzz:
+	cargo run --locked -p veridical-fuzz -- --seconds $(SECONDS) --seed $(SEED) $(TARGETS)
 
 # Rewrites tests/golden/ from the independent Python reference; read the diff before you commit it.
 golden:

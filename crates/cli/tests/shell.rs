@@ -1,5 +1,7 @@
 //! Completions and man pages, as a shell and a pager see them.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use std::process::{Command, Stdio};
