@@ -9,6 +9,9 @@ use veridical_core::Seed;
 use crate::mutate::{Draws, mutate};
 use crate::{MEMORY, Outcome, Target};
 
+/// Inputs with new outcomes that are kept: some errors quote the input in ways that never end.
+const POOL: usize = 500;
+
 /// Largest memory in use so far, in bytes; the binary's allocator knows.
 pub type Peak = fn() -> usize;
 
@@ -83,7 +86,7 @@ pub fn run(target: &Target, seed: Seed, budget: Budget, peak: Peak) -> Result<Se
         let input = if draws.below(2) == 0 { draws.below(good) } else { draws.below(pool.len()) };
         let bytes = mutate(&pool[input], &pool, &mut draws);
         let place = || format!("mutation {index} of seed {}", seed.get());
-        if seen.run(target, &bytes, peak, place)? {
+        if seen.run(target, &bytes, peak, place)? && pool.len() < good + POOL {
             pool.push(bytes);
         }
     }

@@ -7,7 +7,8 @@
 //! - `--on-nan zero` keeps all rows, `skip` keeps those without a bad value, `error` gives the table
 //!   only if no value is bad: then all three agree.
 //!
-//! If it does not, it fails whatever the chunks.
+//! If it does not, it fails whatever the chunks; except in Parquet, whose decoder notices some damage
+//! only from certain places: there, other chunks may refuse a table, but never give other rows.
 
 use std::fs;
 use std::path::Path;
@@ -82,11 +83,12 @@ fn check(path: &Path, options: &ReadOptions) -> Outcome {
         match (&zero, &again) {
             (Ok(one), Ok(other)) => assert!(one.0 == other.0, "chunks of {chunk_rows} differ"),
             (Err(_), Err(_)) => {}
+            _ if is_parquet(path) => return NOTICED.into(),
             (one, other) => panic!("chunks of {chunk_rows}: {} {}", end(one), end(other)),
         }
     }
     let skip = read(path, &with(OnNan::Skip, None), 0);
-    let strict = read(path, &with(OnNan::Error, Some(7)), 0);
+    let strict = read(path, &with(OnNan::Error, None), 0);
     let Ok((zero, zeroed)) = zero else {
         assert!(skip.is_err() && strict.is_err(), "the policy for NaN decides if a table is read");
         return end(&skip);
@@ -95,12 +97,21 @@ fn check(path: &Path, options: &ReadOptions) -> Outcome {
         check_policies(&zero, zeroed, skip, strict);
     }
     let passed = zero.ids.len() / 2;
-    let (rest, _) = read(path, &with(OnNan::Zero, None), passed as u64)
-        .unwrap_or_else(|e| panic!("after {passed} rows: {e}"));
+    let rest = match read(path, &with(OnNan::Zero, None), passed as u64) {
+        Ok((rest, _)) => rest,
+        Err(_) if is_parquet(path) => return NOTICED.into(),
+        Err(e) => panic!("after {passed} rows: {e}"),
+    };
     assert_eq!(rest.numbers[..], zero.numbers[passed..][..rest.numbers.len()]);
     assert_eq!(rest.ids[..], zero.ids[passed..][..rest.ids.len()]);
     assert_eq!(rest.values[..], zero.values[passed * zero.dim..][..rest.values.len()]);
     format!("{} {} rows", if zeroed > 0 { "repaired" } else { "read" }, zero.ids.len().min(3))
+}
+
+const NOTICED: &str = "damage noticed in other chunks";
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "parquet")
 }
 
 type Read = Result<(Rows, u64), Error>;
