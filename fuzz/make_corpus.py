@@ -143,11 +143,11 @@ def texts():
     put("csv", "plain", plain.encode())
     put("csv", "lists", b'id,vector\n1,"[0.5, 1]"\n2,"[2 3]"\n')
     put("csv", "windows", plain.replace("\n", "\r\n").encode("utf-8-sig"))
-    put("csv", "bad-values", plain.replace("0.5", "nan").replace("1.0", "").encode())
+    put("csv", "bad-values", plain.replace(",0.5", ",nan").replace(",1.0", ",").encode())
     put("csv_kept", "titles", text.encode())
     put("csv_no_header", "numbers", b"1,2,3\n4,5,6\n7,8,9\n")
     put("csv_utf16", "little", plain.encode("utf-16"))
-    put("csv_utf16", "big", plain.encode("utf-16-be"))
+    put("csv_utf16", "big", ("\ufeff" + plain).encode("utf-16-be"))
     put("csv_shift_jis", "plain", plain.replace("x", "\u7532\u30a8").encode("shift_jis"))
     put("csv_gz", "plain", gzip.compress(plain.encode(), mtime=0))
     put(

@@ -69,7 +69,9 @@ pub fn run(target: &Target, seed: Seed, budget: Budget, peak: Peak) -> Result<Se
     assert!(!corpus.is_empty(), "the corpus of {} is empty", target.name);
     let mut seen = Seen::default();
     for (path, bytes) in &corpus {
-        seen.run(target, bytes, peak, || path.display().to_string())?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let intact = !name.starts_with("damaged-");
+        seen.run(target, bytes, intact, peak, || path.display().to_string())?;
     }
     let mut pool: Vec<Vec<u8>> = corpus.into_iter().map(|(_, bytes)| bytes).collect();
     let good = pool.len();
@@ -86,7 +88,7 @@ pub fn run(target: &Target, seed: Seed, budget: Budget, peak: Peak) -> Result<Se
         let input = if draws.below(2) == 0 { draws.below(good) } else { draws.below(pool.len()) };
         let bytes = mutate(&pool[input], &pool, &mut draws);
         let place = || format!("mutation {index} of seed {}", seed.get());
-        if seen.run(target, &bytes, peak, place)? && pool.len() < good + POOL {
+        if seen.run(target, &bytes, false, peak, place)? && pool.len() < good + POOL {
             pool.push(bytes);
         }
     }
@@ -99,6 +101,7 @@ impl Seen {
         &mut self,
         target: &Target,
         bytes: &[u8],
+        intact: bool,
         peak: Peak,
         place: impl Fn() -> String,
     ) -> Result<bool, Failure> {
@@ -107,7 +110,7 @@ impl Seen {
             bytes: bytes.to_vec(),
         };
         let start = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| target.run(bytes)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| target.run(bytes, intact)));
         self.slowest = self.slowest.max(start.elapsed());
         self.inputs += 1;
         let outcome = outcome.map_err(|panic| {

@@ -76,14 +76,14 @@ impl Target {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// Runs it.
+    /// Runs it; `intact` bytes must be accepted.
     ///
     /// # Panics
     /// If a promise is broken.
-    pub fn run(&self, bytes: &[u8]) -> Outcome {
+    pub fn run(&self, bytes: &[u8], intact: bool) -> Outcome {
         match self.run {
-            Run::Table(file, set) => table::run(file, set, bytes),
-            Run::Ids(file) => table::run_ids(file, bytes),
+            Run::Table(file, set) => table::run(file, set, bytes, intact),
+            Run::Ids(file) => table::run_ids(file, bytes, intact),
             Run::Plain(run) => run(bytes),
         }
     }

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         arguments.targets.iter().filter_map(|name| Target::find(name)).collect();
     if let Some(path) = arguments.replay {
         let bytes = fs::read(&path).expect("the file to replay can be read");
-        println!("{}", targets[0].run(&bytes));
+        println!("{}", targets[0].run(&bytes, false));
         return ExitCode::SUCCESS;
     }
     if targets.is_empty() {
