@@ -2,9 +2,10 @@
 
 VENV := .venv
 RUFF := $(VENV)/bin/ruff
+MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test golden bench
+.PHONY: demo build test lint rust-test python-test golden bench wheel wheel-test fuzz
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -12,7 +13,7 @@ demo: build
 build:
 	cargo build --release --locked -p veridical-cli
 
-test: lint rust-test python-test
+test: lint rust-test python-test wheel-test
 
 lint: $(RUFF)
 	cargo fmt --all --check
@@ -34,6 +35,36 @@ python-test: $(VENV)/.installed
 	cargo build --workspace --tests --locked --quiet
 	$(VENV)/bin/pytest -q -p no:cacheprovider python/tests
 
+# dist/veridical-VERSION-py3-none-PLATFORM.whl: the command for people without Rust. maturin takes
+# veridical.data/data/ along to the root of the environment: man pages and completions.
+PROFILE ?= release
+DIST ?= dist
+SHARE := veridical.data/data/share
+wheel: PROGRAM = target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/veridical
+wheel: $(MATURIN)
+	cargo build --profile $(PROFILE) --locked -p veridical-cli
+	rm -rf veridical.data $(DIST)
+	mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
+	    $(SHARE)/fish/vendor_completions.d
+	$(PROGRAM) man --quiet --out $(SHARE)/man/man1 >/dev/null
+	$(PROGRAM) completions bash > $(SHARE)/bash-completion/completions/veridical
+	$(PROGRAM) completions zsh > $(SHARE)/zsh/site-functions/_veridical
+	$(PROGRAM) completions fish > $(SHARE)/fish/vendor_completions.d/veridical.fish
+	$(MATURIN) build --profile $(PROFILE) --locked --out $(DIST)
+	rm -rf veridical.data
+
+# The packaging, proved on a wheel of the dev profile: rust-test has compiled it already.
+wheel-test:
+	$(MAKE) wheel PROFILE=dev DIST=target/dist
+	python3 python/wheel/check_wheel.py target/dist/*.whl
+
+# Damaged input for as long as SECONDS says; another SEED gives other damage. The dev profile keeps
+# checks of overflow.
+SECONDS ?= 600
+SEED ?= 0
+fuzz:
+	cargo run --locked -p veridical-fuzz -- --seconds $(SECONDS) --seed $(SEED) $(TARGETS)
+
 # Rewrites tests/golden/ from the independent Python reference; read the diff before you commit it.
 golden:
 	python3 python/reference/make_golden.py
@@ -49,3 +80,10 @@ $(RUFF):
 $(VENV)/.installed: python/tests/requirements.txt $(RUFF)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/tests/requirements.txt
 	touch $@
+
+# The version that pyproject.toml asks for.
+$(MATURIN): pyproject.toml
+	python3 -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
+	    "$$(sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml)"
+	touch $(MATURIN)

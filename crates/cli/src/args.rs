@@ -1,4 +1,4 @@
-//! The one definition of verbs and flags; help comes from it.
+//! The one definition of verbs and flags; help, completions and man pages come from it.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
-use crate::commands::{demo, featurize, reproduce, vectors};
+use crate::commands::{completions, demo, featurize, man, reproduce, vectors};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Parser)]
@@ -55,6 +55,11 @@ pub enum Command {
     Demo(demo::Command),
     /// Run the experiments that check the papers' claims.
     Reproduce(reproduce::Command),
+    /// Print a script that completes verbs and flags in a shell.
+    #[command(long_about = completions::ABOUT)]
+    Completions(completions::Command),
+    /// Print a page of the manual, or write all of them to a folder.
+    Man(man::Command),
 }
 
 impl Command {
@@ -64,6 +69,8 @@ impl Command {
             Self::Vectors(command) => command.run(terminal),
             Self::Demo(command) => command.run(terminal),
             Self::Reproduce(command) => command.run(terminal),
+            Self::Completions(command) => command.run(terminal),
+            Self::Man(command) => command.run(terminal),
         }
     }
 }

@@ -7,8 +7,10 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
-const GROUPS: [(&str, &[&str]); 2] =
-    [("Stabilise", &["featurize"]), ("Tools", &["vectors", "demo", "reproduce"])];
+const GROUPS: [(&str, &[&str]); 2] = [
+    ("Stabilise", &["featurize"]),
+    ("Tools", &["vectors", "demo", "reproduce", "completions", "man"]),
+];
 
 /// The command with its grouped page of help.
 pub fn command() -> clap::Command {

@@ -831,6 +831,8 @@ fn every_verb_has_a_page_of_help() {
         ("reproduce list", false),
         ("reproduce show", false),
         ("reproduce run", false),
+        ("completions", true),
+        ("man", true),
     ] {
         for flag in ["--help", "-h"] {
             let outcome = sandbox.run(&format!("{verb} {flag}"));
@@ -853,7 +855,9 @@ fn every_verb_has_a_page_of_help() {
 #[test]
 fn every_example_of_the_help_is_a_valid_command() {
     let sandbox = Sandbox::new();
-    for verb in ["", "featurize new", "featurize apply", "vectors", "reproduce"] {
+    for verb in
+        ["", "featurize new", "featurize apply", "vectors", "reproduce", "completions", "man"]
+    {
         let page = sandbox.ok(&format!("{verb} --help"));
         let examples: Vec<&str> = page
             .lines()
@@ -862,7 +866,7 @@ fn every_example_of_the_help_is_a_valid_command() {
             .collect();
         assert!(!examples.is_empty(), "{verb}");
         for example in examples.iter().filter(|e| !e.contains("VERB") && !e.contains('[')) {
-            let line = example.split('>').next().unwrap();
+            let line = example.split(['>', '|']).next().unwrap();
             let outcome = sandbox.run(&format!("{line} --quiet"));
             let understood =
                 outcome.code == Some(0) || outcome.stderr.starts_with("veridical: error: ");

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
-use arrow_ipc::reader::{FileReader, StreamDecoder};
+use arrow_ipc::reader::{FileReader, StreamDecoder, read_footer_length};
+use arrow_ipc::root_as_footer;
 use arrow_schema::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::file::reader::Length;
 
 use super::{PartReader, ReadOptions};
 use crate::columns::{self, Chosen};
@@ -386,10 +388,42 @@ pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn Par
         return Ok(Box::new(StreamPart::stream(path, Box::new(file), options)?));
     }
     guard(path, IPC, || {
+        check_footer(&mut file).map_err(|what| Error::malformed(path, IPC, what))?;
         let reader = FileReader::try_new(BufReader::new(file), None)
             .map_err(|e| Error::malformed(path, IPC, e))?;
         let schema = reader.schema();
         Ok(Box::new(StreamPart::new(path, &schema, Batches::File(Box::new(reader)), options)?)
             as Box<_>)
     })
+}
+
+/// Holds what the footer of an IPC file promises against the size of the file: the decoder takes memory
+/// for a batch before it reads it.
+fn check_footer(file: &mut InputFile) -> std::result::Result<(), String> {
+    const TRAILER: u64 = 10; // the length of the footer and ARROW1
+    let len = Length::len(file);
+    let mut read_back = |from_end: u64, bytes: &mut [u8]| {
+        let start = len.checked_sub(from_end).ok_or("it is cut off")?;
+        file.seek(SeekFrom::Start(start))
+            .and_then(|_| file.read_exact(bytes))
+            .map_err(|e| e.to_string())
+    };
+    let mut trailer = [0; TRAILER as usize];
+    read_back(TRAILER, &mut trailer)?;
+    let footer_len = read_footer_length(trailer).map_err(|e| e.to_string())?;
+    if TRAILER + footer_len as u64 > len {
+        return Err(format!("the footer promises {footer_len} bytes but the file has {len}"));
+    }
+    let mut footer = vec![0; footer_len];
+    read_back(TRAILER + footer_len as u64, &mut footer)?;
+    let footer = root_as_footer(&footer).map_err(|e| e.to_string())?;
+    let batches = footer.recordBatches().into_iter().flatten();
+    for block in batches.chain(footer.dictionaries().into_iter().flatten()) {
+        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+        let end = parts.iter().try_fold(0u64, |end, &n| end.checked_add(u64::try_from(n).ok()?));
+        if end.is_none_or(|end| end > len) {
+            return Err("the footer promises a batch beyond the end of the file".into());
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,225 @@
+"""Writes the good files of the corpus: `fuzz/corpus/<target>/<what>`.
+
+    python3 -m venv .venv && .venv/bin/pip install numpy pyarrow safetensors zstandard
+    cargo build -p veridical-cli && .venv/bin/python fuzz/make_corpus.py
+
+The files of other programs come from numpy, pyarrow, safetensors and the standard library, ours from
+`veridical vectors convert`. They are committed: tests never run this. Files called `damaged-*` were found
+by fuzzing and are left alone. Made with numpy 2.4.6, pyarrow 26.0.1, safetensors 0.8.0.
+"""
+
+import gzip
+import io
+import lzma
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+from safetensors.numpy import save
+
+HERE = Path(__file__).resolve().parent
+PROGRAM = HERE.parent / "target/debug/veridical"
+ROWS = np.arange(15, dtype=np.float32).reshape(5, 3) / 4 - 1
+NAMES = ["a", "bb", "\u00e9", "d d", '"e"']
+
+
+def put(target, what, content):
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / what).write_bytes(content)
+
+
+def ours(target, what, name, *flags):
+    """A table that veridical wrote."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder) / "rows.csv", Path(folder) / name
+        text = csv_text() if "title" in flags else plain_csv()
+        source.write_text(text, encoding="utf-8")
+        convert = [PROGRAM, "vectors", "convert", source, output, "--quiet", *flags]
+        subprocess.run(convert, check=True, stdout=subprocess.DEVNULL)
+        put(target, what, output.read_bytes())
+
+
+def csv_text(separator=",", header=True):
+    lines = [separator.join(["id", "title", "x", "y", "z"])] if header else []
+    for i, row in enumerate(ROWS):
+        title = '"' + NAMES[i].replace('"', '""') + '"'
+        lines.append(separator.join([str(i + 7), title, *map(str, row)]))
+    return "\n".join(lines) + "\n"
+
+
+def plain_csv():
+    lines = ["id,x,y,z"] + [",".join([str(i), *map(str, row)]) for i, row in enumerate(ROWS)]
+    return "\n".join(lines) + "\n"
+
+
+def table(vector, **columns):
+    return pa.table({"id": pa.array(range(5)), "vector": vector, **columns})
+
+
+def fixed(dtype=np.float32, nulls=False):
+    item = pa.from_numpy_dtype(dtype)
+    rows = [None if nulls and i == 2 else list(map(dtype, r)) for i, r in enumerate(ROWS)]
+    return pa.array(rows, pa.list_(item, 3))
+
+
+def lists(item=None, nulls=False):
+    rows = [None if nulls and i == 1 else r.tolist() for i, r in enumerate(ROWS)]
+    if nulls:
+        rows[3][1] = None
+    return pa.array(rows, item or pa.list_(pa.float32()))
+
+
+def parquet(data, **options):
+    out = io.BytesIO()
+    pq.write_table(data, out, **options)
+    return out.getvalue()
+
+
+def ipc(data, stream):
+    out = io.BytesIO()
+    new = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with new(out, data.schema) as writer:
+        for batch in data.to_batches(max_chunksize=2):
+            writer.write_batch(batch)
+    return out.getvalue()
+
+
+def arrow_tables():
+    title = pa.array(NAMES)
+    words = title.dictionary_encode()
+    tables = {
+        "fixed": table(fixed(), title=title),
+        "f64-nulls": table(fixed(np.float64, nulls=True), title=words),
+        "lists": table(lists(), title=title),
+        "lists-nulls": table(lists(nulls=True), title=title),
+        "large-lists": table(lists(pa.large_list(pa.float64())), title=title),
+        "text-ids": table(fixed()).set_column(0, "item_id", words),
+    }
+    for what, data in tables.items():
+        put("arrow_file", what, ipc(data, stream=False))
+        put("arrow_stream", what, ipc(data, stream=True))
+        put("parquet", what, parquet(data, compression="none"))
+        if "title" in data.column_names:
+            put("parquet_kept", what, parquet(data, compression="none"))
+    half = table(lists(pa.list_(pa.float16())), title=title)
+    put("arrow_file", "f16", ipc(half, stream=False))
+    for codec in ("snappy", "gzip", "brotli", "zstd", "lz4"):
+        put("parquet", codec, parquet(tables["lists-nulls"], compression=codec))
+    put("parquet", "v2", parquet(tables["lists"], data_page_version="2.0", version="2.6"))
+    put("parquet", "groups", parquet(tables["fixed"], row_group_size=2))
+    put("ids_parquet", "text", parquet(pa.table({"id": title})))
+    put("ids_parquet", "integers", parquet(pa.table({"id": pa.array(range(5)), "x": title})))
+
+
+def numpy_arrays():
+    for what, array in {
+        "f4": ROWS,
+        "f8-fortran": np.asfortranarray(ROWS.astype("<f8")),
+        "f2": ROWS.astype("<f2"),
+        "nan": np.where(ROWS > 1, np.nan, ROWS),
+    }.items():
+        out = io.BytesIO()
+        np.save(out, array)
+        put("npy", what, out.getvalue())
+    out = io.BytesIO()
+    np.lib.format.write_array(out, ROWS, version=(3, 0))
+    put("npy", "version-3", out.getvalue())
+
+
+def tensors():
+    put("safetensors", "vectors", save({"vectors": ROWS}))
+    with_ids = {"vectors": ROWS.astype(np.float64), "ids": np.arange(5)}
+    put("safetensors", "ids", save(with_ids, metadata={"made": "by hand"}))
+    put("safetensors", "other-names", save({"w": ROWS.astype(np.float16), "b": ROWS[0]}))
+
+
+def texts():
+    text, plain = csv_text(), plain_csv()
+    put("csv", "plain", plain.encode())
+    put("csv", "lists", b'id,vector\n1,"[0.5, 1]"\n2,"[2 3]"\n')
+    put("csv", "windows", plain.replace("\n", "\r\n").encode("utf-8-sig"))
+    put("csv", "bad-values", plain.replace(",0.5", ",nan").replace(",1.0", ",").encode())
+    put("csv_kept", "titles", text.encode())
+    put("csv_no_header", "numbers", b"1,2,3\n4,5,6\n7,8,9\n")
+    put("csv_utf16", "little", plain.encode("utf-16"))
+    put("csv_utf16", "big", ("\ufeff" + plain).encode("utf-16-be"))
+    put("csv_shift_jis", "plain", plain.replace("x", "\u7532\u30a8").encode("shift_jis"))
+    put("csv_gz", "plain", gzip.compress(plain.encode(), mtime=0))
+    put(
+        "csv_gz",
+        "two-members",
+        gzip.compress(b"id,x\n", mtime=0) + gzip.compress(b"1,2\n", mtime=0),
+    )
+    put("csv_xz", "plain", lzma.compress(plain.encode()))
+    put("csv_zst", "plain", zstandard.compress(plain.encode()))
+    put("tsv", "plain", plain.replace(",", "\t").encode())
+    put("ids_lines", "text", "\n".join(NAMES).encode())
+    put("ids_lines", "integers", b"1\n2\n3\n4\n5\n")
+    put("ids_csv", "only", b"id\na\nb\nc\nd\ne\n")
+    put("ids_csv", "among", csv_text().encode())
+
+
+def written_by_us():
+    title = ("--keep-columns", "title")
+    ours("parquet", "ours", "o.parquet", *title)
+    ours("parquet_kept", "ours", "o.parquet", *title, "--compression", "zstd")
+    ours("arrow_file", "ours", "o.arrow", *title)
+    ours("arrow_stream", "ours", "o.arrows", *title)
+    ours("csv_kept", "ours", "o.csv", *title)
+    ours("safetensors", "ours", "o.safetensors")
+    ours("tsv", "ours", "o.tsv")
+    ours("npy", "ours", "o.npy", "--drop-ids")
+
+
+def words():
+    oracles = HERE.parent / "tests/oracles/tables"
+    for what in ("stored", "deflated", "fortran", "bfloat16"):
+        put("npz", what, (oracles / f"{what}.npz").read_bytes())
+    for what in ("objects", "fortran-deflated"):  # refused by name
+        put("npz", f"damaged-{what}", (oracles / f"{what}.npz").read_bytes())
+    put("word2vec_text", "gensim", (oracles / "gensim.vec").read_bytes())
+    put("word2vec_binary", "gensim", (oracles / "gensim.bin").read_bytes())
+    binary = gzip.compress((oracles / "gensim.bin").read_bytes(), mtime=0)
+    put("word2vec_binary_gz", "gensim", binary)
+    put("glove", "gensim", (oracles / "gensim.txt").read_bytes())
+    put("glove", "header", (oracles / "gensim.vec").read_bytes())
+    put("glove", "spaces", b". . . 0.1 0.2 0.3\nat name@domain 1 2 3\nx -1 -2 -3\n")
+    index = b'{"metadata": {"total_size": 60}, "weight_map": {"vectors": "shard.safetensors"}}'
+    put("safetensors_index", "one", index)
+    for target, name in (("npz", "o.npz"), ("word2vec_text", "o.vec"),
+                         ("word2vec_binary", "o.bin"), ("glove", "o.glove")):  # fmt: skip
+        ours(target, "ours", name)
+
+
+def specs():
+    for what, flags in {
+        "unit": ["--input-dim", "3", "--output-dim", "8"],
+        "iid": ["--input-dim", "5", "--output-dim", "4", "--directions", "iid", "--seed", "7"],
+        "standardize": ["--data", "rows.csv", "--normalize", "standardize"],
+        "hadamard": ["--input-dim", "70", "--output-dim", "140", "--directions", "hadamard"],
+        "halton": ["--input-dim", "4", "--output-dim", "12", "--directions", "halton"],
+        "laplace": ["--input-dim", "4", "--output-dim", "12", "--kernel", "laplace"],
+        "cauchy": ["--input-dim", "4", "--output-dim", "12", "--kernel", "cauchy"],
+        "matern": ["--input-dim", "4", "--output-dim", "12", "--kernel", "matern-5/2"],
+        "mixture": ["--input-dim", "4", "--output-dim", "12", "--mixture", "0.5:1,2:3"],
+    }.items():
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "rows.csv").write_text(plain_csv())
+            new = [PROGRAM, "featurize", "new", *flags, "--out", "spec.json", "--quiet"]
+            subprocess.run(new, check=True, cwd=folder, stdout=subprocess.DEVNULL)
+            put("spec", what, (Path(folder) / "spec.json").read_bytes())
+
+
+if __name__ == "__main__":
+    arrow_tables()
+    numpy_arrays()
+    tensors()
+    texts()
+    written_by_us()
+    words()
+    specs()

@@ -1,0 +1,117 @@
+//! Damaged input against everything that reads bytes from outside.
+//!
+//! A target is a plain function of bytes. It may refuse them; it must not panic, hang or take more
+//! memory than [`MEMORY`], and what it accepts must keep the promises written at the target. The
+//! corpus of a target lies in `corpus/<target>/`: files that other programs and ours wrote, and the
+//! damaged ones that once broke something. `tests/corpus.rs` replays it with mutations that are the
+//! same every time; `make fuzz` goes on for as long as it is told.
+
+pub mod driver;
+pub mod mutate;
+mod spec;
+mod table;
+
+use std::path::PathBuf;
+
+use veridical_data::ReadOptions;
+
+/// What a target did with its input, in words without numbers. An input with new words found a new
+/// way through the code and is worth mutating further.
+pub type Outcome = String;
+
+/// A function of bytes that must survive them.
+pub struct Target {
+    /// The folder of its corpus.
+    pub name: &'static str,
+    run: Run,
+}
+
+enum Run {
+    /// The bytes are a table, in a file of this name.
+    Table(&'static str, fn(&mut ReadOptions)),
+    /// The bytes name the rows of a table, in a file of this name.
+    Ids(&'static str),
+    /// The bytes are anything else.
+    Plain(fn(&[u8]) -> Outcome),
+}
+
+/// Every target. The name of the file chooses the reader: a new format is one more line, and a folder
+/// of the same name with a few good files (`make_corpus.py`).
+pub const TARGETS: &[Target] = &[
+    table("parquet", "t.parquet", |_| {}),
+    table("parquet_kept", "t.parquet", |o| o.keep_columns = vec!["title".into()]),
+    table("arrow_file", "t.arrow", |_| {}),
+    table("arrow_stream", "t.arrows", |_| {}), // stdin is read by the same code
+    table("npy", "t.npy", |_| {}),
+    table("npz", "t.npz", |_| {}),
+    table("safetensors", "t.safetensors", |_| {}),
+    table("safetensors_index", "t.safetensors.index.json", |_| {}),
+    table("word2vec_text", "t.vec", |_| {}),
+    table("word2vec_binary", "t.bin", |_| {}),
+    table("word2vec_binary_gz", "t.bin.gz", |_| {}),
+    table("glove", "t.txt", |_| {}),
+    table("csv", "t.csv", |_| {}),
+    table("csv_kept", "t.csv", |o| o.keep_columns = vec!["title".into()]),
+    table("csv_no_header", "t.csv", |o| o.has_header = false),
+    table("csv_utf16", "t.csv", |o| o.encoding = Some("utf-16".into())),
+    table("csv_shift_jis", "t.csv", |o| o.encoding = Some("shift_jis".into())),
+    table("csv_gz", "t.csv.gz", |_| {}),
+    table("csv_xz", "t.csv.xz", |_| {}),
+    table("csv_zst", "t.csv.zst", |_| {}),
+    table("tsv", "t.tsv", |o| o.text_ids = true),
+    ids("ids_lines", "ids.txt"),
+    ids("ids_csv", "ids.csv"),
+    ids("ids_parquet", "ids.parquet"),
+    Target { name: "spec", run: Run::Plain(spec::run) },
+];
+
+const fn table(name: &'static str, file: &'static str, set: fn(&mut ReadOptions)) -> Target {
+    Target { name, run: Run::Table(file, set) }
+}
+
+const fn ids(name: &'static str, file: &'static str) -> Target {
+    Target { name, run: Run::Ids(file) }
+}
+
+/// Bytes of memory that no input of the corpus's size may take.
+pub const MEMORY: usize = 256 << 20;
+
+impl Target {
+    /// The target called `name`.
+    pub fn find(name: &str) -> Option<&'static Self> {
+        TARGETS.iter().find(|target| target.name == name)
+    }
+
+    /// Runs it; `intact` bytes must be accepted.
+    ///
+    /// # Panics
+    /// If a promise is broken.
+    pub fn run(&self, bytes: &[u8], intact: bool) -> Outcome {
+        match self.run {
+            Run::Table(file, set) => table::run(file, set, bytes, intact),
+            Run::Ids(file) => table::run_ids(file, bytes, intact),
+            Run::Plain(run) => run(bytes),
+        }
+    }
+
+    /// The files of its corpus in the order of their names.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn corpus(&self) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name);
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder)? {
+            paths.push(entry?.path());
+        }
+        paths.sort();
+        paths.into_iter().map(|path| Ok((path.clone(), std::fs::read(path)?))).collect()
+    }
+}
+
+/// The first words of an error, without numbers and what it quotes from the input.
+fn words(error: &str) -> Outcome {
+    let unquoted = error.split(['`', '"']).step_by(2).collect::<String>();
+    let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b",:;".contains(&b));
+    unquoted.split(' ').filter(plain).take(8).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,32 @@
+//! Replays the corpus with mutations that are the same every time.
+
+use std::alloc::System;
+
+use cap::Cap;
+use veridical_core::Seed;
+use veridical_fuzz::TARGETS;
+use veridical_fuzz::driver::{self, Budget};
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+/// Enough to find, within half a minute for all targets, every mistake found so far.
+const MUTATIONS: u64 = 1500;
+
+#[test]
+fn no_reader_breaks_a_promise_on_the_corpus_or_its_mutations() {
+    driver::silence_guarded_panics();
+    for target in TARGETS {
+        let seed = Seed::new(0).unwrap();
+        let peak = || ALLOCATOR.max_allocated();
+        let seen = driver::run(target, seed, Budget::Mutations(MUTATIONS), peak);
+        let seen = seen.unwrap_or_else(|failure| {
+            let path = std::env::temp_dir().join(format!("veridical-fuzz-{}", target.name));
+            std::fs::write(&path, &failure.bytes).unwrap();
+            panic!("{}\nthe input is in {}", failure.what, path.display());
+        });
+        // A corpus that no reader accepts, or damage that is never seen, would test nothing.
+        assert!(seen.accepted > 0, "{} accepts nothing: {:?}", target.name, seen.outcomes);
+        assert!(seen.outcomes.len() > 2, "{} ends one way only", target.name);
+    }
+}
