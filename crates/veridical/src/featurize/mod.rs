@@ -8,7 +8,6 @@ mod export;
 mod plan;
 mod sample;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use arrow_buffer::ScalarBuffer;
@@ -18,7 +17,7 @@ use serde_json::json;
 use veridical_core::stats::median;
 use veridical_core::{RowSample, Seed};
 use veridical_data::{
-    Chunk, Dtype, IfExists, OutputSchema, ReadOptions, Source, TableReader, Vectors,
+    Chunk, Dtype, IfExists, OutputSchema, ReadOptions, Source, TableReader, Vectors, storage,
     write_atomically,
 };
 use veridical_features::{
@@ -274,14 +273,12 @@ impl Summary {
 /// Reads a spec from a file.
 ///
 /// # Errors
-/// [`Error::Usage`] names the file and what is wrong with it.
+/// [`Error::Usage`] and [`Error::Data`] name the file and what is wrong with it.
 pub fn load_spec(path: &Path) -> Result<FeatureSpec> {
     let refused = |what: String| Error::Usage(format!("{}: {what}", path.display()));
-    let len = fs::metadata(path).map_err(|e| refused(format!("cannot open: {e}")))?.len();
-    if len > MAX_SPEC_BYTES {
-        return Err(refused(format!("{len} bytes are too many for a feature spec")));
-    }
-    let text = fs::read_to_string(path).map_err(|e| refused(format!("cannot read: {e}")))?;
+    let bytes = storage::read(path, MAX_SPEC_BYTES)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|e| refused(format!("not a feature spec: it is not UTF-8 text ({e})")))?;
     FeatureSpec::from_json(&text).map_err(|e| refused(e.to_string()))
 }
 
@@ -296,8 +293,8 @@ pub fn save_spec(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
 
 /// A spec that is there already may stay if it is the same.
 fn check_spec_path(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
-    let same = || fs::read_to_string(path).is_ok_and(|text| text == spec.to_json());
-    if !force && path.exists() && !same() {
+    let same = || storage::read(path, MAX_SPEC_BYTES).is_ok_and(|b| b == spec.to_json().as_bytes());
+    if !force && storage::exists(path)? && !same() {
         let what = "exists already; choose another name or replace it with --force";
         return Err(Error::Usage(format!("{} {what}", path.display())));
     }
