@@ -30,11 +30,15 @@ const DAMAGED: &str = "; it may be truncated or damaged, write it again";
 fn rows_of_another_width_than_the_spec_are_refused() {
     let sandbox = sandbox();
     sandbox.put("spec4.json", FeatureSpec::params(4, 8).build().unwrap().to_json());
-    sandbox.refuses(
-        "featurize apply --spec spec4.json t.csv phi.parquet",
-        "t.csv: rows have 3 columns but the spec's input_dim is 4; use the table the spec was made \
-         for, or make a spec with --input-dim 3",
-    );
+    for line in
+        ["apply --spec spec4.json t.csv phi.parquet", "check --spec spec4.json t.csv --html x.html"]
+    {
+        sandbox.refuses(
+            &format!("featurize {line}"),
+            "t.csv: rows have 3 columns but the spec's input_dim is 4; use the table the spec was made \
+             for, or make a spec with --input-dim 3",
+        );
+    }
 }
 
 #[test]

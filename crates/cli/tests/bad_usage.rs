@@ -114,6 +114,7 @@ fn a_seed_beyond_2_to_the_53_is_refused() {
     let message = "seed must be an integer from 0 to 2^53 - 1, got 9007199254740992";
     sandbox.refuses("featurize new --input-dim 3 --seed 9007199254740992 --out x.json", message);
     sandbox.refuses("featurize new --data t.csv --seed 9007199254740992 --out x.json", message);
+    sandbox.refuses("featurize plan --data t.csv --seed 9007199254740992 --epsilon 0.1", message);
 }
 
 #[test]
@@ -143,6 +144,7 @@ fn an_edited_spec_is_refused() {
     );
     sandbox.refuses("featurize apply --spec edited.json t.csv phi.csv", &message);
     sandbox.refuses("featurize describe edited.json", &message);
+    sandbox.refuses("featurize check --spec edited.json t.csv", &message);
 }
 
 #[test]
@@ -175,8 +177,11 @@ fn a_document_that_is_no_spec_is_refused() {
     ];
     for (document, what) in cases {
         sandbox.put("bad.json", document);
-        for line in ["featurize apply --spec bad.json t.csv phi.csv", "featurize describe bad.json"]
-        {
+        for line in [
+            "featurize apply --spec bad.json t.csv phi.csv",
+            "featurize describe bad.json",
+            "featurize check --spec bad.json t.csv",
+        ] {
             sandbox.refuses(line, &format!("bad.json: not a feature spec: {what}"));
         }
     }
@@ -195,6 +200,8 @@ fn an_input_that_is_not_there_is_refused() {
         "featurize apply nowhere.parquet phi.csv",
         "featurize apply --spec spec.json nowhere.parquet phi.csv",
         "featurize new --data nowhere.parquet --out x.json",
+        "featurize plan --data nowhere.parquet --epsilon 0.1",
+        "featurize check --spec spec.json nowhere.parquet",
         "vectors convert nowhere.parquet out.csv",
         "vectors head nowhere.parquet",
         "vectors stats nowhere.parquet",

@@ -365,6 +365,26 @@ fn other_options_are_not_resumed() {
     assert!(sandbox.bytes("phi.parquet") == sandbox.bytes("whole.parquet"));
 }
 
+#[test]
+fn another_prefix_is_not_resumed() {
+    let sandbox = sandbox(2 * GROUP_ROWS, 8);
+    sandbox.ok(&format!("{APPLY} full.parquet"));
+    let convert = "vectors convert full.parquet phi.parquet --prefix";
+    let outcome = with_limit(&sandbox, 3200, &format!("{convert} 6"));
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(sandbox.has("phi.parquet.partial/_journal.json"));
+    sandbox.refuses(&format!("{convert} 4 --resume"), &not_the_job("prefix was 6 and is now 4"));
+    sandbox.refuses(
+        "vectors convert full.parquet phi.parquet --resume",
+        &not_the_job("prefix was 6 and is now null"),
+    );
+    let resumed = sandbox.run(&format!("{convert} 6 --resume"));
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    assert!(resumed.stderr.contains("resuming after 65536 rows"), "{resumed:?}");
+    sandbox.ok("vectors convert full.parquet whole.parquet --prefix 6");
+    assert!(sandbox.bytes("phi.parquet") == sandbox.bytes("whole.parquet"));
+}
+
 /// The files are the same, but not the column that comes from their path.
 #[test]
 fn renamed_folders_are_not_resumed_when_their_names_are_kept() {

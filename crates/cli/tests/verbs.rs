@@ -822,6 +822,9 @@ fn every_verb_has_a_page_of_help() {
         ("featurize new", true),
         ("featurize apply", true),
         ("featurize describe", false),
+        ("featurize plan", true),
+        ("featurize check", true),
+        ("featurize export", true),
         ("vectors", true),
         ("vectors head", false),
         ("vectors stats", false),
@@ -855,9 +858,18 @@ fn every_verb_has_a_page_of_help() {
 #[test]
 fn every_example_of_the_help_is_a_valid_command() {
     let sandbox = Sandbox::new();
-    for verb in
-        ["", "featurize new", "featurize apply", "vectors", "reproduce", "completions", "man"]
-    {
+    for verb in [
+        "",
+        "featurize new",
+        "featurize apply",
+        "featurize plan",
+        "featurize check",
+        "featurize export",
+        "vectors",
+        "reproduce",
+        "completions",
+        "man",
+    ] {
         let page = sandbox.ok(&format!("{verb} --help"));
         let examples: Vec<&str> = page
             .lines()

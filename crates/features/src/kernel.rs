@@ -230,7 +230,8 @@ impl Kernel {
             }
         };
         let (family, name) = (directions.name(), self.name());
-        Err(Error::param("directions", format!("iid for kernel {name}: {why}"), family))
+        let allowed = if self.is_isotropic() { "iid, orthogonal or hadamard" } else { "iid" };
+        Err(Error::param("directions", format!("{allowed} for kernel {name}: {why}"), family))
     }
 }
 

@@ -43,7 +43,7 @@ impl Domain {
     ///
     /// ```
     /// let unit = veridical_features::plan::Domain { input_dim: 128, second_moment: 128.0, diameter: 2.0 };
-    /// assert_eq!(unit.uniform_directions(0.05, 0.99), 4_781_837.0);
+    /// assert_eq!(unit.uniform_directions(0.05, 0.99), 4_655_069.0);
     /// ```
     pub fn uniform_directions(self, epsilon: f64, confidence: f64) -> f64 {
         self.directions(epsilon, confidence, 4.0, 256.0)

@@ -157,54 +157,112 @@ pub struct Converted {
     pub zeroed_values: u64,
 }
 
-/// Writes a table in another format, type or cut.
+/// Writes a table in another format, type or cut. With `prefix` D' the first D' values of each row, times
+/// sqrt(D / D'): of a table of features these are the features of the shorter map.
 ///
 /// # Errors
-/// As [`crate::featurize::apply`].
+/// [`Error::Usage`] for a prefix that is odd, too long or of rows that are no features; else as
+/// [`crate::featurize::apply`].
 pub fn convert(
     input: &Source,
     output: &Source,
     dtype: Dtype,
+    prefix: Option<usize>,
     options: &JobOptions,
     observer: &dyn Observer,
 ) -> Result<Converted> {
     let reader = pipeline::open_input(input, output, options, observer)?;
-    let TableSchema { dim, ids, kept, .. } = reader.schema().clone();
+    let TableSchema { dim: width, ids, kept, .. } = reader.schema().clone();
+    let prefix = prefix.map(|dim| Prefix::new(dim, width, input)).transpose()?;
+    let dim = prefix.map_or(width, |prefix| prefix.dim);
     let schema = OutputSchema { dim, dtype, ids, kept, metadata: Vec::new() };
-    let description = json!({ "verb": "vectors convert" });
+    let description =
+        json!({ "verb": "vectors convert", "prefix": prefix.map(|prefix| prefix.dim) });
     let job = Job { reader, input, output, schema, options, description };
-    let tally = pipeline::run(job, &mut AsIs { dtype, input }, observer)?;
+    let tally = pipeline::run(job, &mut Conversion { dtype, prefix, input }, observer)?;
     let Tally { rows, skipped_rows, zeroed_values, .. } = tally;
     Ok(Converted { output: output.to_string(), dim, rows, skipped_rows, zeroed_values })
 }
 
-/// Rows unchanged but for their type.
-struct AsIs<'a> {
+/// The features of a shorter map inside those of a longer one.
+#[derive(Clone, Copy)]
+struct Prefix {
+    /// D'.
+    dim: usize,
+    /// sqrt(D / D').
+    scale: f64,
+}
+
+impl Prefix {
+    fn new(dim: usize, width: usize, input: &Source) -> Result<Self> {
+        let refused = |what: String| Err(Error::Usage(what));
+        if dim == 0 || dim % 2 == 1 {
+            let must_be = "even and at least 2 (a cosine and a sine for each direction)";
+            return refused(format!("--prefix must be {must_be}, got {dim}"));
+        }
+        if width % 2 == 1 {
+            let what = "features have an even number, a cosine and a sine for each direction";
+            return refused(format!(
+                "{input}: the vectors have {width} values; {what}; --prefix is for tables of features"
+            ));
+        }
+        if dim > width {
+            return refused(format!(
+                "--prefix must be at most {width}, the width of the vectors in {input}, got {dim}"
+            ));
+        }
+        Ok(Self { dim, scale: (width as f64 / dim as f64).sqrt() })
+    }
+
+    /// Products in f64, rounded once; those of features are at most 1.
+    fn of(self, rows: &Chunk, input: &Source) -> Result<ScalarBuffer<f32>> {
+        let mut values = Vec::with_capacity(rows.n_rows() * self.dim);
+        for (r, row) in rows.vectors.chunks_exact(rows.dim()).enumerate() {
+            for &x in &row[..self.dim] {
+                let value = (f64::from(x) * self.scale) as f32;
+                if !value.is_finite() {
+                    let what = "cannot be rescaled; --prefix is for tables of features";
+                    let row = rows.row_number(r);
+                    return Err(Error::Usage(format!("{input}: row {row}: {x:e} {what}")));
+                }
+                values.push(value);
+            }
+        }
+        Ok(values.into())
+    }
+}
+
+/// Rows unchanged but for their type and length.
+struct Conversion<'a> {
     dtype: Dtype,
+    prefix: Option<Prefix>,
     input: &'a Source,
 }
 
-impl Transform for AsIs<'_> {
+impl Transform for Conversion<'_> {
     fn apply(&mut self, rows: &Chunk, _tally: &mut Tally) -> Result<Vectors> {
+        let (values, dim) = match self.prefix {
+            Some(prefix) => (prefix.of(rows, self.input)?, prefix.dim),
+            None => (rows.vectors.clone(), rows.dim()),
+        };
         let fits = |at: Option<usize>| match at {
             None => Ok(()),
             Some(at) => {
-                let row = rows.row_number(at / rows.dim());
-                let (input, value, dtype) = (self.input, rows.vectors[at], self.dtype.name());
+                let (row, value) = (rows.row_number(at / dim), values[at]);
+                let (input, dtype) = (self.input, self.dtype.name());
                 let what = format!("{input}: row {row}: {value:e} does not fit {dtype}");
                 Err(Error::Usage(format!("{what}; pass --dtype f32")))
             }
         };
         if self.dtype == Dtype::Bf16 {
             // The writer rounds.
-            let overflows = |&x: &f32| !bf16::from_f32(x).is_finite();
-            fits(rows.vectors.iter().position(overflows))?;
+            fits(values.iter().position(|&x| !bf16::from_f32(x).is_finite()))?;
         }
         if self.dtype != Dtype::F16 {
-            return Ok(Vectors::F32(rows.vectors.clone()));
+            return Ok(Vectors::F32(values));
         }
-        let mut halves = vec![f16::ZERO; rows.vectors.len()];
-        halves.convert_from_f32_slice(&rows.vectors);
+        let mut halves = vec![f16::ZERO; values.len()];
+        halves.convert_from_f32_slice(&values);
         fits(halves.iter().position(|half| !half.is_finite()))?;
         Ok(Vectors::F16(ScalarBuffer::from(halves)))
     }

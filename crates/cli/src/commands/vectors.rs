@@ -17,7 +17,8 @@ Examples:
   veridical vectors head items.parquet --rows 3
   veridical vectors stats items.npy --ids items.txt --json
   veridical vectors convert items.csv items.parquet --keep-columns title
-  veridical vectors convert items.parquet items-f16.safetensors --dtype f16";
+  veridical vectors convert items.parquet items-f16.safetensors --dtype f16
+  veridical vectors convert phi.parquet phi256.parquet --prefix 256";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -55,6 +56,9 @@ enum Action {
         /// Table to write
         #[arg(value_name = "OUTPUT")]
         output: PathBuf,
+        /// Of features, keep the first D values times sqrt(width / D): the features of the shorter map
+        #[arg(long, value_name = "D")]
+        prefix: Option<usize>,
         #[command(flatten)]
         read: Box<ReadArgs>,
         #[command(flatten)]
@@ -82,10 +86,11 @@ impl Command {
                     &text(&stats),
                 )
             }
-            Action::Convert { input, output, read, write } => {
+            Action::Convert { input, output, prefix, read, write } => {
                 let (input, output) = (Source::from_arg(input), Source::from_arg(output));
+                let (dtype, options) = (write.dtype(), write.job(&read));
                 let converted =
-                    vectors::convert(&input, &output, write.dtype(), &write.job(&read), terminal)?;
+                    vectors::convert(&input, &output, dtype, prefix, &options, terminal)?;
                 if output == Source::Stream {
                     return Ok(()); // stdout carries the table
                 }

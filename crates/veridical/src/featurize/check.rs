@@ -24,6 +24,8 @@ const SEEDS: u64 = 8;
 const T_95: f64 = 2.3646;
 /// Pairs shown in the chart.
 const SHOWN_PAIRS: usize = 1000;
+/// Why a family that the kernel allows was not measured.
+const OVERFLOWS: &str = "its projections of these rows overflow";
 /// Bars of the histogram of kernel values.
 const BINS: usize = 40;
 
@@ -80,7 +82,7 @@ pub struct Family {
     pub quantile_95: Option<f64>,
     /// How many seeds.
     pub seeds: u64,
-    /// Why the family does not fit the kernel.
+    /// Why the family does not fit the kernel or the rows.
     pub refused: Option<String>,
 }
 
@@ -127,7 +129,8 @@ pub fn check(settings: &Check, observer: &dyn Observer) -> Result<CheckReport> {
     let d = spec.input_dim();
     let map = FeatureMap::new(spec)?;
     let mut phi = vec![0.0; sample.rows.len() / d * spec.output_dim()];
-    let checked = map.transform_into(&sample.rows, &mut phi)?;
+    let refused = |error| Sample::refused(data, error);
+    let checked = map.transform_into(&sample.rows, &mut phi).map_err(refused)?;
     let normalized = spec.normalize().rows(&sample.rows, d);
     let value = |pair: &[f32], scale: f32| {
         let (x, y) = pair.split_at(d);
@@ -194,8 +197,11 @@ fn family(
         // Seeds wrap around at their largest value.
         let seed = (spec.seed().get() + offset) & veridical_core::Seed::MAX;
         let drawn = spec.redrawn(seed, spec.output_dim())?;
-        let errors = plan::pair_errors(&drawn, rows, &[spec.n_directions()])?.concat();
-        let errors = Errors::of(&errors);
+        let errors = match plan::pair_errors(&drawn, rows, &[spec.n_directions()]) {
+            Ok(errors) => Errors::of(&errors.concat()),
+            // The spec itself was measured before.
+            Err(_) => return Ok(Family { refused: Some(OVERFLOWS.to_owned()), ..empty }),
+        };
         means.push(errors.mean);
         quantiles.push(errors.quantile_95);
         step();

@@ -3,7 +3,9 @@
 
 use serde::Serialize;
 use veridical_features::FeatureSpec;
-use veridical_features::plan::{self, Domain, Measured, QUANTILE};
+use veridical_features::plan::{self, Domain, Measured};
+
+use veridical_data::Source;
 
 use super::sample::Sample;
 use super::{NewSpec, Normalization, make_spec};
@@ -13,6 +15,10 @@ use crate::{Error, Observer, Result};
 const SAMPLED_ROWS: usize = 32_768;
 /// 100 million rows.
 const MANY_ROWS: f64 = 1e8;
+/// Below this the rounding of phi to f32 is no longer small beside the error.
+const MIN_EPSILON: f64 = 1e-6;
+/// Beyond this (1 + confidence) / 2 comes too close to 1 for its normal quantile.
+const MAX_CONFIDENCE: f64 = 1.0 - 1e-12;
 
 /// What is known, and what is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,14 +120,18 @@ pub fn plan(settings: &Plan, observer: &dyn Observer) -> Result<Planned> {
         Goal::Epsilon(_) => settings.max_output_dim,
     };
     let map = NewSpec { output_dim: Some(largest), ..settings.map.clone() };
-    let (spec, summary) = make_spec(&map, observer)?;
-    summary.iter().flat_map(|summary| &summary.notes).for_each(|note| observer.note(note));
+    let (spec, _summary) = make_spec(&map, observer).map_err(|e| name_the_flag(e, settings))?;
     let sample = match &map.data {
         Some(data) => Some(Sample::read(data, &map.read, &spec, SAMPLED_ROWS, observer)?),
         None => None,
     };
-    let curve = sample.as_ref().map(|sample| Curve::measure(&spec, sample, settings));
-    let curve = curve.transpose()?;
+    let curve = match (&map.data, &sample) {
+        (Some(data), Some(sample)) => {
+            let curve = Curve::measure(&spec, sample, settings);
+            Some(curve.map_err(|error| Sample::refused(data, error))?)
+        }
+        _ => None,
+    };
     let domain = domain(&spec, map.normalize, sample.as_ref());
     let mut answers = theory(&spec, domain, settings);
     let (mean, quantile) = match &curve {
@@ -149,15 +159,33 @@ pub fn plan(settings: &Plan, observer: &dyn Observer) -> Result<Planned> {
 fn check(settings: &Plan) -> Result<()> {
     let refused = |what: String| Err(Error::Usage(what));
     let confidence = settings.confidence;
-    if !(confidence > 0.0 && confidence < 1.0) {
-        return refused(format!("--confidence must be between 0 and 1, got {confidence}"));
+    if !(confidence > 0.0 && confidence <= MAX_CONFIDENCE) {
+        let must_be = "above 0 and at most 1 - 1e-12";
+        return refused(format!("--confidence must be {must_be}, got {confidence}"));
     }
     match settings.goal {
-        Goal::Epsilon(epsilon) if !(epsilon > 0.0 && epsilon < 2.0) => {
-            let why = "kernel values and their estimates lie between -1 and 1";
-            refused(format!("--epsilon must be between 0 and 2 ({why}), got {epsilon}"))
+        Goal::Epsilon(epsilon) if !(MIN_EPSILON..2.0).contains(&epsilon) => {
+            let must_be = "at least 1e-6 (phi is f32) and below 2 (kernel values and their estimates \
+                           lie between -1 and 1)";
+            refused(format!("--epsilon must be {must_be}, got {epsilon}"))
+        }
+        _ if settings.map.data == Some(Source::Stream) => {
+            let what = "a stream can be read only once, and the length scale is chosen before the \
+                        errors are measured";
+            refused(format!("{what}; pass --data FILE"))
         }
         _ => Ok(()),
+    }
+}
+
+/// The largest width tried is the user's `--max-output-dim`.
+fn name_the_flag(error: Error, settings: &Plan) -> Error {
+    use veridical_features::Error::Param;
+    match (error, settings.goal) {
+        (Error::Features(Param { name: "output_dim", must_be, got }), Goal::Epsilon(_)) => {
+            Error::Usage(format!("--max-output-dim must be {must_be}, got {got}"))
+        }
+        (error, _) => error,
     }
 }
 
@@ -261,18 +289,26 @@ fn theory(
 struct Bound {
     method: &'static str,
     what: &'static str,
+    /// `what` as it is called in the reason for no answer.
+    short: &'static str,
     of: fn(&Measured) -> f64,
+    /// The bound of so many pairs that have no error at all.
+    least: fn(usize, f64) -> f64,
 }
 
 const MEAN: Bound = Bound {
     method: "measured-mean",
     what: "mean absolute error over pairs",
+    short: "the mean",
     of: |measured| measured.mean_bound,
+    least: |n_pairs, confidence| Measured::of(&vec![0.0; n_pairs], confidence).mean_bound,
 };
 const BY_QUANTILE: Bound = Bound {
     method: "measured-quantile",
     what: "absolute error of 95 % of the pairs",
+    short: "the 95 % quantile",
     of: |measured| measured.quantile_bound,
+    least: |_, _| 0.0,
 };
 
 impl Bound {
@@ -294,7 +330,11 @@ struct Curve {
 }
 
 impl Curve {
-    fn measure(spec: &FeatureSpec, sample: &Sample, settings: &Plan) -> Result<Self> {
+    fn measure(
+        spec: &FeatureSpec,
+        sample: &Sample,
+        settings: &Plan,
+    ) -> std::result::Result<Self, veridical_features::Error> {
         let candidates = plan::candidates(spec.n_directions());
         let errors = plan::pair_errors(spec, &sample.rows, &candidates)?;
         let measured = errors.iter().map(|e| Measured::of(e, settings.confidence)).collect();
@@ -306,15 +346,21 @@ impl Curve {
             return bound.unmeasured();
         };
         let reached = (bound.of)(last);
-        let few = format!(
-            "{} pairs are too few to bound the {:.0} % quantile with confidence {}",
-            last.n_pairs,
-            100.0 * QUANTILE,
-            settings.confidence
-        );
+        let confidence = settings.confidence;
+        let few = |within: &str| {
+            let (n, what) = (last.n_pairs, bound.short);
+            let what = format!(
+                "{n} pairs are too few to bound {what}{within} with confidence {confidence}"
+            );
+            bound.answer().without(what)
+        };
         match settings.goal {
-            _ if reached.is_infinite() => bound.answer().without(few),
+            _ if reached.is_infinite() => few(""),
             Goal::OutputDim(_) => bound.answer().with(reached, *largest as f64),
+            // No width helps: what is added to the mean for so few pairs is more than that.
+            Goal::Epsilon(epsilon) if (bound.least)(last.n_pairs, confidence) > epsilon => {
+                few(&format!(" within {epsilon}"))
+            }
             Goal::Epsilon(epsilon) => {
                 match plan::smallest(&self.candidates, &self.measured, bound.of, epsilon) {
                     Some(m) => bound.answer().with(epsilon, m as f64),

@@ -4,7 +4,7 @@ use veridical_core::RowSample;
 use veridical_data::{ReadOptions, Source, TableReader};
 use veridical_features::FeatureSpec;
 
-use crate::{Error, Observer, Result};
+use crate::{Error, Observer, Result, pipeline};
 
 /// Bytes that a sample may take.
 const SAMPLE_BYTES: usize = 128 << 20;
@@ -12,6 +12,7 @@ const SAMPLE_BYTES: usize = 128 << 20;
 /// Shuffled rows and how many the table has.
 pub(super) struct Sample {
     pub rows: Vec<f32>,
+    /// Without those that were left out.
     pub n_rows: u64,
     /// 2 max |y| over the whole table: the normalized rows lie in a ball of this diameter.
     pub diameter: f64,
@@ -27,6 +28,7 @@ impl Sample {
         observer: &dyn Observer,
     ) -> Result<Self> {
         let mut reader = TableReader::open(data, read)?;
+        reader.notes().iter().for_each(|note| observer.note(note));
         let dim = reader.schema().dim;
         if dim != spec.input_dim() {
             let source = veridical_features::Error::Width { expected: spec.input_dim(), got: dim };
@@ -49,6 +51,22 @@ impl Sample {
         if rows.is_empty() {
             return Err(Error::Usage(format!("{data}: it takes at least two rows to make a pair")));
         }
-        Ok(Self { rows, n_rows: reader.rows_read(), diameter: 2.0 * largest.sqrt() })
+        let (skipped, zeroed) = reader.replaced();
+        pipeline::warn_about_replaced(skipped, zeroed, observer);
+        let n_rows = reader.rows_read() - skipped;
+        Ok(Self { rows, n_rows, diameter: 2.0 * largest.sqrt() })
+    }
+
+    /// An error of the transform; the order of the sample says nothing about the row in the table.
+    pub fn refused(data: &Source, error: veridical_features::Error) -> Error {
+        match error {
+            veridical_features::Error::TooLarge { .. }
+            | veridical_features::Error::NotFinite { .. } => {
+                let what = "the projection of a row overflows";
+                let way_out = "rescale the rows, for example with --normalize standardize";
+                Error::Usage(format!("{data}: {what}; {way_out}"))
+            }
+            other => other.into(),
+        }
     }
 }

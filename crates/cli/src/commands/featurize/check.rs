@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use veridical::data::{Source, write_atomically};
 use veridical::featurize::{self, Check, CheckReport};
-use veridical::{Observer, Result};
+use veridical::{Error, Observer, Result};
 
 use crate::args::ReadArgs;
 use crate::terminal::Terminal;
@@ -29,12 +29,19 @@ pub struct CheckArgs {
     /// Write a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Replace a page that is there
+    #[arg(long, requires = "html")]
+    force: bool,
     #[command(flatten)]
     read: ReadArgs,
 }
 
 impl CheckArgs {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
+        if let Some(path) = self.html.as_ref().filter(|path| !self.force && path.exists()) {
+            let what = "exists already; choose another name or replace it with --force";
+            return Err(Error::Usage(format!("{} {what}", path.display())));
+        }
         let report = featurize::check(
             &Check {
                 spec: featurize::load_spec(&self.spec)?,
@@ -62,7 +69,7 @@ fn text(report: &CheckReport) -> String {
     let CheckReport { spec, errors, pairs, rows, .. } = report;
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<16} {value}"); // writing to a String cannot fail
+        let _ = writeln!(text, "{}", format!("{name:<16} {value}").trim_end()); // cannot fail
     };
     line("spec", spec.spec_id.clone());
     line("measured on", format!("{pairs} random pairs of {rows} rows"));

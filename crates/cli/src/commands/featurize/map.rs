@@ -1,5 +1,7 @@
 //! The flags that describe a map, shared by the verbs that make one.
 
+use std::fmt;
+
 use clap::{Args, ValueEnum};
 use veridical::features::{Directions, Kernel};
 use veridical::featurize::{LengthScale, NewSpec, Normalization};
@@ -12,7 +14,7 @@ pub struct MapArgs {
     #[arg(long, value_name = "NAME", value_parser = parse_kernel, conflicts_with = "mixture")]
     kernel: Option<Kernel>,
     /// A mixture of gaussians: factors of the length scale and their weights
-    #[arg(long, value_name = "S:W,S:W", value_parser = parse_mixture)]
+    #[arg(long, value_name = "S:W,S:W", value_parser = parse_mixture, allow_hyphen_values = true)]
     mixture: Option<Kernel>,
     /// l: a number, `median` or `sklearn-gamma-scale` [default: 1, or median with --data]
     #[arg(long, value_name = "L", value_parser = parse_length_scale, allow_hyphen_values = true)]
@@ -55,6 +57,40 @@ impl MapArgs {
             },
             ..NewSpec::default()
         }
+    }
+}
+
+/// The flags that were given, each after a blank: the same map for the next command.
+impl fmt::Display for MapArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(kernel) = &self.kernel {
+            write!(f, " --kernel {}", kernel.name())?;
+        }
+        if let Some(Kernel::Mixture { scales, weights }) = &self.mixture {
+            let parts: Vec<String> =
+                scales.iter().zip(weights).map(|(s, w)| format!("{s}:{w}")).collect();
+            write!(f, " --mixture {}", parts.join(","))?;
+        }
+        match self.length_scale {
+            Some(LengthScale::Fixed(l)) => write!(f, " --length-scale {l}")?,
+            Some(LengthScale::Median) => write!(f, " --length-scale median")?,
+            Some(LengthScale::SklearnGammaScale) => {
+                write!(f, " --length-scale sklearn-gamma-scale")?;
+            }
+            Some(LengthScale::Gamma(_)) | None => {}
+        }
+        if let Some(gamma) = self.gamma {
+            write!(f, " --gamma {gamma}")?;
+        }
+        if let Some(directions) = self.directions.and_then(|d| d.to_possible_value()) {
+            write!(f, " --directions {}", directions.get_name())?;
+        }
+        if let Some(normalize) = self.normalize.to_possible_value()
+            && normalize.get_name() != "unit"
+        {
+            write!(f, " --normalize {}", normalize.get_name())?;
+        }
+        if self.seed != 0 { write!(f, " --seed {}", self.seed) } else { Ok(()) }
     }
 }
 
@@ -116,4 +152,31 @@ fn parse_mixture(text: &str) -> Result<Kernel, String> {
     let components = components.ok_or("must be scales and weights such as 0.5:1,1:2,4:1")?;
     let (scales, weights) = components.into_iter().unzip();
     Ok(Kernel::Mixture { scales, weights })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Map {
+        #[command(flatten)]
+        map: MapArgs,
+    }
+
+    /// What the next command is told makes the same map.
+    #[test]
+    fn the_flags_that_were_given_are_repeated() {
+        for flags in [
+            "",
+            " --kernel matern-3/2 --length-scale 0.5 --directions hadamard --normalize none --seed 7",
+            " --mixture 0.5:1,2:3 --length-scale median --normalize standardize",
+            " --length-scale sklearn-gamma-scale",
+            " --gamma 0.25 --directions iid",
+        ] {
+            let parsed = Map::try_parse_from(format!("map{flags}").split(' ')).unwrap();
+            assert_eq!(parsed.map.to_string(), flags);
+        }
+    }
 }

@@ -75,7 +75,8 @@ impl PlanArgs {
         terminal.result("featurize", &result, &text(&planned, goal))?;
         match (&data, planned.recommended_output_dim) {
             (Some(data), Some(output_dim)) => terminal.next(&format!(
-                "veridical featurize new --data {data} --output-dim {output_dim} --out spec.json"
+                "veridical featurize new --data {data} --output-dim {output_dim}{} --out spec.json",
+                self.map
             )),
             _ => terminal.next("veridical featurize plan --data FILE with the same flags"),
         }
