@@ -498,7 +498,7 @@ fn an_unknown_experiment_is_refused_with_those_there_are() {
     for action in ["show", "run"] {
         sandbox.refuses(
             &format!("reproduce {action} 999-nothing"),
-            "there is no experiment `999-nothing`; there are: 000-kernel-error",
+            "there is no experiment `999-nothing`; there are: 000-kernel-error, 000-families",
         );
     }
 }
