@@ -3,11 +3,11 @@
 //! iid         u_j = g_j / l_j, g_j standard normal (laplace: Cauchy, cauchy: Laplace, by coordinate)
 //! orthogonal  blocks of d: q_j from Gram-Schmidt on g_j in order, u_j = |g_j| q_j / l_j, so that each
 //!             u_j alone has the law of the iid one (Yu et al. 2016) and prefixes hold
-//! hadamard    products of Hadamard matrices and signs, see [`hadamard`](self::hadamard)
-//! halton      scrambled Halton points, see [`halton`](self::halton)
+//! hadamard    products of Hadamard matrices and signs, see `hadamard.rs`
+//! halton      scrambled Halton points, see `halton.rs`
 //!
 //! Element i of g_j is drawn at its own counter [i/2, j_lo, j_hi, 0] of stream `directions`; l_j
-//! stands in [`scales`](self::scales).
+//! stands in `scales.rs`.
 
 pub(crate) mod hadamard;
 mod halton;
