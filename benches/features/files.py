@@ -45,6 +45,18 @@ def bench(*arguments):
     return json.loads(run(BENCH, *arguments))
 
 
+def fastfood(rows, n, d, width):
+    """scikit-learn-extra's Fastfood on the same rows, or why there is no figure."""
+    here = Path(__file__).parent
+    python = here / ".venv-fastfood/bin/python"
+    if not (here / ".venv-fastfood/requirements.txt").exists():
+        return {"skipped": "its environment (requirements-fastfood.txt) could not be installed"}
+    try:
+        return json.loads(run(python, here / "fastfood.py", rows, n, d, width))
+    except RuntimeError as failed:
+        return {"skipped": str(failed).splitlines()[-1]}
+
+
 def wall_and_cpu(command):
     """Seconds on the clock and seconds of CPU of a program, from its start to its end."""
     start = time.perf_counter()
@@ -67,10 +79,10 @@ def peak_megabytes(command):
     return int(printed.splitlines()[-1]) / 1024.0
 
 
-def new_spec(path, d, width):
+def new_spec(path, d, width, family="orthogonal"):
     """The product's spec for these widths, length scale 1, everything else by default."""
     run(VERIDICAL, "featurize", "new", "--quiet", "--input-dim", d, "--output-dim", width,
-        "--length-scale", 1, "--out", path)  # fmt: skip
+        "--length-scale", 1, "--directions", family, "--out", path)  # fmt: skip
     return path
 
 

@@ -9,6 +9,8 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 HEADER = ("what", "ours", "beside it", "its figure", "ratio", "of limit", "target", "verdict")
+FAMILY_HEADER = ("what", "directions", "a row in a batch", "/ hadamard", "a row alone", "/ hadamard",
+                 "target", "verdict")  # fmt: skip
 
 
 def cpu_model():
@@ -43,9 +45,12 @@ def machine():
     }
 
 
+def verdict(ok):
+    return "" if ok is None else "ok" if ok else "MISSED"
+
+
 def line(what, ours, beside="", figure="", ratio="", limit="", target="", ok=None):
-    verdict = "" if ok is None else "ok" if ok else "MISSED"
-    return what, ours, beside, figure, ratio, limit, target, verdict
+    return what, ours, beside, figure, ratio, limit, target, verdict(ok)
 
 
 def milliseconds(seconds):
@@ -96,14 +101,58 @@ def lines(results, targets):
     return table
 
 
-def text(table):
-    """The table in columns, with what repeats left out."""
-    shown, before = [HEADER], None
+def family_lines(results, targets, dense):
+    """The rows of the table of families, with Fastfood below them."""
+    table = []
+    for case in results["cases"]:
+        what = f"{case['d']} -> {case['D']}, {case['rows']:,} rows"
+        families = case["families"]
+        hadamard = families["hadamard"]
+
+        def add(name, batch, single, goal=None, what=what, hadamard=hadamard):
+            times = batch / hadamard["batch_row_microseconds"]
+            times_single = single / hadamard["single_row_microseconds"]
+            aim, ok = (f">= {goal:g}", times >= goal) if goal else ("", None)
+            table.append((what, name, f"{batch:.3f} us", f"{times:.2f}x", f"{single:.2f} us",
+                          f"{times_single:.2f}x", aim, verdict(ok)))  # fmt: skip
+
+        for name, of in families.items():
+            goal = targets["hadamard"].get(case["d"]) if name in dense else None
+            add(name, of["batch_row_microseconds"], of["single_row_microseconds"], goal)
+        fastfood = case["fastfood"]
+        modes = ("accuracy", "mem") if "skipped" not in fastfood else ()
+        for mode in modes:
+            of, name = fastfood[mode], f"Fastfood, {mode}"
+            if why := of.get("skipped"):
+                table.append((what, f"{name}: {why}", "-", "", "-", "", "", "skipped"))
+            else:
+                batch = 1e6 * of["seconds"] / case["rows"]
+                add(name, batch, of["single_row_microseconds"], targets["fastfood"])
+        if not modes:
+            why = f"Fastfood: {fastfood['skipped']}"
+            table.append((what, why, "-", "", "-", "", "", "skipped"))
+    return table
+
+
+def fastfood(results):
+    """What Fastfood ran on, or why it did not."""
+    found = results["cases"][0]["fastfood"]
+    if why := found.get("skipped"):
+        return f"Fastfood (scikit-learn-extra): skipped, {why}"
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return f"Fastfood: {versions}; f64, on the one thread that it uses"
+
+
+def text(header, table):
+    """A table in columns, with what repeats left out."""
+    shown, before = [header], None
     for row in table:
-        same = before is not None and row[:2] == before[:2]
-        shown.append(("", "") + row[2:] if same else row)
+        same = 0
+        while before is not None and same < 2 and row[same] == before[same]:
+            same += 1
+        shown.append(("",) * same + row[same:])
         before = row
-    widths = [max(len(row[i]) for row in shown) for i in range(len(HEADER))]
+    widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in shown
@@ -124,18 +173,21 @@ def about(results):
         f"Instructions that it chose when it ran: {build['dispatched']}",
         f"Peers: numpy {m['numpy']} ({simd}), scikit-learn {m['scikit_learn']}",
         f"BLAS: {'; '.join(m['blas'])}",
+        fastfood(results),
         f"Tables written by pyarrow {m['pyarrow']}, scripts run by Python {m['python']}",
     ]
 
 
 def checked(results):
     checks = [case["checks"] for case in results["cases"]]
+    checks += [of["checks"] for case in results["cases"] for of in case["families"].values()]
     worst = max(check["error_to_float64"] for check in checks)
     norm = max(check["norm_error"] for check in checks)
     return (
         f"Checked in the same run: phi differs from its float64 evaluation by at most {worst:.1e}, "
         f"row norms from 1 by at most {norm:.1e}, the timed output equals that of `veridical "
-        "featurize apply` bit for bit, and U of the smallest case equals that of the reference."
+        "featurize apply` bit for bit, and U of the smallest case equals that of the reference, for "
+        "every family of directions."
     )
 
 
@@ -149,9 +201,12 @@ def winners(results):
         )
 
 
-def markdown(results, table):
+def markdown(results, table, families):
     def cells(row):
         return "| " + " | ".join(row) + " |"
+
+    def rows(header, table):
+        return [cells(header), cells(["---"] * len(header)), *(cells(row) for row in table)]
 
     page = [
         "# Feature transform: results",
@@ -160,9 +215,11 @@ def markdown(results, table):
         "",
         *(f"- {fact}" for fact in about(results)),
         "",
-        cells(HEADER),
-        cells(["---"] * len(HEADER)),
-        *(cells(row) for row in table),
+        *rows(HEADER, table),
+        "",
+        "Families of directions, and Fastfood:",
+        "",
+        *rows(FAMILY_HEADER, families),
         "",
         "The fastest forms of numpy:",
         "",

@@ -19,6 +19,10 @@ CASES = ((32, 128, 100_000), (128, 512, 50_000), (384, 1024, 20_000), (768, 4096
 SINGLE_ROW = (128, 512)
 FILES = (500_000, 128, 512)
 MEMORY = ((1_000_000, 10_000_000), 16, 32)
+FAMILIES = ("iid", "orthogonal", "hadamard", "halton")
+DEFAULT = "orthogonal"
+# The families whose directions are a stored matrix that every row is multiplied with.
+DENSE = ("iid", "orthogonal")
 # Everything of a case is timed in so many rounds, and the best counts.
 ROUNDS = 2
 FILE_REPEATS = 5
@@ -28,6 +32,9 @@ TARGETS = {
     # Times as fast as the peer, by d.
     "sklearn": {32: 2.5, 128: 2.5, 384: 2.5, 768: 2.0},
     "numpy": {32: 1.5, 128: 1.5, 384: 1.25, 768: 1.1},
+    # Times as fast as dense directions, by d, and as Fastfood.
+    "hadamard": {384: 2.0, 768: 4.0},
+    "fastfood": 1.0,
     "fraction_of_limit": 0.70,
     "single_row_microseconds": 4.0,
     "files_ratio": 1.3,
@@ -59,30 +66,32 @@ def reference_module():
     return veridical_reference
 
 
-def check_ours(folder, rows, d, width, timed):
+def check_ours(folder, rows, d, width, family, timed):
     """Is what was timed phi? Returns U and the errors."""
     reference = reference_module()
     some = rows[:CHECK_ROWS]
+    case = f"{d} -> {width}, {family}"
     timed_phi = np.fromfile(folder / "timed.phi.f32", "<f4").reshape(len(some), width)
     u = np.fromfile(folder / "timed.u.f32", "<f4").reshape(width // 2, d)
 
-    spec = files.new_spec(folder / f"{d}-{width}.spec.json", d, width)
+    spec = files.new_spec(folder / f"{d}-{width}-{family}.spec.json", d, width, family)
     document = reference.parse_spec(spec.read_text(encoding="utf-8"))
-    require(document["spec_id"] == timed["spec_id"], f"{d} -> {width}: timed another spec")
+    require(document["spec_id"] == timed["spec_id"], f"{case}: timed another spec")
     np.save(folder / "some.npy", some)
-    phi_file = folder / f"{d}-{width}.phi.npy"
+    phi_file = folder / f"{d}-{width}-{family}.phi.npy"
     files.run(*files.apply_command(spec, folder / "some.npy", phi_file, THREADS))
     phi = np.load(phi_file)
-    require(np.array_equal(phi, timed_phi), f"{d} -> {width}: product and timed code differ")
+    phi_file.unlink()
+    require(np.array_equal(phi, timed_phi), f"{case}: product and timed code differ")
     if (d, width) == CASES[0][:2]:
         want = np.array(reference.directions(document), np.float32)
-        require(np.array_equal(u, want), f"{d} -> {width}: U is not that of the reference")
+        require(np.array_equal(u, want), f"{case}: U is not that of the reference")
 
     error = float(np.abs(phi - evaluate(some, u)).max())
-    require(error <= TOLERANCE, f"{d} -> {width}: phi is off by {error:.1e}")
+    require(error <= TOLERANCE, f"{case}: phi is off by {error:.1e}")
     norms = np.linalg.norm(phi.astype(np.float64), axis=1)
     norm_error = max(float(np.abs(norms - 1.0).max()), timed["worst_norm_error"])
-    require(norm_error <= NORM_TOLERANCE, f"{d} -> {width}: norms are off by {norm_error:.1e}")
+    require(norm_error <= NORM_TOLERANCE, f"{case}: norms are off by {norm_error:.1e}")
     return u, {"error_to_float64": error, "norm_error": norm_error, "spec_id": timed["spec_id"]}
 
 
@@ -107,11 +116,11 @@ def run_case(folder, pool, d, width, n):
     rows.tofile(folder / "rows.f32")
     # A row of one value: next to no projection, so the time is that of sine, cosine and storing.
     rows[:, 0].tofile(folder / "one.f32")
-    transform = (folder / "rows.f32", n, d, width, THREADS, folder / "timed")
-    sincos = (folder / "one.f32", n, 1, width, THREADS)
+    transform = (DEFAULT, folder / "rows.f32", n, d, width, THREADS, folder / "timed")
+    sincos = (DEFAULT, folder / "one.f32", n, 1, width, THREADS)
 
     timed = files.bench(*transform)
-    u, checks = check_ours(folder, rows, d, width, timed)
+    u, checks = check_ours(folder, rows, d, width, DEFAULT, timed)
     by_column = np.ascontiguousarray(u.T)
 
     # scikit-learn gets rows of length one, made before the clock runs; we and numpy make them.
@@ -164,10 +173,34 @@ def run_case(folder, pool, d, width, n):
         "limit_one_call_seconds": one_call, "fraction_of_limit_one_call": one_call / t,
         "single_row_microseconds": min(single),
         "checks": checks,
+        "families": run_families(folder, rows, d, width),
+        "fastfood": files.fastfood(folder / "rows.f32", n, d, width),
     }  # fmt: skip
     if (d, width) == SINGLE_ROW:
         case["numpy_single_row_microseconds"] = 1e6 * peers.numpy_single_row(rows, by_column)
     return case, u
+
+
+def run_families(folder, rows, d, width):
+    """Every family on the rows of a case, in turns, and checked as the default is."""
+    found = {}
+    for turn in range(ROUNDS):
+        for family in FAMILIES:
+            job = (family, folder / "rows.f32", len(rows), d, width, THREADS, folder / "timed")
+            timed = files.bench(*job)
+            if turn == 0:
+                _, checks = check_ours(folder, rows, d, width, family, timed)
+                found[family] = {"batch": [], "single": [], "checks": checks}
+            found[family]["batch"].append(1e6 * timed["batch_seconds"] / len(rows))
+            found[family]["single"].append(timed["single_row_microseconds"])
+    return {
+        family: {
+            "batch_row_microseconds": min(of["batch"]),
+            "single_row_microseconds": min(of["single"]),
+            "checks": of["checks"],
+        }
+        for family, of in found.items()
+    }
 
 
 def keep_best(seconds, form):
@@ -210,7 +243,7 @@ def run_all(folder, scale, memory):
         counts, d, width = MEMORY
         say(f"peak memory, {d} -> {width}")
         np.ones(600 * d, np.float32).tofile(folder / "rows.f32")
-        files.bench(folder / "rows.f32", 600, d, width, 1, folder / "memory")
+        files.bench(DEFAULT, folder / "rows.f32", 600, d, width, 1, folder / "memory")
         u = np.fromfile(folder / "memory.u.f32", "<f4").reshape(width // 2, d)
         results["memory"] = files.peak_memory(
             folder, [scaled(n) for n in counts], d, width, THREADS,
@@ -252,7 +285,9 @@ def main():
             sys.exit(f"WRONG ANSWER, nothing is reported: {wrong}")
     table = report.lines(results, TARGETS)
     print("\n".join(report.about(results)), end="\n\n")
-    print(report.text(table), end="\n\n")
+    print(report.text(report.HEADER, table), end="\n\n")
+    families = report.family_lines(results, TARGETS, DENSE)
+    print(report.text(report.FAMILY_HEADER, families), end="\n\n")
     print("\n".join(report.winners(results)), end="\n\n")
     print(report.checked(results))
     if given.scale != 1.0:
@@ -261,7 +296,7 @@ def main():
         given.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     if given.markdown:
         page = Path(__file__).with_name("RESULTS.md")
-        page.write_text(report.markdown(results, table), encoding="utf-8")
+        page.write_text(report.markdown(results, table, families), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,10 @@ const USAGE: &str = "usage: bench-features FAMILY ROWS.f32 N d D THREADS [PREFIX
        bench-features io INPUT OUTPUT D
        bench-features about
 
-The first times the transform of N rows of width d with the directions FAMILY; PREFIX.phi.f32 and PREFIX.u.f32 get what it
-computed for the first rows, and U. The second reads INPUT and writes constant vectors of width D to
-OUTPUT as `veridical featurize apply` would. The third says how this program was built.";
+The first times the transform of N rows of width d with directions of the family (iid, orthogonal,
+hadamard or halton); PREFIX.phi.f32 and PREFIX.u.f32 get what it computed for the first rows, and U. The
+second reads INPUT and writes constant vectors of width D to OUTPUT as `veridical featurize apply`
+would. The third says how this program was built.";
 
 /// Rows that are written for the caller to check.
 const CHECK_ROWS: usize = 300;
