@@ -89,9 +89,9 @@ fn plan_without_data_answers_from_theory() {
         ("pair", (Z * Z / (2.0 * 0.05 * 0.05)).ceil(), "normal approximation"),
     ] {
         let answer = answer(&plan, method);
-        assert_eq!((&answer["directions"], &answer["epsilon"]), (&m.into(), &0.05.into()));
-        assert_eq!(answer["output_dim"], 2.0 * m, "{method}");
-        assert_eq!(answer["bytes_per_row"], 8.0 * m, "{method}");
+        assert_eq!((&answer["directions"], &answer["epsilon"]), (&(m as u64).into(), &0.05.into()));
+        assert_eq!(answer["output_dim"], 2 * m as u64, "{method}");
+        assert_eq!(answer["bytes_per_row"], 8 * m as u64, "{method}");
         assert_close(&answer["gb_per_100m_rows"], 0.8 * m, 1e-12);
         assert_eq!((&answer["label"], &answer["why_not"]), (&label.into(), &Value::Null));
     }
@@ -114,7 +114,7 @@ fn plan_for_a_width_answers_with_its_error() {
     assert!((255.0 - 1e-6..=256.0 + 1e-6).contains(&m), "{m}");
     assert_close(&answer(&plan, "pair")["epsilon"], Z / 512f64.sqrt(), 1e-12);
     for method in ["uniform", "pair", "alignment"] {
-        assert_eq!(answer(&plan, method)["output_dim"], 512.0, "{method}");
+        assert_eq!(answer(&plan, method)["output_dim"], 512, "{method}");
     }
     assert_eq!(plan["recommended_output_dim"], Value::Null);
 }

@@ -40,6 +40,8 @@ const INFORMATIVE: std::ops::RangeInclusive<f64> = 0.05..=0.95;
 const UNINFORMATIVE_SHARE: f64 = 0.9;
 /// Beyond this |u.h| a small change of h turns phi around completely.
 const LARGE_PROJECTION: f32 = 4096.0;
+/// Up to here evenly spread points are known to help.
+const HALTON_DIMS: usize = 32;
 /// A spec with means and deviations for a million columns stays below this.
 const MAX_SPEC_BYTES: u64 = 128 << 20;
 
@@ -121,6 +123,11 @@ pub fn new_spec(settings: &NewSpec) -> Result<FeatureSpec> {
 /// As there.
 pub fn new_spec_observed(settings: &NewSpec, observer: &dyn Observer) -> Result<FeatureSpec> {
     let (spec, summary) = make_spec(settings, observer)?;
+    if spec.directions() == Directions::Halton && spec.input_dim() > HALTON_DIMS {
+        observer.warn(&format!(
+            "halton points gain nothing known above {HALTON_DIMS} values; orthogonal directions do"
+        ));
+    }
     if let Some(Summary { notes, replaced: (skipped, zeroed), .. }) = summary {
         notes.iter().for_each(|note| observer.note(note));
         pipeline::warn_about_replaced(skipped, zeroed, observer);

@@ -54,11 +54,11 @@ pub struct Answer {
     /// The error.
     pub epsilon: Option<f64>,
     /// m.
-    pub directions: Option<f64>,
+    pub directions: Option<u64>,
     /// D = 2m.
-    pub output_dim: Option<f64>,
+    pub output_dim: Option<u64>,
     /// Bytes of a row of phi in f32.
-    pub bytes_per_row: Option<f64>,
+    pub bytes_per_row: Option<u64>,
     /// GB (10^9 bytes) for 100 million rows.
     pub gb_per_100m_rows: Option<f64>,
     /// Why there is no answer.
@@ -226,9 +226,10 @@ impl Answer {
     fn with(mut self, epsilon: f64, directions: f64) -> Self {
         let bytes = 2.0 * directions * size_of::<f32>() as f64;
         self.epsilon = Some(epsilon);
-        self.directions = Some(directions);
-        self.output_dim = Some(2.0 * directions);
-        self.bytes_per_row = Some(bytes);
+        // A whole number below 2^63, as epsilon is at least 1e-6.
+        self.directions = Some(directions as u64);
+        self.output_dim = Some(2 * directions as u64);
+        self.bytes_per_row = Some(bytes as u64);
         self.gb_per_100m_rows = Some(bytes * MANY_ROWS / 1e9);
         self
     }

@@ -122,7 +122,7 @@ fn line(answer: &Answer, goal: Goal) -> String {
         return format!("{:>10} {:>10} {:>12}  {label:<26}  {bounds}: {why}", "-", "-", "-");
     }
     let first = match goal {
-        Goal::Epsilon(_) => answer.output_dim.map(|d| format!("{d:.0}")),
+        Goal::Epsilon(_) => answer.output_dim.map(|d| d.to_string()),
         Goal::OutputDim(_) => answer.epsilon.map(|e| format!("{e:.4}")),
     };
     let row = answer.bytes_per_row.map(|b| bytes(b as usize)).unwrap_or_default();
