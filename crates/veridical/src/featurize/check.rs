@@ -7,14 +7,13 @@
 use serde::Serialize;
 use serde_json::json;
 use veridical_core::stats::{Moments, quantile};
+use veridical_data::{ReadOptions, Source};
 use veridical_features::{Directions, FeatureMap, FeatureSpec, plan};
 use veridical_report::Page;
 
 use super::sample::Sample;
 use super::{Description, INFORMATIVE, describe};
 use crate::{Observer, Result};
-
-use veridical_data::{ReadOptions, Source};
 
 /// Rows sampled: half as many pairs.
 const SAMPLED_ROWS: usize = 8192;
