@@ -120,12 +120,7 @@ impl Kernel {
 
     /// k of every pair of rows (0, 1), (0, 2), .. (1, 2), ..
     pub fn pairs(&self, rows: &[f32], dim: usize, length_scale: f64) -> Vec<f64> {
-        let rows: Vec<&[f32]> = rows.chunks_exact(dim).collect();
-        let later = |i: usize| rows[i + 1..].iter().map(move |y| (i, y));
-        let per_row = (0..rows.len()).into_par_iter().map(|i| {
-            later(i).map(|(i, y)| self.value(rows[i], y, length_scale)).collect::<Vec<f64>>()
-        });
-        per_row.collect::<Vec<_>>().concat()
+        over_pairs(rows, dim, |x, y| self.value(x, y, length_scale))
     }
 
     /// k for two rows at a distance; `None` if the distance does not decide it.
@@ -233,6 +228,17 @@ impl Kernel {
         let allowed = if self.is_isotropic() { "iid, orthogonal or hadamard" } else { "iid" };
         Err(Error::param("directions", format!("{allowed} for kernel {name}: {why}"), family))
     }
+}
+
+/// `f` of every pair of rows (0, 1), (0, 2), .. (1, 2), ..
+pub(crate) fn over_pairs(
+    rows: &[f32],
+    dim: usize,
+    f: impl Fn(&[f32], &[f32]) -> f64 + Sync,
+) -> Vec<f64> {
+    let rows: Vec<&[f32]> = rows.chunks_exact(dim).collect();
+    let of_row = |i: usize| rows[i + 1..].iter().map(|y| f(rows[i], y)).collect::<Vec<f64>>();
+    (0..rows.len()).into_par_iter().map(of_row).collect::<Vec<_>>().concat()
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //!
 //! Both look at the normalized rows, the ones the kernel will see.
 
-use rayon::prelude::*;
 use veridical_core::stats::median;
 
+use crate::kernel::over_pairs;
 use crate::{Error, Kernel};
 
 /// l for scikit-learn's gamma in exp(-gamma |x - y|^2).
@@ -54,12 +54,7 @@ pub fn from_gamma_scale(variance: f64, dim: usize) -> Result<f64, Error> {
 
 /// The kernel's distance for every pair of rows, in f64.
 pub fn distances(rows: &[f32], dim: usize, kernel: &Kernel) -> Vec<f64> {
-    let rows: Vec<&[f32]> = rows.chunks_exact(dim).collect();
-    let per_row: Vec<Vec<f64>> = (0..rows.len())
-        .into_par_iter()
-        .map(|i| rows[i + 1..].iter().map(|b| kernel.distance(rows[i], b)).collect())
-        .collect();
-    per_row.concat()
+    over_pairs(rows, dim, |x, y| kernel.distance(x, y))
 }
 
 #[cfg(test)]
