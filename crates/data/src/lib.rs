@@ -28,21 +28,29 @@ mod error;
 pub mod fingerprint;
 mod format;
 pub mod generate;
+mod graph;
 mod guard;
+pub mod interactions;
 mod join;
 pub mod models;
 mod read;
+mod split;
 pub mod storage;
 mod table;
+mod text;
 mod write;
 mod zip;
 
 pub use error::{Error, Result};
 pub use format::{Format, Source};
+pub use graph::{Graph, Labels};
 pub use guard::panic_is_guarded;
+pub use interactions::{IdMap, Interactions, Lists};
 pub use join::{Joined, join};
 pub use read::{OnNan, ReadOptions, TableReader};
+pub use split::{Split, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
+pub use text::Corpus;
 pub use write::{
     Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors, WriteOptions,
     write_atomically,

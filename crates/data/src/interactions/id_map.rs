@@ -1,0 +1,123 @@
+//! Ids and their numbers.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use arrow_array::{Array, Int64Array, StringArray};
+
+use crate::Ids;
+
+/// Ids in ascending order; the number of an id is its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IdMap {
+    ids: Ids,
+}
+
+impl IdMap {
+    /// Integers 0 .. n-1.
+    pub fn numbered(n: usize) -> Self {
+        Self { ids: Ids::numbered(0, n) }
+    }
+
+    /// Integer ids, each row's number beside the map.
+    pub fn of_integers(rows: &[i64]) -> (Self, Vec<u32>) {
+        let (ids, numbers) = number(rows.iter().copied());
+        (Self { ids: Ids::Int(Int64Array::from(ids)) }, numbers)
+    }
+
+    /// Text ids, each row's number beside the map.
+    pub fn of_texts<'a>(rows: impl Iterator<Item = &'a str>) -> (Self, Vec<u32>) {
+        let (ids, numbers) = number(rows);
+        (Self { ids: Ids::Text(StringArray::from_iter_values(ids)) }, numbers)
+    }
+
+    /// How many ids.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The ids in the order of their numbers.
+    pub fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    /// The id with this number, as text.
+    pub fn id(&self, number: u32) -> String {
+        self.ids.get(number as usize)
+    }
+
+    /// The number of an id given as text, by binary search.
+    pub fn number(&self, id: &str) -> Option<u32> {
+        let at = match &self.ids {
+            Ids::Int(ids) => ids.values().binary_search(&id.parse().ok()?).ok(),
+            Ids::Text(ids) => {
+                let (mut low, mut high) = (0, ids.len());
+                while low < high {
+                    let middle = low.midpoint(high);
+                    if ids.value(middle) < id { low = middle + 1 } else { high = middle }
+                }
+                (low < ids.len() && ids.value(low) == id).then_some(low)
+            }
+        };
+        at.map(|at| at as u32)
+    }
+
+    /// The map of the ids with these numbers, which ascend.
+    pub fn only(&self, numbers: &[u32]) -> Self {
+        let ids = match &self.ids {
+            Ids::Int(ids) => {
+                let kept = numbers.iter().map(|&n| ids.value(n as usize));
+                Ids::Int(Int64Array::from_iter_values(kept))
+            }
+            Ids::Text(ids) => {
+                let kept = numbers.iter().map(|&n| ids.value(n as usize));
+                Ids::Text(StringArray::from_iter_values(kept))
+            }
+        };
+        Self { ids }
+    }
+}
+
+/// Distinct values in ascending order, and the place of every value among them.
+fn number<T: Ord + Copy + std::hash::Hash>(values: impl Iterator<Item = T>) -> (Vec<T>, Vec<u32>) {
+    let mut seen: HashMap<T, u32> = HashMap::new();
+    let mut ids = Vec::new();
+    let mut numbers: Vec<u32> = Vec::new();
+    for value in values {
+        let number = match seen.entry(value) {
+            Entry::Occupied(seen) => *seen.get(),
+            Entry::Vacant(new) => {
+                ids.push(value);
+                *new.insert(ids.len() as u32 - 1)
+            }
+        };
+        numbers.push(number);
+    }
+    let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+    order.sort_unstable_by_key(|&n| ids[n as usize]);
+    let mut place = vec![0; ids.len()];
+    order.iter().enumerate().for_each(|(at, &n)| place[n as usize] = at as u32);
+    numbers.iter_mut().for_each(|n| *n = place[*n as usize]);
+    (order.into_iter().map(|n| ids[n as usize]).collect(), numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_follow_the_order_of_the_ids() {
+        let (map, rows) = IdMap::of_integers(&[30, -4, 30, 7]);
+        assert_eq!(rows, [2, 0, 2, 1]);
+        assert_eq!((map.id(0).as_str(), map.number("30"), map.number("8")), ("-4", Some(2), None));
+        let (map, rows) = IdMap::of_texts(["b", "a", "b", "c"].into_iter());
+        assert_eq!(rows, [1, 0, 1, 2]);
+        assert_eq!((map.number("c"), map.number("aa"), map.number("d")), (Some(2), None, None));
+        assert_eq!(map.only(&[0, 2]).number("c"), Some(1));
+    }
+}

@@ -1,0 +1,17 @@
+//! Everything that learns an embedding table, and how it is judged.
+//!
+//! - [`Embedding`]: a table of vectors while it is being learnt.
+//! - [`Trainer`]: one pass over the data at a time; what is drawn is addressed by epoch and sample, so a
+//!   trainer's parameters are all of its state.
+//! - [`Model`]: what a trainer leaves behind; it scores items for users.
+
+mod embedding;
+mod error;
+mod model;
+mod trainer;
+pub mod trainers;
+
+pub use embedding::Embedding;
+pub use error::{Error, Result};
+pub use model::{Factors, Model, Scorer, Tensor, Tensors};
+pub use trainer::{Mode, Schedule, Trainer, finite};

@@ -1,0 +1,1 @@
+//! The small estimators everybody needs, on matrices of f32 in row-major order.
