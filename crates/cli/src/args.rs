@@ -82,6 +82,9 @@ pub struct ReadArgs {
     /// Format of the input [default: by its ending]
     #[arg(long, value_name = "FORMAT", value_parser = Format::NAMES)]
     input_format: Option<String>,
+    /// Table of a run folder [default: item, or the first]
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
     /// Column of the ids [default: `id`, or the only `*_id`]
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
@@ -126,6 +129,7 @@ impl ReadArgs {
     pub fn options(&self) -> ReadOptions {
         ReadOptions {
             input_format: self.input_format.as_deref().and_then(Format::from_name),
+            table: self.table.clone(),
             id_column: self.id_column.clone(),
             vector_column: self.vector_column.clone(),
             tensor: self.tensor.clone(),

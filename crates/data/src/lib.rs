@@ -34,6 +34,7 @@ pub mod interactions;
 mod join;
 pub mod models;
 mod read;
+pub mod run;
 mod split;
 pub mod storage;
 mod table;

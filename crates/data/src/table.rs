@@ -84,6 +84,14 @@ impl Ids {
         self.len() == 0
     }
 
+    /// Some of the ids.
+    pub(crate) fn slice(&self, from: usize, n: usize) -> Self {
+        match self {
+            Self::Int(ids) => Self::Int(ids.slice(from, n)),
+            Self::Text(ids) => Self::Text(ids.slice(from, n)),
+        }
+    }
+
     /// Id `i` as text.
     pub fn get(&self, i: usize) -> String {
         match self {
@@ -174,17 +182,13 @@ impl Chunk {
     /// Some of the rows.
     pub fn slice(&self, from: usize, n: usize) -> Self {
         let dim = self.dim();
-        let ids = match &self.ids {
-            Ids::Int(ids) => Ids::Int(ids.slice(from, n)),
-            Ids::Text(ids) => Ids::Text(ids.slice(from, n)),
-        };
         let row_numbers = self.row_numbers.as_ref().map(|numbers| numbers[from..from + n].to_vec());
         let zeroed = self.zeroed.as_ref().map(|zeroed| zeroed[from..from + n].to_vec());
         Self {
             first_row: self.first_row + from as u64,
             row_numbers,
             zeroed,
-            ids,
+            ids: self.ids.slice(from, n),
             vectors: self.vectors.slice(from * dim, n * dim),
             kept: self.kept.iter().map(|column| column.slice(from, n)).collect(),
         }

@@ -94,7 +94,7 @@ fn doubles(values: &[f64]) -> Vec<u8> {
 }
 
 /// Writes singles in pieces of bounded size.
-fn put_singles(out: &mut impl std::io::Write, values: &[f32]) -> std::io::Result<()> {
+pub(crate) fn put_singles(out: &mut impl std::io::Write, values: &[f32]) -> std::io::Result<()> {
     values.chunks(1 << 14).try_for_each(|piece| out.write_all(&singles(piece)))
 }
 

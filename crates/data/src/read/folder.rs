@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::run::RunFolder;
 use crate::{Error, Format, ReadOptions, Result, Source, storage};
 
 /// One file of a table.
@@ -29,12 +30,23 @@ impl Part {
     }
 }
 
-/// Lists the parts of a source; their format goes by their endings unless `format` names it.
-pub(super) fn parts(source: &Source, format: Option<Format>) -> Result<Vec<Part>> {
-    let format_of = |path: &Path| format.map_or_else(|| Format::of_path(path), Ok).map(Some);
+/// Lists the parts of a source; their format goes by their endings unless the options name it. Of a run
+/// folder one table is taken.
+pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>> {
+    let named = options.input_format;
+    let format_of = |path: &Path| named.map_or_else(|| Format::of_path(path), Ok).map(Some);
+    let table = options.table.as_deref();
     let Some(path) = source.path() else {
         return Ok(vec![Part { path: PathBuf::from("-"), format: None, partitions: Vec::new() }]);
     };
+    if RunFolder::is_run(path) {
+        let path = RunFolder::open(path)?.table(table)?;
+        return Ok(vec![Part { path, format: Some(Format::Parquet), partitions: Vec::new() }]);
+    }
+    if let Some(table) = table {
+        let what = format!("--table {table} is for run folders, and this is none");
+        return Err(Error::content(path, what));
+    }
     let Some(files) = storage::list(path, is_skipped)? else {
         let format = format_of(path)?;
         return Ok(vec![Part { path: path.to_owned(), format, partitions: Vec::new() }]);

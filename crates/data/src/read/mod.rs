@@ -19,6 +19,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_schema::{DataType, Field};
 
 use self::folder::Part;
+pub(crate) use self::safetensors::matrices;
 use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema, storage};
 
 /// What to do with a value that is NaN, infinite or missing.
@@ -38,6 +39,8 @@ pub enum OnNan {
 pub struct ReadOptions {
     /// The format of the files; otherwise it goes by their endings.
     pub input_format: Option<Format>,
+    /// The table of a run folder; otherwise `item` or the first.
+    pub table: Option<String>,
     /// The id column; otherwise `id` or the only `*_id`.
     pub id_column: Option<String>,
     /// The vector column; otherwise the only list of floats.
@@ -64,6 +67,7 @@ impl Default for ReadOptions {
     fn default() -> Self {
         Self {
             input_format: None,
+            table: None,
             id_column: None,
             vector_column: None,
             tensor: None,
@@ -141,7 +145,7 @@ impl TableReader {
         if let Some(name) = repeated(&options.keep_columns) {
             return Err(Error::Usage(format!("--keep-columns names `{name}` twice")));
         }
-        let mut parts: VecDeque<Part> = folder::parts(source, options.input_format)?.into();
+        let mut parts: VecDeque<Part> = folder::parts(source, options)?.into();
         let (first, partition_columns, file_options, current) = loop {
             // INVARIANT: `parts` refuses a folder without files, and an empty last one is an error.
             let first = parts.pop_front().expect("a source has at least one part");
@@ -221,7 +225,7 @@ impl TableReader {
     /// [`Error::Read`] if a folder cannot be listed, [`Error::Content`] for a bad index.
     pub fn files(source: &Source, options: &ReadOptions) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
-        for part in folder::parts(source, options.input_format)? {
+        for part in folder::parts(source, options)? {
             if part.format == Some(Format::Safetensors) {
                 files.extend(safetensors::files(&part.path, options)?);
             } else if part.format.is_some() {

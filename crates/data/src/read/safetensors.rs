@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
 use crate::format::is_index;
+use crate::run::TensorMap;
 use crate::storage::{self, InputFile};
 use crate::{Chunk, Dtype, Error, IdKind, Ids, Result, TableSchema};
 
@@ -251,6 +252,26 @@ impl Catalog {
         })?;
         Ok(Some(Located { path, file, data_start, tensor }))
     }
+}
+
+/// Every matrix of floats of a file, as f32.
+pub(crate) fn matrices(path: &Path) -> Result<TensorMap> {
+    let catalog = Catalog::open(path)?;
+    let mut found = TensorMap::new();
+    for name in catalog.names() {
+        let Some(mut located) = catalog.locate(name)? else { continue };
+        let (&[rows, width], Some(dtype)) =
+            (&located.tensor.shape[..], float_type(&located.tensor.dtype))
+        else {
+            continue;
+        };
+        // Shapes were checked against the length of the file: they fit memory addresses.
+        let n = (rows * width) as usize;
+        let bytes = located.read(0, n, dtype.size())?;
+        let shape = [rows as usize, width as usize];
+        found.insert(name.to_owned(), (shape, values::decode(&bytes, dtype).to_vec()));
+    }
+    Ok(found)
 }
 
 /// The files that are read: one, or an index and what it sends to.

@@ -26,6 +26,7 @@ use arrow_schema::{DataType, Field, Schema};
 use half::{bf16, f16};
 use serde_json::Value;
 
+pub(crate) use self::partial::difference;
 pub use self::partial::write_atomically;
 use self::partial::{Journal, Partial};
 use crate::format::is_index;
@@ -588,7 +589,7 @@ fn check_format(
 }
 
 /// `NAME.partial`, beside the output.
-fn partial_path(output: &Path) -> PathBuf {
+pub(crate) fn partial_path(output: &Path) -> PathBuf {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
     output.with_file_name(name)
