@@ -8,10 +8,13 @@
 mod embedding;
 mod error;
 mod model;
+mod saved;
+pub mod settings;
 mod trainer;
 pub mod trainers;
 
 pub use embedding::Embedding;
 pub use error::{Error, Result};
 pub use model::{Factors, Model, Scorer, Tensor, Tensors};
+pub use saved::{ModelTable, Part};
 pub use trainer::{Mode, Schedule, Trainer, finite};

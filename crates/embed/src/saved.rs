@@ -1,0 +1,199 @@
+//! A model as named matrices, and back.
+
+use std::borrow::Cow;
+
+use crate::{Embedding, Error, Factors, Model, Result, Tensors};
+
+/// Item numbers are written as f32, which is exact up to here.
+const MOST_ITEMS: usize = 1 << 24;
+
+/// A matrix of a model.
+#[derive(Clone, Debug)]
+pub struct Part<'a> {
+    /// Its name.
+    pub name: &'static str,
+    /// Rows and values of a row.
+    pub shape: [usize; 2],
+    /// Row-major.
+    pub values: Cow<'a, [f32]>,
+}
+
+/// A vector table of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelTable<'a> {
+    /// item, user, word, doc or context.
+    pub name: &'static str,
+    /// One vector per id.
+    pub rows: &'a Embedding,
+    /// One value per id, if the model has it.
+    pub bias: Option<&'a [f32]>,
+}
+
+fn rows<'a>(name: &'static str, rows: &'a Embedding) -> Part<'a> {
+    Part { name, shape: [rows.n_rows(), rows.dim()], values: rows.values().into() }
+}
+
+fn column<'a>(name: &'static str, values: &'a [f32]) -> Part<'a> {
+    Part { name, shape: [values.len(), 1], values: values.into() }
+}
+
+impl Model {
+    /// Everything that was learnt, under fixed names.
+    ///
+    /// # Errors
+    /// [`Error::State`] for a list of neighbours of more than 2^24 items.
+    pub fn parts(&self) -> Result<Vec<Part<'_>>> {
+        Ok(match self {
+            Self::Factors(factors) => {
+                let Factors { user, item, user_bias, item_bias, mean } = factors;
+                let mut parts = vec![rows("user", user), rows("item", item)];
+                parts.extend(user_bias.as_deref().map(|bias| column("user.bias", bias)));
+                parts.extend(item_bias.as_deref().map(|bias| column("item.bias", bias)));
+                parts.push(Part { name: "mean", shape: [1, 1], values: vec![*mean].into() });
+                parts
+            }
+            Self::Items { item, context } => {
+                let context = context.as_ref().map(|context| rows("context", context));
+                [rows("item", item)].into_iter().chain(context).collect()
+            }
+            Self::Documents { doc, word, context } => {
+                let mut parts = vec![rows("doc", doc), rows("context", context)];
+                parts.extend((word.n_rows() > 0).then(|| rows("word", word)));
+                parts
+            }
+            Self::Popularity(counts) => vec![column("popularity", counts)],
+            Self::Neighbours { k, item, similarity } => {
+                let n = similarity.len().checked_div(*k).unwrap_or(0);
+                if n > MOST_ITEMS {
+                    return Err(Error::State(format!(
+                        "{n} items are too many: at most {MOST_ITEMS}"
+                    )));
+                }
+                let numbers: Vec<f32> = item.iter().map(|&i| i as f32).collect();
+                let shape = [n, *k];
+                vec![
+                    Part { name: "neighbour.item", shape, values: numbers.into() },
+                    Part { name: "neighbour.similarity", shape, values: similarity.into() },
+                ]
+            }
+            Self::Weights(weights) => vec![rows("weights", weights)],
+        })
+    }
+
+    /// The vector tables among them.
+    pub fn tables(&self) -> Vec<ModelTable<'_>> {
+        let table = |name, rows| ModelTable { name, rows, bias: None };
+        match self {
+            Self::Factors(factors) => vec![
+                ModelTable { bias: factors.user_bias.as_deref(), ..table("user", &factors.user) },
+                ModelTable { bias: factors.item_bias.as_deref(), ..table("item", &factors.item) },
+            ],
+            Self::Items { item, context } => {
+                let context = context.as_ref().map(|context| table("context", context));
+                [table("item", item)].into_iter().chain(context).collect()
+            }
+            Self::Documents { doc, word, context } => {
+                let mut tables = vec![table("doc", doc), table("context", context)];
+                tables.extend((word.n_rows() > 0).then(|| table("word", word)));
+                tables
+            }
+            Self::Popularity(_) | Self::Neighbours { .. } | Self::Weights(_) => Vec::new(),
+        }
+    }
+
+    /// The model that was written as these matrices.
+    ///
+    /// # Errors
+    /// [`Error::State`] if they are not those of a model.
+    pub fn from_parts(mut parts: Tensors) -> Result<Self> {
+        let mut take = |name: &str| parts.0.remove(name);
+        let embedding =
+            |([_, dim], values): ([usize; 2], Vec<f32>)| Embedding::new(dim.max(1), values);
+        let values = |(_, values): ([usize; 2], Vec<f32>)| values;
+        if let Some(doc) = take("doc") {
+            let Some(context) = take("context") else { return Err(incomplete()) };
+            let word = take("word").map_or_else(|| Embedding::zeros(0, context.0[1]), embedding);
+            return Ok(Self::Documents { doc: embedding(doc), word, context: embedding(context) });
+        }
+        if let Some(user) = take("user") {
+            let (Some(item), Some(mean)) = (take("item"), take("mean")) else {
+                return Err(incomplete());
+            };
+            if user.0[1] != item.0[1] {
+                return Err(incomplete());
+            }
+            return Ok(Self::Factors(Factors {
+                user: embedding(user),
+                item: embedding(item),
+                user_bias: take("user.bias").map(values),
+                item_bias: take("item.bias").map(values),
+                mean: mean.1.first().copied().unwrap_or(0.0),
+            }));
+        }
+        if let Some(item) = take("item") {
+            let context = take("context").map(embedding);
+            return Ok(Self::Items { item: embedding(item), context });
+        }
+        if let Some(counts) = take("popularity") {
+            return Ok(Self::Popularity(counts.1));
+        }
+        if let Some(weights) = take("weights") {
+            return Ok(Self::Weights(embedding(weights)));
+        }
+        match (take("neighbour.item"), take("neighbour.similarity")) {
+            (Some((shape, numbers)), Some((same, similarity))) if shape == same => {
+                let item = numbers.iter().map(|&i| i as u32).collect::<Vec<_>>();
+                if item.iter().any(|&i| i as usize >= shape[0]) {
+                    return Err(incomplete());
+                }
+                Ok(Self::Neighbours { k: shape[1], item, similarity })
+            }
+            _ => Err(incomplete()),
+        }
+    }
+}
+
+fn incomplete() -> Error {
+    Error::State("the matrices are not those of a model; train it again".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn saved(model: &Model) -> Tensors {
+        let parts = model.parts().unwrap().into_iter();
+        Tensors(parts.map(|p| (p.name.to_owned(), (p.shape, p.values.into_owned()))).collect())
+    }
+
+    #[test]
+    fn every_model_comes_back() {
+        let rows =
+            |n, first: f32| Embedding::new(2, (0..2 * n).map(|i| first + i as f32).collect());
+        let factors = Factors {
+            user: rows(3, 0.0),
+            item: rows(2, 9.0),
+            user_bias: None,
+            item_bias: Some(vec![0.5, 0.25]),
+            mean: 3.5,
+        };
+        let models = [
+            Model::Factors(factors),
+            Model::Items { item: rows(2, 1.0), context: None },
+            Model::Items { item: rows(2, 1.0), context: Some(rows(2, 2.0)) },
+            Model::Documents { doc: rows(2, 0.0), word: rows(3, 1.0), context: rows(3, 2.0) },
+            Model::Documents {
+                doc: rows(2, 0.0),
+                word: Embedding::zeros(0, 2),
+                context: rows(3, 2.0),
+            },
+            Model::Popularity(vec![3.0, 1.0]),
+            Model::Neighbours { k: 1, item: vec![1, 0], similarity: vec![0.5, 0.25] },
+            Model::Weights(rows(2, 0.0)),
+        ];
+        for model in models {
+            assert_eq!(Model::from_parts(saved(&model)).unwrap(), model);
+        }
+        assert!(Model::from_parts(Tensors::default()).is_err());
+    }
+}
