@@ -17,6 +17,7 @@
 //! # Ok::<(), veridical_core::Error>(())
 //! ```
 
+mod draws;
 pub mod elementary;
 mod error;
 pub mod exit;
@@ -29,6 +30,7 @@ pub mod stats;
 mod stream;
 pub mod threads;
 
+pub use draws::{Alias, AliasLists, Draws, Order, threshold};
 pub use error::Error;
 pub use sample::RowSample;
 pub use stream::{Place, Seed, Stream};

@@ -3,18 +3,26 @@
 //! - [`Embedding`]: a table of vectors while it is being learnt.
 //! - [`Trainer`]: one pass over the data at a time; what is drawn is addressed by epoch and sample, so a
 //!   trainer's parameters are all of its state.
+//! - [`Transition`]: stochastic shared embeddings, for every trainer.
 //! - [`Model`]: what a trainer leaves behind; it scores items for users.
 
 mod embedding;
 mod error;
+mod input;
+mod method;
 mod model;
 mod saved;
 pub mod settings;
+mod sse;
 mod trainer;
 pub mod trainers;
 
 pub use embedding::Embedding;
 pub use error::{Error, Result};
-pub use model::{Factors, Model, Scorer, Tensor, Tensors};
+pub use input::{Graphs, Input};
+pub use method::{Method, Purpose};
+pub use model::{Factors, Model, Tensors};
 pub use saved::{ModelTable, Part};
+pub use settings::Flag;
+pub use sse::Transition;
 pub use trainer::{Mode, Schedule, Trainer, finite};

@@ -1,65 +1,12 @@
-//! What a trainer leaves behind: tensors under fixed names, and scores.
+//! What a trainer leaves behind.
 
 use std::collections::BTreeMap;
 
-use veridical_data::Lists;
-
-use crate::{Embedding, Error, Result};
-
-/// A named matrix of f32, row-major, as it goes to a safetensors file.
-#[derive(Clone, Copy, Debug)]
-pub struct Tensor<'a> {
-    /// Its name, such as `item` or `item.bias`.
-    pub name: &'static str,
-    /// Rows and values of a row.
-    pub shape: [usize; 2],
-    /// Row-major.
-    pub values: &'a [f32],
-}
-
-impl<'a> Tensor<'a> {
-    /// The rows of an embedding.
-    pub fn of(name: &'static str, rows: &'a Embedding) -> Self {
-        Self { name, shape: [rows.n_rows(), rows.dim()], values: rows.values() }
-    }
-
-    /// One value per row.
-    pub fn column(name: &'static str, values: &'a [f32]) -> Self {
-        Self { name, shape: [values.len(), 1], values }
-    }
-}
+use crate::Embedding;
 
 /// Matrices by name, as they come from a safetensors file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tensors(pub BTreeMap<String, ([usize; 2], Vec<f32>)>);
-
-impl Tensors {
-    /// The matrix `name`, which must have this shape.
-    ///
-    /// # Errors
-    /// [`Error::State`] if it is missing or of another shape.
-    pub fn take(&self, name: &str, shape: [usize; 2]) -> Result<&[f32]> {
-        match self.0.get(name) {
-            Some((found, values)) if *found == shape => Ok(values),
-            Some((found, _)) => Err(Error::State(format!(
-                "tensor `{name}` has the shape {found:?} where {shape:?} is expected: it is of another configuration"
-            ))),
-            None => Err(Error::State(format!(
-                "tensor `{name}` is missing: it is of another configuration"
-            ))),
-        }
-    }
-}
-
-/// Scores items for users.
-pub trait Scorer: Sync {
-    /// How many items.
-    fn n_items(&self) -> usize;
-
-    /// Scores of every item for each of `users`, row-major into `out` (users x items); a higher score is a
-    /// better item. `history` holds the items that each user is known to have, by the same numbers.
-    fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]);
-}
 
 /// Two tables whose inner products are ratings or scores: mean + b_u + b_i + <u, i>.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -61,7 +61,11 @@ impl Flag {
         let wrong =
             |must_be: &str| Error::State(format!("--{} must be {must_be}, got {text}", self.name));
         match &self.default {
-            Value::Bool(_) => text.parse().map(Value::Bool).map_err(|_| wrong("true or false")),
+            Value::Bool(_) => match text {
+                "on" | "true" => Ok(Value::Bool(true)),
+                "off" | "false" => Ok(Value::Bool(false)),
+                _ => Err(wrong("on or off")),
+            },
             Value::Number(n) if n.is_f64() => match text.parse::<f64>() {
                 Ok(x) if x.is_finite() => Ok(Value::from(x)),
                 _ => Err(wrong("a number")),

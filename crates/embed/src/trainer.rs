@@ -3,15 +3,18 @@
 use serde::{Deserialize, Serialize};
 use veridical_core::progress::Progress;
 
-use crate::{Error, Model, Result, Tensor, Tensors};
+use crate::{Error, Model, Result};
 
 /// Learns a model, one pass over the data at a time.
 ///
-/// Everything random is drawn at an address (epoch, sample), so the tensors of [`state`](Self::state)
-/// after an epoch are all that the next one depends on.
+/// Everything random is drawn at an address (epoch, sample), so the [`model`](Self::model) after an epoch is
+/// all that the next one depends on.
 pub trait Trainer: Send {
     /// What one epoch goes over: samples, tokens or rows; the length of the progress bar.
     fn samples(&self) -> u64;
+
+    /// How many epochs there are to be; 1 for a closed form.
+    fn epochs(&self) -> u32;
 
     /// Passes over the data once; `epoch` counts from 0. Returns the mean loss of a sample, if the method
     /// has one. Asks [`veridical_core::interrupt::check`] now and then.
@@ -20,20 +23,17 @@ pub trait Trainer: Send {
     /// [`Error::Diverged`] when the loss is not finite, and when the user interrupts.
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>>;
 
-    /// How many epochs there are to be; 1 for a closed form.
-    fn epochs(&self) -> u32;
+    /// Everything that has been learnt so far; the whole state of the trainer.
+    fn model(&self) -> &Model;
 
-    /// The parameters, under fixed names.
-    fn state(&self) -> Vec<Tensor<'_>>;
-
-    /// Takes up the parameters that [`state`](Self::state) gave.
+    /// Takes up a model of the same shapes: of a checkpoint, or warm rows.
     ///
     /// # Errors
-    /// [`Error::State`] if a tensor is missing or of another shape.
-    fn restore(&mut self, state: &Tensors) -> Result<()>;
+    /// [`Error::State`] if it is of another kind or shape.
+    fn restore(&mut self, model: Model) -> Result<()>;
 
-    /// What has been learnt so far.
-    fn model(&self) -> Model;
+    /// What is handed out at the end.
+    fn into_model(self: Box<Self>) -> Model;
 }
 
 /// How a trainer uses its threads.

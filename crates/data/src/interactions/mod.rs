@@ -96,6 +96,11 @@ impl Lists {
         &self.values[self.starts[key]..self.starts[key + 1]]
     }
 
+    /// Where the list of `key` stands among [`values`](Self::values).
+    pub fn range(&self, key: usize) -> std::ops::Range<usize> {
+        self.starts[key]..self.starts[key + 1]
+    }
+
     /// All lists, end to end.
     pub fn values(&self) -> &[u32] {
         &self.values

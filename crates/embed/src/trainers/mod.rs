@@ -1,1 +1,11 @@
 //! One file per method: its objective with its source, its settings, its trainer.
+
+pub mod als;
+pub mod bpr;
+pub mod doc2vec;
+pub mod ease;
+pub mod item2vec;
+pub mod itemknn;
+pub mod mf;
+pub mod pop;
+pub mod ppmi_svd;

@@ -1,0 +1,50 @@
+//! What a trainer learns from.
+
+use veridical_data::{Corpus, Graph, Interactions};
+
+use crate::{Error, Result};
+
+/// The data of a training.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// Some rows of interactions; tables have a row for every user and item of the whole data.
+    Interactions {
+        /// All of the data, for its ids.
+        data: &'a Interactions,
+        /// The rows that are learnt from, ascending.
+        rows: &'a [u32],
+    },
+    /// Documents.
+    Text(&'a Corpus),
+}
+
+impl<'a> Input<'a> {
+    /// The interactions, for a method that learns from nothing else.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for text.
+    pub fn interactions(self) -> Result<(&'a Interactions, &'a [u32])> {
+        match self {
+            Self::Interactions { data, rows } if !rows.is_empty() => Ok((data, rows)),
+            Self::Interactions { .. } => {
+                Err(Error::Data("no interaction is left to learn from".into()))
+            }
+            Self::Text(_) => {
+                Err(Error::Data("this method learns from --interactions, not from --text".into()))
+            }
+        }
+    }
+}
+
+/// What is known about the rows of each table, for SSE-Graph and graph-Laplacian regularisation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graphs {
+    /// Among users.
+    pub user: Option<Graph>,
+    /// Among items.
+    pub item: Option<Graph>,
+    /// Among words.
+    pub word: Option<Graph>,
+    /// Among documents.
+    pub doc: Option<Graph>,
+}
