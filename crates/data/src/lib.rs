@@ -35,7 +35,7 @@ mod join;
 pub mod models;
 mod read;
 pub mod run;
-mod split;
+pub mod split;
 pub mod storage;
 mod table;
 mod text;
@@ -49,7 +49,7 @@ pub use guard::panic_is_guarded;
 pub use interactions::{IdMap, Interactions, Lists};
 pub use join::{Joined, join};
 pub use read::{OnNan, ReadOptions, TableReader};
-pub use split::{Split, SplitRule};
+pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
 pub use text::Corpus;
 pub use write::{

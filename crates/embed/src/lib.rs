@@ -19,6 +19,7 @@ mod recommend;
 mod saved;
 mod score;
 pub mod settings;
+mod sgd;
 mod sse;
 mod trainer;
 pub mod trainers;

@@ -1,0 +1,263 @@
+//! Which interactions are learnt from and which are kept back.
+//!
+//! Every row has a priority, the first draw of `split/test` at the row's number, so a part depends on the
+//! data and the split seed alone:
+//!
+//! random:s         the round(s n) rows of lowest priority are the test
+//! per-user:k       of every user the k rows of lowest priority are learnt from, the others are the test
+//! leave-last-one   the last row of every user in the order of (time, row) is the test
+//! temporal:s       the last round(s n) of all rows in that order are the test
+//!
+//! Validation rows are taken from what would be learnt from, in the manner of the rule: by priority (drawn
+//! from `split/validation`), of every user alike, the last but one of every user, or the latest.
+
+mod rule;
+
+use veridical_core::{Seed, Stream};
+
+pub use self::rule::SplitRule;
+use crate::{Error, Interactions, Lists, Result};
+
+/// What `leave-last-one` cannot promise.
+pub const LEAVE_LAST_ONE_LEAKS: &str = "leave-last-one leaks time across users: what others did after a user's last row is learnt from; \
+     `temporal` does not";
+
+/// Rows of interactions by their part, ascending in each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Split {
+    /// Learnt from.
+    pub train: Vec<u32>,
+    /// Kept back to choose settings and to stop early; may be empty.
+    pub validation: Vec<u32>,
+    /// Kept back for the last word; may be empty.
+    pub test: Vec<u32>,
+}
+
+impl Split {
+    /// BLAKE3 of the three lists, in hex: two splits with the same fingerprint are the same.
+    pub fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for rows in [&self.train, &self.validation, &self.test] {
+            hasher.update(&(rows.len() as u64).to_le_bytes());
+            for block in rows.chunks(1 << 14) {
+                let bytes: Vec<u8> = block.iter().flat_map(|row| row.to_le_bytes()).collect();
+                hasher.update(&bytes);
+            }
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// What to do with users that have too few rows for the rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Short {
+    /// Stop and say how many.
+    #[default]
+    Error,
+    /// Leave all their rows out.
+    Drop,
+}
+
+/// How a rule is applied.
+#[derive(Clone, Copy, Debug)]
+pub struct SplitOptions {
+    /// The split seed.
+    pub seed: Seed,
+    /// The share of the training part that is kept for validation; 0 for none.
+    pub validation: f64,
+    /// What to do with users that have too few rows.
+    pub short: Short,
+}
+
+/// A split and what there is to say about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitOutcome {
+    /// The parts.
+    pub split: Split,
+    /// Users with too few rows, which are in no part.
+    pub dropped_users: usize,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Divides interactions by a rule.
+///
+/// # Errors
+/// [`Error::Usage`] for a validation share outside [0, 1), for a part that would be empty, and under
+/// [`Short::Error`] for users with too few rows.
+pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Result<SplitOutcome> {
+    let share = options.validation;
+    if !(0.0..1.0).contains(&share) {
+        let what = "--validation must be a share from 0 to below 1";
+        return Err(Error::Usage(format!("{what}, got {share}")));
+    }
+    let rows = 0..u32::try_from(data.len())
+        .map_err(|_| Error::Usage("there are more than 2^32 - 1 interactions".into()))?;
+    let mut outcome = SplitOutcome { split: Split::default(), dropped_users: 0, notes: Vec::new() };
+    match rule {
+        SplitRule::None | SplitRule::Random(_) => {
+            let kept_back = if let SplitRule::Random(share) = rule { share } else { 0.0 };
+            let (test, rest) = lowest(rows, kept_back, Stream::new(options.seed, "split/test"));
+            let stream = Stream::new(options.seed, "split/validation");
+            let (validation, train) = lowest(rest.into_iter(), share, stream);
+            outcome.split = Split { train, validation, test };
+        }
+        SplitRule::Temporal(kept_back) => {
+            note_missing_times(data, &mut outcome.notes);
+            let mut train = in_time(data, rows.collect());
+            let test = train.split_off(train.len() - part(train.len(), kept_back));
+            let validation = train.split_off(train.len() - part(train.len(), share));
+            outcome.split = Split { train, validation, test };
+        }
+        SplitRule::LeaveLastOne => {
+            note_missing_times(data, &mut outcome.notes);
+            outcome.notes.push(LEAVE_LAST_ONE_LEAKS.into());
+            let rows = in_time(data, rows.collect());
+            let last = if share > 0.0 { [1, 1] } else { [0, 1] };
+            by_user(rule, data, &rows, options.short, &mut outcome, 1, |_| last)?;
+        }
+        SplitRule::PerUser(k) => {
+            let kept =
+                if share > 0.0 { (share * k as f64).round().clamp(1.0, k as f64) } else { 0.0 };
+            let kept = kept as usize;
+            if kept == k {
+                let what = format!("--validation {share} leaves nothing to learn from of {rule}");
+                return Err(Error::Usage(format!("{what}; choose a smaller share or more rows")));
+            }
+            let rows = by_priority(rows, Stream::new(options.seed, "split/test"));
+            by_user(rule, data, &rows, options.short, &mut outcome, k - kept, |n| [kept, n - k])?;
+        }
+    }
+    for part in [&mut outcome.split.train, &mut outcome.split.validation, &mut outcome.split.test] {
+        part.sort_unstable();
+    }
+    check_parts(rule, share, data, &outcome.split)?;
+    note_cold(data, &outcome.split, &mut outcome.notes);
+    Ok(outcome)
+}
+
+/// Cuts the list of every user, in the order of `rows`, into training, validation and test rows; the sizes
+/// of the last two for a user of n rows are `sizes(n)`, and `least` rows must be left for the first.
+fn by_user(
+    rule: SplitRule,
+    data: &Interactions,
+    rows: &[u32],
+    short: Short,
+    outcome: &mut SplitOutcome,
+    least: usize,
+    sizes: impl Fn(usize) -> [usize; 2],
+) -> Result<()> {
+    let needs = match rule {
+        SplitRule::PerUser(k) => k.saturating_add(1),
+        _ => least + sizes(0).iter().sum::<usize>(),
+    };
+    let lists = Lists::collect(data.users.len(), rows.iter().map(|&r| (data.user[r as usize], r)));
+    let is_short = |list: &[u32]| !list.is_empty() && list.len() < needs;
+    outcome.dropped_users = lists.iter().filter(|list| is_short(list)).count();
+    if let (Short::Error, Some(user)) = (short, lists.iter().position(is_short)) {
+        let (n, id) = (lists.get(user).len(), data.users.id(user as u32));
+        return Err(Error::Usage(format!(
+            "--split {rule} needs {needs} rows of every user, but {} {} fewer, the first of them `{id}` with {n}; \
+             leave such users out with --short-users drop",
+            users(outcome.dropped_users),
+            if outcome.dropped_users == 1 { "has" } else { "have" }
+        )));
+    }
+    for list in lists.iter().filter(|list| list.len() >= needs) {
+        let [validation, test] = sizes(list.len());
+        let (rest, last) = list.split_at(list.len() - test);
+        let (train, middle) = rest.split_at(rest.len() - validation);
+        outcome.split.train.extend_from_slice(train);
+        outcome.split.validation.extend_from_slice(middle);
+        outcome.split.test.extend_from_slice(last);
+    }
+    if outcome.dropped_users > 0 {
+        let dropped = users(outcome.dropped_users);
+        outcome.notes.push(format!("{dropped} with fewer than {needs} rows left out"));
+    }
+    Ok(())
+}
+
+fn users(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "user" } else { "users" })
+}
+
+/// round(share n).
+fn part(n: usize, share: f64) -> usize {
+    (share * n as f64).round() as usize
+}
+
+fn priority(stream: Stream, row: u32) -> (u64, u32) {
+    (stream.at(0, u64::from(row)).integer(0), row)
+}
+
+/// The share of the rows with the lowest priority, and the others.
+fn lowest(rows: impl Iterator<Item = u32>, share: f64, stream: Stream) -> (Vec<u32>, Vec<u32>) {
+    if share == 0.0 {
+        return (Vec::new(), rows.collect());
+    }
+    let mut drawn: Vec<(u64, u32)> = rows.map(|row| priority(stream, row)).collect();
+    let n = part(drawn.len(), share);
+    if n > 0 && n < drawn.len() {
+        drawn.select_nth_unstable(n);
+    }
+    let rows = |drawn: &[(u64, u32)]| drawn.iter().map(|&(_, row)| row).collect();
+    (rows(&drawn[..n]), rows(&drawn[n..]))
+}
+
+fn by_priority(rows: impl Iterator<Item = u32>, stream: Stream) -> Vec<u32> {
+    let mut drawn: Vec<(u64, u32)> = rows.map(|row| priority(stream, row)).collect();
+    drawn.sort_unstable();
+    drawn.into_iter().map(|(_, row)| row).collect()
+}
+
+/// The rows by time, then by number.
+fn in_time(data: &Interactions, mut rows: Vec<u32>) -> Vec<u32> {
+    if let Some(time) = &data.time {
+        rows.sort_unstable_by_key(|&row| (time[row as usize], row));
+    }
+    rows
+}
+
+fn note_missing_times(data: &Interactions, notes: &mut Vec<String>) {
+    if data.time.is_none() {
+        notes.push(
+            "the data has no times: the order of the rows is taken for the order of time".into(),
+        );
+    }
+}
+
+fn check_parts(rule: SplitRule, share: f64, data: &Interactions, split: &Split) -> Result<()> {
+    let empty = match split {
+        Split { train, .. } if train.is_empty() => "nothing to learn from",
+        Split { test, .. } if test.is_empty() && rule != SplitRule::None => "nothing to test with",
+        Split { validation, .. } if validation.is_empty() && share > 0.0 => {
+            "nothing to validate with"
+        }
+        _ => return Ok(()),
+    };
+    let rows = data.len();
+    let what = format!("--split {rule} with --validation {share} leaves {empty} of {rows} rows");
+    Err(Error::Usage(format!("{what}; choose another rule or another share")))
+}
+
+/// Counts test rows that a model can know nothing about.
+fn note_cold(data: &Interactions, split: &Split, notes: &mut Vec<String>) {
+    let (mut users, mut items) = (vec![false; data.users.len()], vec![false; data.items.len()]);
+    for &row in &split.train {
+        users[data.user[row as usize] as usize] = true;
+        items[data.item[row as usize] as usize] = true;
+    }
+    let is_cold = |row: &&u32| {
+        let row = **row as usize;
+        !users[data.user[row] as usize] || !items[data.item[row] as usize]
+    };
+    let cold = split.test.iter().filter(is_cold).count();
+    if cold > 0 {
+        let (all, rest) = (split.test.len(), "have a user or an item without training rows");
+        notes.push(format!("{cold} of {all} test rows {rest}"));
+    }
+}
+
+#[cfg(test)]
+mod tests;
