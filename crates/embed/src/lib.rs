@@ -25,5 +25,5 @@ pub use method::{Method, Purpose};
 pub use model::{Factors, Model, Tensors};
 pub use saved::{ModelTable, Part};
 pub use settings::Flag;
-pub use sse::Transition;
+pub use sse::{Mover, Transition};
 pub use trainer::{Mode, Schedule, Trainer, finite};
