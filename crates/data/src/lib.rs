@@ -47,7 +47,7 @@ mod zip;
 
 pub use error::{Error, Result};
 pub use format::{Format, Source};
-pub use graph::{Graph, Labels};
+pub use graph::{EdgeOptions, Graph, GraphSummary, LabelOptions, Labels, NameOptions, read_names};
 pub use guard::panic_is_guarded;
 pub use interactions::{IdMap, Interactions, Lists};
 pub use join::{Joined, join};
@@ -55,7 +55,7 @@ pub use read::{OnNan, ReadOptions, TableReader};
 pub use records::{ColumnMap, RecordFormat};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
-pub use text::Corpus;
+pub use text::{Corpus, TextOptions, Vocabulary};
 pub use write::{
     ColumnWriter, Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors,
     WriteOptions, write_atomically,

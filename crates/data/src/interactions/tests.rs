@@ -212,7 +212,9 @@ fn bad_columns_are_named_with_those_there_are() {
         folder.refused_with("a.csv", "1,2\n", &with("user=a")).contains("columns have numbers")
     );
     assert!(
-        folder.refused_with("a.csv", "1,2\n", &with("user=0")).contains("no column holds the item")
+        folder
+            .refused_with("a.csv", "1,2\n", &with("user=1"))
+            .contains("none is left for the item")
     );
     assert!("user".parse::<ColumnMap>().unwrap_err().to_string().contains("PART=COLUMN"));
     assert!("user=a,user=b".parse::<ColumnMap>().unwrap_err().to_string().contains("twice"));
