@@ -125,7 +125,7 @@ fn tables(model: &Model) -> Vec<(&'static str, &Embedding, Option<Vec<f32>>)> {
             tables.extend(context.iter().map(|context| ("context", context, None)));
             tables
         }
-        Model::Documents { doc, word, context } => {
+        Model::Documents { doc, word, context, .. } => {
             vec![("doc", doc, None), ("word", word, None), ("context", context, None)]
         }
         _ => Vec::new(),

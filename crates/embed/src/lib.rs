@@ -13,6 +13,7 @@ mod method;
 mod model;
 mod saved;
 pub mod settings;
+mod sgd;
 mod sse;
 mod trainer;
 pub mod trainers;

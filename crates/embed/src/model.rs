@@ -45,6 +45,8 @@ pub enum Model {
         word: Embedding,
         /// Output vectors of words.
         context: Embedding,
+        /// How often each word occurs, for the negatives of documents to come.
+        count: Vec<f32>,
     },
     /// `pop`: how often an item was chosen.
     Popularity(Vec<f32>),
@@ -59,4 +61,24 @@ pub enum Model {
     },
     /// `ease`: scores are history x weights.
     Weights(Embedding),
+}
+
+impl Model {
+    /// The mean rating, users and items, to learn on.
+    pub(crate) fn factor_tables(&mut self) -> (f32, Vec<crate::sgd::Table<'_>>) {
+        let Self::Factors(factors) = self else { unreachable!("the trainer holds factors") };
+        let Factors { user, item, user_bias, item_bias, mean } = factors;
+        fn side<'a>(
+            rows: &'a mut Embedding,
+            bias: &'a mut Option<Vec<f32>>,
+        ) -> crate::sgd::Table<'a> {
+            table(rows, bias.as_deref_mut().unwrap_or_default())
+        }
+        (*mean, vec![side(user, user_bias), side(item, item_bias)])
+    }
+}
+
+/// An embedding to learn on.
+pub(crate) fn table<'a>(rows: &'a mut Embedding, bias: &'a mut [f32]) -> crate::sgd::Table<'a> {
+    crate::sgd::Table { dim: rows.dim(), values: rows.values_mut(), bias }
 }

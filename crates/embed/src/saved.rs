@@ -56,8 +56,9 @@ impl Model {
                 let context = context.as_ref().map(|context| rows("context", context));
                 [rows("item", item)].into_iter().chain(context).collect()
             }
-            Self::Documents { doc, word, context } => {
-                let mut parts = vec![rows("doc", doc), rows("context", context)];
+            Self::Documents { doc, word, context, count } => {
+                let mut parts =
+                    vec![rows("doc", doc), rows("context", context), column("word.count", count)];
                 parts.extend((word.n_rows() > 0).then(|| rows("word", word)));
                 parts
             }
@@ -92,12 +93,29 @@ impl Model {
                 let context = context.as_ref().map(|context| table("context", context));
                 [table("item", item)].into_iter().chain(context).collect()
             }
-            Self::Documents { doc, word, context } => {
+            Self::Documents { doc, word, context, .. } => {
                 let mut tables = vec![table("doc", doc), table("context", context)];
                 tables.extend((word.n_rows() > 0).then(|| table("word", word)));
                 tables
             }
             Self::Popularity(_) | Self::Neighbours { .. } | Self::Weights(_) => Vec::new(),
+        }
+    }
+
+    /// Refuses a model of another kind or shape in the place of this one.
+    ///
+    /// # Errors
+    /// [`Error::State`] names the matrix that differs.
+    pub(crate) fn check_replacement(&self, other: &Self) -> Result<()> {
+        let (own, new) = (self.parts()?, other.parts()?);
+        let differs =
+            |own: &&Part<'_>| !new.iter().any(|new| (new.name, new.shape) == (own.name, own.shape));
+        match own.iter().find(differs) {
+            None if own.len() == new.len() => Ok(()),
+            differing => Err(Error::State(format!(
+                "matrix `{}` is missing or of another shape: it is of another configuration",
+                differing.map_or("?", |part| part.name)
+            ))),
         }
     }
 
@@ -111,9 +129,18 @@ impl Model {
             |([_, dim], values): ([usize; 2], Vec<f32>)| Embedding::new(dim.max(1), values);
         let values = |(_, values): ([usize; 2], Vec<f32>)| values;
         if let Some(doc) = take("doc") {
-            let Some(context) = take("context") else { return Err(incomplete()) };
+            let (Some(context), Some(count)) = (take("context"), take("word.count")) else {
+                return Err(incomplete());
+            };
             let word = take("word").map_or_else(|| Embedding::zeros(0, context.0[1]), embedding);
-            return Ok(Self::Documents { doc: embedding(doc), word, context: embedding(context) });
+            if doc.0[1] != context.0[1]
+                || word.dim() != context.0[1]
+                || count.1.len() != context.0[0]
+            {
+                return Err(incomplete());
+            }
+            let (doc, context, count) = (embedding(doc), embedding(context), count.1);
+            return Ok(Self::Documents { doc, word, context, count });
         }
         if let Some(user) = take("user") {
             let (Some(item), Some(mean)) = (take("item"), take("mean")) else {
@@ -181,11 +208,17 @@ mod tests {
             Model::Factors(factors),
             Model::Items { item: rows(2, 1.0), context: None },
             Model::Items { item: rows(2, 1.0), context: Some(rows(2, 2.0)) },
-            Model::Documents { doc: rows(2, 0.0), word: rows(3, 1.0), context: rows(3, 2.0) },
+            Model::Documents {
+                doc: rows(2, 0.0),
+                word: rows(3, 1.0),
+                context: rows(3, 2.0),
+                count: vec![3.0, 2.0, 1.0],
+            },
             Model::Documents {
                 doc: rows(2, 0.0),
                 word: Embedding::zeros(0, 2),
                 context: rows(3, 2.0),
+                count: vec![3.0, 2.0, 1.0],
             },
             Model::Popularity(vec![3.0, 1.0]),
             Model::Neighbours { k: 1, item: vec![1, 0], similarity: vec![0.5, 0.25] },

@@ -1,9 +1,29 @@
-//! Paragraph vectors.
+//! Paragraph vectors (Le & Mikolov 2014; paper 000, F.2).
+//!
+//! PV-DBOW  the document predicts each of its words; with `words` neighbours predict it too, as in skip-gram
+//! PV-DM    the mean h of the document and the words within b of a position predicts the word there; each of
+//!          them moves by the gradient at h, as in the word2vec code
+//!
+//! The loss and the step of a position are in `sgd/predict.rs`. SSE replaces documents, input words and the
+//! predicted word (`context`). A new document is inferred with all words fixed, from zero, by the same steps:
+//! its vector depends on the model and its own words alone.
 
-use veridical_core::Seed;
+use std::ops::Range;
 
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+use veridical_core::progress::Progress;
+use veridical_core::{Order, Seed, Stream, interrupt};
+use veridical_data::{Corpus, Lists};
+
+use super::item2vec::first_vectors;
+use crate::model::table;
 use crate::settings::settings;
-use crate::{Error, Graphs, Input, Result, Trainer};
+use crate::sgd::{self, Desk, Dropout, Loss, Noise, Pass, Pieces, Plan, Rows};
+use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
+
+/// The loss is measured at every so many positions.
+const MEASURED: usize = 16;
 
 settings! {
     /// Settings of `doc2vec`.
@@ -52,14 +72,337 @@ settings! {
 /// A trainer before its first epoch.
 ///
 /// # Errors
-/// Settings out of range, and data that does not serve the method.
+/// Settings out of range, and data that is not text.
 pub fn trainer<'a>(
-    _settings: &Settings,
-    _input: Input<'a>,
-    _graphs: &'a Graphs,
-    _seed: Seed,
+    settings: &Settings,
+    input: Input<'a>,
+    graphs: &'a Graphs,
+    seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
-    Err(Error::Data("doc2vec cannot be trained yet".into()))
+    let Input::Text(corpus) = input else {
+        return Err(Error::Data("doc2vec learns from --text, not from --interactions".into()));
+    };
+    let (n_docs, n_words, dim) = (corpus.docs.len(), corpus.words.len(), settings.dim);
+    check(settings, n_words)?;
+    let of_words = graphs.word.as_ref();
+    let word_rows = if settings.has_words() { n_words } else { 0 };
+    let Settings { sse_doc, sse_word, sse_context, rho_doc, rho_word, rho_context, .. } = *settings;
+    Ok(Box::new(Doc2vec {
+        noise: Noise::new(&corpus.counts, settings.power, settings.subsample)?,
+        sse: [
+            Transition::new("doc", n_docs, sse_doc, rho_doc, graphs.doc.as_ref())?,
+            Transition::new("word", n_words, sse_word, rho_word, of_words)?,
+            Transition::new("context", n_words, sse_context, rho_context, of_words)?,
+        ],
+        model: Model::Documents {
+            doc: first_vectors(n_docs, dim, seed, "doc2vec/doc"),
+            word: first_vectors(word_rows, dim, seed, "doc2vec/word"),
+            context: Embedding::zeros(n_words, dim),
+            count: corpus.counts.iter().map(|&n| n as f32).collect(),
+        },
+        dropout: Dropout::new(settings.dropout),
+        pieces: Pieces::new(&corpus.tokens),
+        settings: settings.clone(),
+        corpus,
+        seed,
+    }))
+}
+
+fn check(settings: &Settings, n_words: usize) -> Result<()> {
+    let Settings { dim, window, negatives, .. } = *settings;
+    sgd::check(dim, settings.lr, settings.weight_decay, settings.dropout)?;
+    if window == 0 {
+        return Err(Error::setting("window", "at least 1", window));
+    }
+    if negatives == 0 || negatives >= n_words {
+        let must_be = format!("at least 1 and below the number of words, {n_words}");
+        return Err(Error::setting("negatives", must_be, negatives));
+    }
+    Ok(())
+}
+
+impl Settings {
+    /// Whether words have vectors of their own as inputs.
+    fn has_words(&self) -> bool {
+        self.algorithm == Algorithm::Dm || self.words
+    }
+}
+
+struct Doc2vec<'a> {
+    settings: Settings,
+    seed: Seed,
+    corpus: &'a Corpus,
+    pieces: Pieces,
+    noise: Noise,
+    /// Of documents, input words and targets.
+    sse: [Transition<'a>; 3],
+    dropout: Option<Dropout>,
+    model: Model,
+}
+
+impl Trainer for Doc2vec<'_> {
+    fn samples(&self) -> u64 {
+        self.pieces.len()
+    }
+
+    fn epochs(&self) -> u32 {
+        self.settings.epochs
+    }
+
+    fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
+        let plan = Plan {
+            epoch,
+            epochs: self.settings.epochs,
+            samples: self.samples(),
+            lr: self.settings.lr,
+            schedule: self.settings.schedule,
+            mode: self.settings.mode,
+        };
+        let Model::Documents { doc, word, context, .. } = &mut self.model else {
+            unreachable!("the trainer holds documents")
+        };
+        let pass = Walk {
+            settings: &self.settings,
+            tokens: self.corpus.tokens.values(),
+            pieces: &self.pieces,
+            noise: &self.noise,
+            order: Order::new(plan.samples, self.seed, "doc2vec/order", epoch),
+            stream: Stream::new(self.seed, "doc2vec/position"),
+            keep: Stream::new(self.seed, "doc2vec/keep"),
+            epoch,
+            sse: &self.sse,
+            dropout: self.dropout,
+        };
+        let tables = vec![table(doc, &mut []), table(word, &mut []), table(context, &mut [])];
+        sgd::pass(&pass, tables, plan, progress).map(Some)
+    }
+
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn restore(&mut self, model: Model) -> Result<()> {
+        self.model.check_replacement(&model)?;
+        self.model = model;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Model {
+        self.model
+    }
+}
+
+struct Walk<'a> {
+    settings: &'a Settings,
+    tokens: &'a [u32],
+    pieces: &'a Pieces,
+    noise: &'a Noise,
+    order: Order,
+    stream: Stream,
+    keep: Stream,
+    epoch: u32,
+    sse: &'a [Transition<'a>; 3],
+    dropout: Option<Dropout>,
+}
+
+struct Scratch {
+    desk: Desk,
+    /// The tokens of a piece that are kept, and where they stand.
+    kept: Vec<(u32, usize)>,
+    words: Vec<u32>,
+    mask: Vec<f32>,
+}
+
+impl Pass for Walk<'_> {
+    type Scratch = Scratch;
+
+    fn block_size(&self) -> u64 {
+        self.pieces.block_size()
+    }
+
+    fn scratch(&self) -> Scratch {
+        let dim = self.settings.dim;
+        let (kept, words) = (Vec::new(), Vec::new());
+        Scratch { desk: Desk::new(dim), kept, words, mask: vec![1.0; dim] }
+    }
+
+    #[inline(always)]
+    fn block<S: Simd, R: Rows>(
+        &self,
+        simd: S,
+        tables: &mut [R],
+        scratch: &mut Scratch,
+        samples: Range<u64>,
+        rate: f32,
+    ) -> Loss {
+        let mut loss = Loss::default();
+        for t in samples {
+            let (doc, tokens) = self.pieces.get(self.order.at(t));
+            let mut kept = std::mem::take(&mut scratch.kept);
+            self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
+            for position in 0..kept.len() {
+                let measured = self.position(simd, tables, scratch, doc, &kept, position, rate);
+                if let Some(measured) = measured {
+                    loss.add(measured);
+                }
+            }
+            scratch.kept = kept;
+        }
+        loss
+    }
+}
+
+impl Walk<'_> {
+    /// The step at one position; its loss, if it is measured.
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a position is all of these")]
+    fn position<S: Simd, R: Rows>(
+        &self,
+        simd: S,
+        tables: &mut [R],
+        scratch: &mut Scratch,
+        doc: u32,
+        kept: &[(u32, usize)],
+        position: usize,
+        rate: f32,
+    ) -> Option<f64> {
+        let [docs, words, contexts] = tables else { return None };
+        let Scratch { desk, words: near, mask, .. } = scratch;
+        let Settings { negatives, window, .. } = *self.settings;
+        let is_mean = self.settings.algorithm == Algorithm::Dm;
+        let (word, at) = kept[position];
+        let mut draws = self.stream.at(self.epoch, at as u64).draws();
+        let doc = self.sse[0].draw(doc, &mut draws);
+        near.clear();
+        if self.settings.has_words() {
+            let reach = 1 + draws.below(window as u32) as usize;
+            for &(neighbour, _) in sgd::neighbours(kept, position, reach) {
+                near.push(self.sse[1].draw(neighbour, &mut draws));
+            }
+        }
+        desk.clear();
+        docs.with(doc, |row, _| desk.push_input(row));
+        for &neighbour in near.iter() {
+            words.with(neighbour, |row, _| match is_mean {
+                true => desk.sum_input(row),
+                false => desk.push_input(row),
+            });
+        }
+        if is_mean {
+            desk.scale_inputs(1.0 / (1 + near.len()) as f32);
+        }
+        if let Some(dropout) = self.dropout {
+            dropout.fill(mask, &mut draws);
+            desk.mask_inputs(mask);
+        }
+        desk.targets.push(self.sse[2].draw(word, &mut draws));
+        self.noise.targets(word, negatives, &mut draws, &mut desk.targets);
+        let keep = 1.0 - rate * self.settings.weight_decay as f32;
+        let loss = desk.predict(simd, contexts, rate, keep, at % MEASURED == 0);
+        if self.dropout.is_some() {
+            desk.mask_errors(mask);
+        }
+        if is_mean {
+            let error = desk.error(simd, 1.0);
+            let add = |row: &mut [f32]| {
+                row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
+            };
+            docs.with(doc, |row, _| add(row));
+            near.iter().for_each(|&n| words.with(n, |row, _| add(row)));
+        } else {
+            docs.with(doc, |row, _| desk.move_input(simd, 0, row, keep));
+            for (a, &neighbour) in near.iter().enumerate() {
+                words.with(neighbour, |row, _| desk.move_input(simd, 1 + a, row, keep));
+            }
+        }
+        loss
+    }
+}
+
+/// Vectors of new documents, given as numbers of the model's words; the same for a document whichever others
+/// come with it.
+///
+/// # Errors
+/// [`Error::State`] for a model of another method.
+pub fn infer(
+    settings: &Settings,
+    model: &Model,
+    docs: &Lists,
+    seed: Seed,
+    progress: &Progress,
+) -> Result<Embedding> {
+    let Model::Documents { word, context, count, .. } = model else {
+        return Err(Error::State("only a doc2vec model can infer vectors of documents".into()));
+    };
+    check(settings, context.n_rows())?;
+    if docs.values().iter().any(|&w| w as usize >= context.n_rows()) {
+        return Err(Error::State("a document has words that the model does not know".into()));
+    }
+    if settings.has_words() && word.n_rows() != context.n_rows() {
+        return Err(Error::State("the model has no input vectors of words".into()));
+    }
+    let counts: Vec<u64> = count.iter().map(|&n| n as u64).collect();
+    let noise = Noise::new(&counts, settings.power, 0.0)?;
+    let stream = Stream::new(seed, "doc2vec/infer");
+    let arch = pulp::Arch::new();
+    let mut vectors = Embedding::zeros(docs.len(), settings.dim);
+    let dim = settings.dim;
+    vectors.values_mut().par_chunks_mut(dim).enumerate().try_for_each_init(
+        || Desk::new(dim),
+        |desk, (d, vector)| {
+            let tokens = docs.get(d);
+            let infer =
+                Infer { settings, word, context, noise: &noise, stream, tokens, desk, vector };
+            arch.dispatch(infer);
+            progress.advance(1);
+            interrupt::check()
+        },
+    )?;
+    Ok(vectors)
+}
+
+/// One new document.
+struct Infer<'a> {
+    settings: &'a Settings,
+    word: &'a Embedding,
+    context: &'a Embedding,
+    noise: &'a Noise,
+    stream: Stream,
+    tokens: &'a [u32],
+    desk: &'a mut Desk,
+    vector: &'a mut [f32],
+}
+
+impl WithSimd for Infer<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { settings, word, context, noise, stream, tokens, desk, vector } = self;
+        for epoch in 0..settings.epochs {
+            for (position, &target) in tokens.iter().enumerate() {
+                let done = (f64::from(epoch) + position as f64 / tokens.len() as f64)
+                    / f64::from(settings.epochs);
+                let rate = settings.schedule.rate(settings.lr, done, settings.epochs) as f32;
+                let mut draws = stream.at(epoch, position as u64).draws();
+                desk.clear();
+                desk.push_input(vector);
+                if settings.algorithm == Algorithm::Dm {
+                    let reach = 1 + draws.below(settings.window as u32) as usize;
+                    let mut n = 1;
+                    for &neighbour in sgd::neighbours(tokens, position, reach) {
+                        desk.sum_input(word.row(neighbour as usize));
+                        n += 1;
+                    }
+                    desk.scale_inputs(1.0 / n as f32);
+                }
+                desk.targets.push(target);
+                noise.targets(target, settings.negatives, &mut draws, &mut desk.targets);
+                desk.look(simd, context, rate);
+                desk.move_input(simd, 0, vector, 1.0);
+            }
+        }
+    }
 }
 
 /// How documents are learnt.
