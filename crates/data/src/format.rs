@@ -156,7 +156,7 @@ impl Compression {
         [Self::Gzip, Self::Xz, Self::Zstd].into_iter().find(|c| name.ends_with(c.suffix()))
     }
 
-    const fn suffix(self) -> &'static str {
+    pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::Gzip => ".gz",
             Self::Xz => ".xz",

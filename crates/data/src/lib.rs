@@ -34,10 +34,13 @@ pub mod interactions;
 mod join;
 pub mod models;
 mod read;
+mod records;
 pub mod run;
 pub mod split;
 pub mod storage;
 mod table;
+#[cfg(test)]
+mod testing;
 mod text;
 mod write;
 mod zip;
@@ -49,10 +52,11 @@ pub use guard::panic_is_guarded;
 pub use interactions::{IdMap, Interactions, Lists};
 pub use join::{Joined, join};
 pub use read::{OnNan, ReadOptions, TableReader};
+pub use records::{ColumnMap, RecordFormat};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
 pub use text::Corpus;
 pub use write::{
-    Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors, WriteOptions,
-    write_atomically,
+    ColumnWriter, Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors,
+    WriteOptions, write_atomically,
 };

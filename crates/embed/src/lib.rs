@@ -5,13 +5,19 @@
 //!   trainer's parameters are all of its state.
 //! - [`Transition`]: stochastic shared embeddings, for every trainer.
 //! - [`Model`]: what a trainer leaves behind; it scores items for users.
+//! - [`evaluate`]: how good the scores are; [`recommend`]: the best of them; [`fold_in`]: users that came
+//!   after the training.
 
 mod embedding;
 mod error;
+pub mod evaluate;
+pub mod fold_in;
 mod input;
 mod method;
 mod model;
+mod recommend;
 mod saved;
+mod score;
 pub mod settings;
 mod sgd;
 mod sse;
@@ -23,7 +29,9 @@ pub use error::{Error, Result};
 pub use input::{Graphs, Input};
 pub use method::{Method, Purpose};
 pub use model::{Factors, Model, Tensors};
+pub use recommend::{recommend, similar};
 pub use saved::{ModelTable, Part};
+pub use score::{Pair, Scorer, Similarity};
 pub use settings::Flag;
-pub use sse::Transition;
+pub use sse::{Mover, Transition};
 pub use trainer::{Mode, Schedule, Trainer, finite};

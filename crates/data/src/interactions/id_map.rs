@@ -10,7 +10,7 @@ use crate::Ids;
 /// Ids in ascending order; the number of an id is its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdMap {
-    ids: Ids,
+    pub(super) ids: Ids,
 }
 
 impl IdMap {

@@ -4,8 +4,13 @@
 //! the numbers depend on the set of ids alone. The id maps are kept: outputs carry the user's own ids.
 
 mod id_map;
+pub(crate) mod intern;
+mod read;
+mod write;
 
 pub use self::id_map::IdMap;
+pub use self::read::{InteractionOptions, Read, read};
+pub use self::write::write;
 
 /// Rows (user, item, maybe rating, maybe time), in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,7 +137,10 @@ impl Lists {
 }
 
 #[cfg(test)]
-mod tests {
+mod tests;
+
+#[cfg(test)]
+mod list_tests {
     use super::*;
 
     #[test]

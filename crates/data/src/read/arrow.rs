@@ -24,6 +24,8 @@ const IPC: &str = "Arrow IPC";
 /// Rows decoded at first to learn the width of a list column.
 const FIRST_ROWS: usize = 64;
 const STDIN_BYTES: usize = 1 << 20;
+/// Rows of narrow columns that are decoded at once.
+const BATCH_ROWS: usize = 1 << 15;
 
 /// Turns record batches into chunks.
 struct Decoder {
@@ -378,23 +380,84 @@ impl PartReader for StreamPart {
     }
 }
 
-/// Opens an IPC file of either kind; they differ in their first bytes.
+/// Opens an IPC table.
 pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn PartReader>> {
+    guard(path, IPC, || {
+        let (schema, batches) = ipc_batches(path)?;
+        Ok(Box::new(StreamPart::new(path, &schema, batches, options)?) as Box<_>)
+    })
+}
+
+/// Opens an IPC file of either kind; they differ in their first bytes.
+fn ipc_batches(path: &Path) -> Result<(Arc<Schema>, Batches)> {
     let mut file = storage::open(path)?;
     let mut magic = [0; 6];
     let is_file = file.read_exact(&mut magic).is_ok() && &magic == b"ARROW1";
     file.seek(SeekFrom::Start(0)).map_err(|e| Error::read(path, "read", e))?;
     if !is_file {
-        return Ok(Box::new(StreamPart::stream(path, Box::new(file), options)?));
+        let mut stream = StreamBatches::new(Box::new(file));
+        let schema = stream.schema(path)?;
+        return Ok((schema, Batches::Stream(Box::new(stream))));
     }
-    guard(path, IPC, || {
-        check_footer(&mut file).map_err(|what| Error::malformed(path, IPC, what))?;
-        let reader = FileReader::try_new(BufReader::new(file), None)
-            .map_err(|e| Error::malformed(path, IPC, e))?;
-        let schema = reader.schema();
-        Ok(Box::new(StreamPart::new(path, &schema, Batches::File(Box::new(reader)), options)?)
-            as Box<_>)
-    })
+    check_footer(&mut file).map_err(|what| Error::malformed(path, IPC, what))?;
+    let reader = FileReader::try_new(BufReader::new(file), None)
+        .map_err(|e| Error::malformed(path, IPC, e))?;
+    Ok((reader.schema(), Batches::File(Box::new(reader))))
+}
+
+/// Some columns of a file, batch by batch.
+pub(crate) struct ColumnBatches {
+    path: PathBuf,
+    format: &'static str,
+    batches: Columnar,
+    /// The columns of a batch, as places in the schema of the file.
+    places: Vec<usize>,
+}
+
+enum Columnar {
+    Parquet(ParquetRecordBatchReader),
+    Ipc(Batches),
+}
+
+impl ColumnBatches {
+    /// Opens Parquet or IPC; `choose` says which columns of the schema are wanted, ascending.
+    pub fn open(
+        path: &Path,
+        is_parquet: bool,
+        choose: impl FnOnce(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Self> {
+        let format = if is_parquet { PARQUET } else { IPC };
+        let (batches, places) = guard(path, format, || {
+            if !is_parquet {
+                let (schema, batches) = ipc_batches(path)?;
+                choose(&schema)?;
+                return Ok((Columnar::Ipc(batches), (0..schema.fields().len()).collect()));
+            }
+            let builder = parquet_builder(path, storage::open(path)?)?;
+            let places = choose(builder.schema())?;
+            let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
+            let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+            let reader = reader.map_err(|e| Error::malformed(path, PARQUET, e))?;
+            Ok((Columnar::Parquet(reader), places))
+        })?;
+        Ok(Self { path: path.to_owned(), format, batches, places })
+    }
+
+    /// Where a column of the file stands in a batch.
+    pub fn place(&self, column: usize) -> Option<usize> {
+        self.places.binary_search(&column).ok()
+    }
+
+    /// The next rows, or `None` after the last.
+    pub fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let (path, format) = (&self.path, self.format);
+        guard(path, format, || match &mut self.batches {
+            Columnar::Parquet(reader) => {
+                reader.next().transpose().map_err(|e| Error::malformed(path, format, e))
+            }
+            Columnar::Ipc(batches) => batches.next_filled(path),
+        })
+    }
 }
 
 /// Holds what the footer of an IPC file promises against the size of the file: the decoder takes memory

@@ -238,7 +238,7 @@ type Opened = (csv::Reader<Box<dyn Read + Send>>, Vec<String>, StringRecord);
 
 /// The reader, the names of the columns and the first row.
 fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
-    let input = plain_text(path, options)?;
+    let input = plain_text(path, options.encoding.as_deref())?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(options.has_header)
@@ -270,9 +270,9 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
 }
 
 /// The file as UTF-8.
-pub(super) fn plain_text(path: &Path, options: &ReadOptions) -> Result<Box<dyn Read + Send>> {
+pub(crate) fn plain_text(path: &Path, encoding: Option<&str>) -> Result<Box<dyn Read + Send>> {
     let input = decompressed(path)?;
-    match &options.encoding {
+    match encoding {
         None => Ok(input),
         Some(name) => Ok(Box::new(encoding::Transcode::new(input, encoding::by_name(name)?))),
     }
@@ -300,7 +300,7 @@ fn next_record(
     Ok(more.then_some(record))
 }
 
-fn failed(error: &csv::Error, path: &Path) -> Error {
+pub(crate) fn failed(error: &csv::Error, path: &Path) -> Error {
     let line = error.position().map_or(0, csv::Position::line);
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -343,7 +343,7 @@ fn list_items(text: &str) -> impl Iterator<Item = &str> {
     inner.split([' ', ',', ';', '\t', '\n', '\r']).filter(|item| !item.is_empty())
 }
 
-pub(super) fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     if short.len() < text.len() { short + "..." } else { short }
 }
@@ -416,7 +416,7 @@ pub(super) fn read_ids(path: &Path, delimiter: u8, options: &ReadOptions) -> Res
 /// One id per line.
 pub(super) fn read_lines(path: &Path, options: &ReadOptions) -> Result<Ids> {
     let mut text = String::new();
-    plain_text(path, options)?
+    plain_text(path, options.encoding.as_deref())?
         .read_to_string(&mut text)
         .map_err(|e| Error::read(path, "read", e))?;
     if let Some(line) = text.lines().position(str::is_empty) {

@@ -64,7 +64,7 @@ pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>>
 }
 
 /// What programs leave beside their data.
-fn is_skipped(name: &str) -> bool {
+pub(crate) fn is_skipped(name: &str) -> bool {
     name.starts_with(['_', '.']) || name.ends_with(".crc")
 }
 

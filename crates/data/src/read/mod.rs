@@ -18,7 +18,11 @@ use std::path::{Path, PathBuf};
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_schema::{DataType, Field};
 
+pub(crate) use self::arrow::ColumnBatches;
+pub(crate) use self::delimited::{failed as csv_failed, plain_text, shortened};
 use self::folder::Part;
+pub(crate) use self::folder::is_skipped;
+pub(crate) use self::npz::Sparse;
 pub(crate) use self::safetensors::matrices;
 use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema, storage};
 

@@ -4,7 +4,7 @@
 //! Arrays are streamed, stored or deflated, and their checksums are checked on the way. Arrays of Python
 //! objects are pickle and never read.
 
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use arrow_array::{Int64Array, StringArray};
@@ -323,6 +323,135 @@ impl IdReader {
             IdKind::Text => Ids::Text(StringArray::from(texts)),
             _ => Ids::Int(Int64Array::from(numbers)),
         })
+    }
+}
+
+/// An array of numbers of an archive, one after the other.
+pub(crate) struct Numbers {
+    path: PathBuf,
+    name: String,
+    reader: BufReader<EntryReader>,
+    kind: Number,
+    width: usize,
+    /// How many there are.
+    pub len: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Number {
+    Signed,
+    Unsigned,
+    Float,
+    Bool,
+}
+
+impl Number {
+    /// From NumPy's name, with the bytes of one.
+    fn parse(descr: &str) -> Option<(Self, usize)> {
+        Some(match descr {
+            "<f4" => (Self::Float, 4),
+            "<f8" => (Self::Float, 8),
+            "|b1" => (Self::Bool, 1),
+            _ => match IdType::parse(descr)? {
+                (IdType::Signed, width) => (Self::Signed, width),
+                (IdType::Unsigned, width) => (Self::Unsigned, width),
+                _ => return None,
+            },
+        })
+    }
+}
+
+impl Numbers {
+    /// The number at hand, as an integer and as a float; `None` if it is not a 64-bit integer.
+    fn next(&mut self) -> Result<(Option<i64>, f64)> {
+        let mut bytes = [0; 8];
+        let read = self.reader.read_exact(&mut bytes[..self.width]);
+        read.map_err(|e| failed(&self.path, e))?;
+        let number = &bytes[..self.width];
+        Ok(match self.kind {
+            Number::Signed => {
+                let value = integer(number, number[self.width - 1] >= 0x80) as i64;
+                (Some(value), value as f64)
+            }
+            Number::Unsigned => {
+                let value = integer(number, false);
+                (i64::try_from(value).ok(), value as f64)
+            }
+            Number::Bool => (Some(i64::from(number[0] != 0)), f64::from(u8::from(number[0] != 0))),
+            Number::Float if self.width == 4 => {
+                (None, f64::from(f32::from_bits(integer(number, false) as u32)))
+            }
+            Number::Float => (None, f64::from_bits(integer(number, false))),
+        })
+    }
+
+    /// The next number.
+    pub fn float(&mut self) -> Result<f64> {
+        Ok(self.next()?.1)
+    }
+
+    /// The next number, which is a place.
+    pub fn index(&mut self) -> Result<u64> {
+        let (value, shown) = self.next()?;
+        value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| {
+            let what = format!("`{}` holds {shown} where an index is expected", self.name);
+            Error::malformed(&self.path, NPZ, what)
+        })
+    }
+}
+
+/// The arrays of a sparse matrix.
+pub(crate) struct Sparse {
+    path: PathBuf,
+    file: InputFile,
+    entries: Vec<Entry>,
+}
+
+impl Sparse {
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut file = storage::open(path)?;
+        let entries = zip::directory(&mut file);
+        let entries = entries.map_err(|what| Error::malformed(path, NPZ, what))?;
+        Ok(Self { path: path.to_owned(), file, entries })
+    }
+
+    fn find(&self, name: &str) -> Result<Option<Found>> {
+        let entry = self.entries.iter().find(|entry| array_name(entry) == name);
+        entry.map(|entry| Found::open(&self.path, &self.file, entry)).transpose()
+    }
+
+    /// The array `format`: `csr`, `csc`, `coo` and others.
+    pub fn format(&self) -> Result<Option<String>> {
+        let Some(mut found) = self.find("format")? else { return Ok(None) };
+        let mut bytes = Vec::new();
+        (&mut found.reader).take(64).read_to_end(&mut bytes).map_err(|e| failed(&self.path, e))?;
+        let letters = bytes.iter().filter(|byte| byte.is_ascii_alphanumeric());
+        Ok(Some(letters.map(|&byte| char::from(byte)).collect()))
+    }
+
+    /// An array of numbers, which must be there.
+    pub fn numbers(&self, name: &str) -> Result<Numbers> {
+        let found = self.find(name)?.ok_or_else(|| {
+            let names: Vec<&str> = self.entries.iter().map(array_name).collect();
+            let there = names.join("`, `");
+            let what = format!("there is no array `{name}`; it has `{there}`");
+            let remedy = "save the matrix with scipy.sparse.save_npz(path, matrix.tocsr())";
+            Error::content(&self.path, format!("{what}; {remedy}"))
+        })?;
+        let descr = &found.header.descr;
+        let (Some((kind, width)), [len]) = (Number::parse(descr), &found.header.shape[..]) else {
+            let shape = &found.header.shape;
+            let what = format!("array `{name}` holds `{descr}` of shape {shape:?}");
+            let want = "where a list of little-endian numbers is expected";
+            return Err(Error::content(&self.path, format!("{what} {want}")));
+        };
+        let len = *len;
+        if len.checked_mul(width as u64) != found.entry.size.checked_sub(found.data_start) {
+            let what = format!("`{name}` does not have {len} numbers of `{descr}`");
+            return Err(Error::malformed(&self.path, NPZ, what));
+        }
+        let reader = BufReader::with_capacity(1 << 16, found.reader);
+        Ok(Numbers { path: self.path.clone(), name: name.to_owned(), reader, kind, width, len })
     }
 }
 

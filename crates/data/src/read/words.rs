@@ -29,7 +29,8 @@ impl WordsPart {
     /// GloVe is looked at for a header unless the user named the format.
     pub fn open(path: &Path, format: Format, options: &ReadOptions) -> Result<Self> {
         refuse_columns(options, path, format.name())?;
-        let input = BufReader::with_capacity(1 << 18, plain_text(path, options)?);
+        let input =
+            BufReader::with_capacity(1 << 18, plain_text(path, options.encoding.as_deref())?);
         let mut lines = Lines { path: path.to_owned(), input, ahead: VecDeque::new(), number: 0 };
         let header = match format {
             Format::Word2vec => Some(lines.header()?),

@@ -8,6 +8,7 @@
 
 mod append;
 mod arrow;
+mod columns;
 mod delimited;
 mod npy;
 mod npz;
@@ -26,6 +27,7 @@ use arrow_schema::{DataType, Field, Schema};
 use half::{bf16, f16};
 use serde_json::Value;
 
+pub use self::columns::ColumnWriter;
 pub(crate) use self::partial::difference;
 pub use self::partial::write_atomically;
 use self::partial::{Journal, Partial};

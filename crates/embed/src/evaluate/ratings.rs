@@ -1,0 +1,76 @@
+//! How far predicted ratings are from those given.
+//!
+//! MAE = mean |e|,  RMSE = sqrt(mean e^2) over all ratings. Ratings of one user are not independent, so the
+//! standard error of a mean m of n values is that of a ratio over users (Cochran 1977, 6.4):
+//! sqrt(U/(U-1) sum_u (S_u - m n_u)^2) / n, with S_u the sum and n_u the number of a user's values; that of
+//! RMSE is the one of the mean square over 2 RMSE.
+
+use serde::{Deserialize, Serialize};
+
+use super::Estimate;
+use crate::{Error, Model, Result};
+
+/// Errors of predicted ratings.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatingReport {
+    /// Root of the mean squared error.
+    pub rmse: Estimate,
+    /// Mean absolute error.
+    pub mae: Estimate,
+    /// Ratings that entered.
+    pub ratings: u64,
+}
+
+impl RatingReport {
+    /// Several runs as one; `None` for none.
+    pub fn combine(runs: &[Self]) -> Option<Self> {
+        let of = |measure: fn(&Self) -> Estimate| {
+            Estimate::over_seeds(&runs.iter().map(measure).collect::<Vec<_>>())
+        };
+        let ratings = runs.first()?.ratings;
+        Some(Self { rmse: of(|run| run.rmse)?, mae: of(|run| run.mae)?, ratings })
+    }
+}
+
+/// Judges predictions of `rating` for pairs of `user` and `item`.
+///
+/// # Errors
+/// [`Error::Data`] without ratings, and for a model that predicts none or no numbers.
+pub fn ratings(model: &Model, user: &[u32], item: &[u32], rating: &[f32]) -> Result<RatingReport> {
+    if rating.is_empty() {
+        return Err(Error::Data(
+            "no rating is kept back to judge by: choose another --split".into(),
+        ));
+    }
+    let predicted = model.predict(user, item)?;
+    if let Some(at) = predicted.iter().position(|p| !p.is_finite()) {
+        let (u, i, p) = (user[at], item[at], predicted[at]);
+        return Err(Error::Data(format!(
+            "the rating of item number {i} by user number {u} is {p}"
+        )));
+    }
+    let n_users = user.iter().max().map_or(0, |u| *u as usize + 1);
+    let mean = |measure: fn(f64) -> f64| {
+        let mut by_user = vec![(0.0, 0.0); n_users];
+        for ((&u, p), r) in user.iter().zip(&predicted).zip(rating) {
+            let of_user = &mut by_user[u as usize];
+            of_user.0 += measure(f64::from(*p) - f64::from(*r));
+            of_user.1 += 1.0;
+        }
+        by_user.retain(|of_user| of_user.1 > 0.0);
+        let n: f64 = rating.len() as f64;
+        let m = by_user.iter().map(|of_user| of_user.0).sum::<f64>() / n;
+        let users = by_user.len() as f64;
+        let squares: f64 = by_user.iter().map(|(sum, count)| (sum - m * count).powi(2)).sum();
+        let error =
+            if users > 1.0 { (users / (users - 1.0) * squares).sqrt() / n } else { f64::INFINITY };
+        (m, error, users as u64)
+    };
+    let (mae, error, users) = mean(f64::abs);
+    let mae = Estimate::new(mae, error, users);
+    let (square, error, users) = mean(|e| e * e);
+    let root = square.sqrt();
+    // A perfect prediction has no error in any rating, and none in the mean.
+    let error = if root > 0.0 { error / (2.0 * root) } else { 0.0 };
+    Ok(RatingReport { rmse: Estimate::new(root, error, users), mae, ratings: rating.len() as u64 })
+}

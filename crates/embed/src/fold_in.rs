@@ -1,0 +1,157 @@
+//! Users that came after the training, from the items they chose.
+//!
+//! Factors, ratings    x = argmin sum_{i in h} (r_i - mean - b_i - b - <x, y_i>)^2 + lambda n_h (|x|^2 + b^2)
+//!                     (b only if the model has biases of users; n_h = 1 unless the decay counts ratings)
+//! Factors, choices    x = argmin w_0 sum_all <x, y_i>^2 + sum_{i in h} ((w - w_0) <x, y_i>^2 - 2 w <x, y_i>)
+//!                     + lambda |x|^2: a least squares fit of 1 with weight w on the history and of 0 with
+//!                     weight w_0 elsewhere. `als`: w_0 = 1, w = 1 + alpha r, the step of its training (Hu,
+//!                     Koren & Volinsky 2008). `bpr`: w = 1 and w_0 = |h| / N, as many negatives as choices
+//!                     in all; targets have b_i taken off. A user's scale does not change a ranking.
+//! The others          score from the history alone, so nothing is to be solved.
+
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+use veridical_data::Lists;
+use veridical_learn::solve_spd;
+
+use crate::trainers::als;
+use crate::{Error, Factors, Method, Model, Pair, Result, Scorer, settings};
+
+/// The least squares problem of a new user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FoldIn {
+    /// Ratings.
+    Ratings {
+        /// lambda.
+        weight_decay: f64,
+        /// Multiply it by the number of ratings.
+        scaled: bool,
+    },
+    /// Choices under the weights of Hu, Koren & Volinsky.
+    Confidence {
+        /// Confidence 1 + alpha r.
+        alpha: f64,
+        /// lambda.
+        weight_decay: f64,
+    },
+    /// Choices against as many others in all.
+    Balanced {
+        /// lambda.
+        weight_decay: f64,
+    },
+}
+
+impl FoldIn {
+    /// That of a method under its settings.
+    ///
+    /// # Errors
+    /// [`Error::State`] for settings that are not those of the method.
+    pub fn of(method: Method, given: &Map<String, Value>) -> Result<Self> {
+        Ok(match method {
+            Method::Als => {
+                let settings: als::Settings = settings::parse(given)?;
+                let weight_decay = settings.weight_decay;
+                match settings.feedback {
+                    als::Feedback::Explicit => {
+                        Self::Ratings { weight_decay, scaled: settings.scaled_decay }
+                    }
+                    als::Feedback::Implicit => {
+                        Self::Confidence { alpha: settings.alpha, weight_decay }
+                    }
+                }
+            }
+            Method::Mf => {
+                let settings: crate::trainers::mf::Settings = settings::parse(given)?;
+                Self::Ratings { weight_decay: settings.weight_decay, scaled: true }
+            }
+            Method::Bpr => {
+                let settings: crate::trainers::bpr::Settings = settings::parse(given)?;
+                Self::Balanced { weight_decay: settings.weight_decay }
+            }
+            _ => Self::Balanced { weight_decay: 0.01 },
+        })
+    }
+}
+
+/// Scores items for new users: user u of the scorer chose `history.get(u)`, with one rating per entry of
+/// `history.values()` if there are any.
+///
+/// # Errors
+/// [`Error::Data`] if the method needs ratings and there are none, and for a model without items.
+pub fn fold_in<'a>(
+    model: &'a Model,
+    history: &Lists,
+    ratings: Option<&[f32]>,
+    problem: FoldIn,
+) -> Result<Box<dyn Scorer + 'a>> {
+    let Model::Factors(factors) = model else { return model.scorer() };
+    if matches!(problem, FoldIn::Ratings { .. }) && ratings.is_none() {
+        return Err(Error::Data(
+            "the model was learnt from ratings: new users need a rating of every item".into(),
+        ));
+    }
+    let dim = factors.item.dim();
+    let gram = match problem {
+        FoldIn::Ratings { .. } => Vec::new(),
+        _ => veridical_learn::gram(factors.item.values(), dim),
+    };
+    let solve = |u: usize| {
+        let ratings = ratings.map(|ratings| &ratings[history.range(u)]);
+        one(factors, &gram, history.get(u), ratings, problem)
+    };
+    let solved: Vec<(Vec<f32>, f32)> = (0..history.len()).into_par_iter().map(solve).collect();
+    let bias: Vec<f32> = solved.iter().map(|(_, bias)| *bias).collect();
+    let rows: Vec<f32> = solved.into_iter().flat_map(|(row, _)| row).collect();
+    Ok(Box::new(Pair::for_users(factors, rows, factors.user_bias.is_some().then_some(bias))))
+}
+
+/// The vector and the bias of one user.
+fn one(
+    factors: &Factors,
+    gram: &[f64],
+    items: &[u32],
+    ratings: Option<&[f32]>,
+    problem: FoldIn,
+) -> (Vec<f32>, f32) {
+    let dim = factors.item.dim();
+    if items.is_empty() {
+        return (vec![0.0; dim], 0.0);
+    }
+    let rated = matches!(problem, FoldIn::Ratings { .. });
+    let n = dim + usize::from(rated && factors.user_bias.is_some());
+    let count = items.len() as f64;
+    let (lambda, others) = match problem {
+        FoldIn::Ratings { weight_decay, scaled } => {
+            (weight_decay * if scaled { count } else { 1.0 }, 0.0)
+        }
+        FoldIn::Confidence { weight_decay, .. } => (weight_decay, 1.0),
+        FoldIn::Balanced { weight_decay } => {
+            (weight_decay, count / factors.item.n_rows().max(1) as f64)
+        }
+    };
+    let item_bias = |i: u32| factors.item_bias.as_ref().map_or(0.0, |b| f64::from(b[i as usize]));
+    let mut matrix = vec![0.0; n * n];
+    let mut right = vec![0.0; n];
+    if !rated {
+        matrix.iter_mut().zip(gram).for_each(|(a, g)| *a = others * g);
+    }
+    let mut y = vec![1.0; n];
+    for (at, &i) in items.iter().enumerate() {
+        y.iter_mut().zip(factors.item.row(i as usize)).for_each(|(y, &x)| *y = f64::from(x));
+        let rating = ratings.map_or(1.0, |ratings| f64::from(ratings[at]));
+        // (weight in the matrix, weight times target on the right)
+        let (square, target) = match problem {
+            FoldIn::Ratings { .. } => (1.0, rating - f64::from(factors.mean) - item_bias(i)),
+            FoldIn::Confidence { alpha, .. } => (alpha * rating, 1.0 + alpha * rating),
+            FoldIn::Balanced { .. } => ((1.0 - others).max(0.0), 1.0 - item_bias(i)),
+        };
+        for (row, &yi) in matrix.chunks_exact_mut(n).zip(&y) {
+            row.iter_mut().zip(&y).for_each(|(a, yj)| *a += square * yi * yj);
+        }
+        right.iter_mut().zip(&y).for_each(|(b, yi)| *b += target * yi);
+    }
+    (0..n).for_each(|i| matrix[i * n + i] += lambda);
+    let x = solve_spd(&mut matrix, &right);
+    let row = x[..dim].iter().map(|&x| x as f32).collect();
+    (row, x.get(dim).map_or(0.0, |&b| b as f32))
+}

@@ -1,0 +1,86 @@
+//! The best items of users, and the nearest of a row.
+
+use rayon::prelude::*;
+use veridical_data::Lists;
+use veridical_learn::{Scored, dot, top_k};
+
+use crate::score::block_users;
+use crate::{Embedding, Error, Model, Result, Scorer};
+
+/// The `k` best items of each of `users`, best first, ties by number; those in the history are left out
+/// unless `keep_seen`. Memory is that of one block of scores per thread beside the answer.
+pub fn recommend(
+    scorer: &dyn Scorer,
+    users: &[u32],
+    history: &Lists,
+    k: usize,
+    keep_seen: bool,
+) -> Vec<Vec<Scored>> {
+    let n_items = scorer.n_items();
+    if n_items == 0 {
+        return vec![Vec::new(); users.len()];
+    }
+    let blocks = users.par_chunks(block_users(n_items)).map_init(Vec::new, |scores, block| {
+        scores.resize(block.len() * n_items, 0.0);
+        scorer.score(block, history, scores);
+        let best = |(row, &u): (&[f32], &u32)| {
+            let seen = if keep_seen { &[][..] } else { history.get(u as usize) };
+            top_k(without(row, seen), k)
+        };
+        scores.chunks_exact(n_items).zip(block).map(best).collect::<Vec<_>>()
+    });
+    blocks.collect::<Vec<_>>().into_iter().flatten().collect()
+}
+
+/// The scores with their numbers, except the `seen` numbers, which are ascending.
+fn without<'a>(row: &'a [f32], seen: &'a [u32]) -> impl Iterator<Item = (u32, f32)> + 'a {
+    let mut seen = seen.iter().copied().peekable();
+    (0..).zip(row.iter().copied()).filter(move |&(i, _)| {
+        while seen.next_if(|&s| s < i).is_some() {}
+        seen.peek() != Some(&i)
+    })
+}
+
+/// The `k` rows with the largest cosine to row `r`, without itself; a row of zeros is at cosine 0.
+pub fn similar(table: &Embedding, r: usize, k: usize) -> Vec<Scored> {
+    let own = table.row(r);
+    let norm = |row: &[f32]| dot(row, row).sqrt();
+    let cosine = |row: &[f32]| {
+        let norms = norm(row) * norm(own);
+        if norms > 0.0 { dot(row, own) / norms } else { 0.0 }
+    };
+    let scores: Vec<f32> = table.values().par_chunks(table.dim()).map(cosine).collect();
+    top_k(without(&scores, &[r as u32]), k)
+}
+
+impl Model {
+    /// The `k` nearest of row `r` in the table of that name: by cosine, or by the lists and weights of a
+    /// model without vectors, whose only table is `item`.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if there is no such table.
+    pub fn similar(&self, table: &str, r: usize, k: usize) -> Result<Vec<Scored>> {
+        if let Some(table) = self.tables().iter().find(|t| t.name == table) {
+            return Ok(similar(table.rows, r, k));
+        }
+        match self {
+            Self::Neighbours { k: kept, item, similarity } if table == "item" => {
+                let list = r * kept..(r + 1) * kept;
+                let near = item[list.clone()].iter().copied().zip(similarity[list].iter().copied());
+                Ok(top_k(near.filter(|&(_, s)| s > 0.0), k))
+            }
+            Self::Weights(weights) if table == "item" => {
+                let near = (0..).zip(weights.row(r).iter().copied());
+                Ok(top_k(near.filter(|&(i, _)| i as usize != r), k))
+            }
+            Self::Popularity(_) => {
+                Err(Error::Data("popularity knows no similar items; train another method".into()))
+            }
+            _ => {
+                let names: Vec<&str> = self.tables().iter().map(|t| t.name).collect();
+                let names = if names.is_empty() { "item".into() } else { names.join(", ") };
+                Err(Error::Data(format!("the model has no table `{table}`; it has {names}")))
+            }
+        }
+    }
+}

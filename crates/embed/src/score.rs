@@ -1,0 +1,262 @@
+//! Scores of all items for a block of users.
+//!
+//! Factors      mean + b_u + b_i + <u, i>                                        a GEMM per block
+//! Items        cos(mean of the unit vectors of the history, i)                  a GEMM per block
+//! Popularity   how often i was chosen
+//! Neighbours   sum over h in the history of the similarity of i in the list of h
+//! Weights      sum over h in the history of W_hi
+//!
+//! Blocks have a fixed number of users that depends on the number of items alone, so scores have the same
+//! bytes for any number of threads; equal vectors get equal scores (tested in `veridical-learn`).
+
+use std::borrow::Cow;
+
+use veridical_data::Lists;
+use veridical_learn::{products, unit_rows};
+
+use crate::{Embedding, Error, Factors, Model, Result};
+
+/// Scores items for users.
+pub trait Scorer: Sync {
+    /// How many items there are.
+    fn n_items(&self) -> usize;
+
+    /// How many users it knows; `None` if it scores any user from the history alone.
+    fn n_users(&self) -> Option<usize>;
+
+    /// Writes the scores of all items, one row per user. `history` holds the known items of every user
+    /// by user number.
+    ///
+    /// # Panics
+    /// If `out` is not users x items, or a number is beyond the tables.
+    fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]);
+}
+
+/// Users of a block: a few million scores, whatever the number of threads.
+pub fn block_users(n_items: usize) -> usize {
+    ((1 << 21) / n_items.max(1)).clamp(4, 256)
+}
+
+/// How two vectors are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Similarity {
+    /// The inner product.
+    #[default]
+    Dot,
+    /// The inner product of unit vectors.
+    Cosine,
+}
+
+/// Scores by the products of two tables, with biases if there are any.
+#[derive(Clone, Debug)]
+pub struct Pair<'a> {
+    dim: usize,
+    user: Cow<'a, [f32]>,
+    item: Cow<'a, [f32]>,
+    user_bias: Option<Cow<'a, [f32]>>,
+    item_bias: Option<&'a [f32]>,
+    mean: f32,
+}
+
+impl<'a> Pair<'a> {
+    /// Any two tables of vectors of the same width.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if the widths differ.
+    pub fn new(user: &'a Embedding, item: &'a Embedding, similarity: Similarity) -> Result<Self> {
+        let dim = user.dim();
+        if dim != item.dim() {
+            return Err(Error::Data(format!(
+                "vectors of users have {dim} values and vectors of items {}; they must come from the same model",
+                item.dim()
+            )));
+        }
+        let rows = |table: &'a Embedding| match similarity {
+            Similarity::Dot => Cow::Borrowed(table.values()),
+            Similarity::Cosine => Cow::Owned(unit_rows(table.values(), dim)),
+        };
+        let (user, item) = (rows(user), rows(item));
+        Ok(Self { dim, user, item, user_bias: None, item_bias: None, mean: 0.0 })
+    }
+
+    fn of(factors: &'a Factors) -> Self {
+        let Factors { user, item, user_bias, item_bias, mean } = factors;
+        Self {
+            dim: user.dim(),
+            user: user.values().into(),
+            item: item.values().into(),
+            user_bias: user_bias.as_deref().map(Cow::Borrowed),
+            item_bias: item_bias.as_deref(),
+            mean: *mean,
+        }
+    }
+
+    /// The items of `factors` for other users.
+    pub(crate) fn for_users(factors: &'a Factors, user: Vec<f32>, bias: Option<Vec<f32>>) -> Self {
+        Self { user: user.into(), user_bias: bias.map(Cow::Owned), ..Self::of(factors) }
+    }
+}
+
+impl Scorer for Pair<'_> {
+    fn n_items(&self) -> usize {
+        self.item.len() / self.dim
+    }
+
+    fn n_users(&self) -> Option<usize> {
+        Some(self.user.len() / self.dim)
+    }
+
+    fn score(&self, users: &[u32], _history: &Lists, out: &mut [f32]) {
+        let row = |&u: &u32| &self.user[u as usize * self.dim..][..self.dim];
+        let block: Vec<f32> = users.iter().flat_map(row).copied().collect();
+        products(&block, &self.item, self.dim, out);
+        if self.item_bias.is_none() && self.user_bias.is_none() && self.mean == 0.0 {
+            return;
+        }
+        for (&u, row) in users.iter().zip(out.chunks_exact_mut(self.n_items())) {
+            let base = self.mean + self.user_bias.as_ref().map_or(0.0, |bias| bias[u as usize]);
+            match self.item_bias {
+                None => row.iter_mut().for_each(|x| *x += base),
+                Some(bias) => row.iter_mut().zip(bias).for_each(|(x, b)| *x += base + b),
+            }
+        }
+    }
+}
+
+/// Scores by the cosine to the mean of the history.
+struct MeanOfItems {
+    dim: usize,
+    unit: Vec<f32>,
+}
+
+impl Scorer for MeanOfItems {
+    fn n_items(&self) -> usize {
+        self.unit.len() / self.dim
+    }
+
+    fn n_users(&self) -> Option<usize> {
+        None
+    }
+
+    fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]) {
+        let mut block = vec![0.0; users.len() * self.dim];
+        for (&u, sum) in users.iter().zip(block.chunks_exact_mut(self.dim)) {
+            for &h in history.get(u as usize) {
+                let row = &self.unit[h as usize * self.dim..][..self.dim];
+                sum.iter_mut().zip(row).for_each(|(s, x)| *s += x);
+            }
+        }
+        products(&unit_rows(&block, self.dim), &self.unit, self.dim, out);
+    }
+}
+
+struct Popularity<'a>(&'a [f32]);
+
+impl Scorer for Popularity<'_> {
+    fn n_items(&self) -> usize {
+        self.0.len()
+    }
+
+    fn n_users(&self) -> Option<usize> {
+        None
+    }
+
+    fn score(&self, _users: &[u32], _history: &Lists, out: &mut [f32]) {
+        out.chunks_exact_mut(self.0.len()).for_each(|row| row.copy_from_slice(self.0));
+    }
+}
+
+struct Neighbours<'a> {
+    k: usize,
+    item: &'a [u32],
+    similarity: &'a [f32],
+}
+
+impl Scorer for Neighbours<'_> {
+    fn n_items(&self) -> usize {
+        self.item.len() / self.k
+    }
+
+    fn n_users(&self) -> Option<usize> {
+        None
+    }
+
+    fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]) {
+        out.fill(0.0);
+        for (&u, row) in users.iter().zip(out.chunks_exact_mut(self.n_items())) {
+            for &h in history.get(u as usize) {
+                let list = h as usize * self.k..(h as usize + 1) * self.k;
+                for (&i, &s) in self.item[list.clone()].iter().zip(&self.similarity[list]) {
+                    row[i as usize] += s;
+                }
+            }
+        }
+    }
+}
+
+struct Weights<'a>(&'a Embedding);
+
+impl Scorer for Weights<'_> {
+    fn n_items(&self) -> usize {
+        self.0.n_rows()
+    }
+
+    fn n_users(&self) -> Option<usize> {
+        None
+    }
+
+    fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]) {
+        out.fill(0.0);
+        for (&u, row) in users.iter().zip(out.chunks_exact_mut(self.n_items())) {
+            for &h in history.get(u as usize) {
+                row.iter_mut().zip(self.0.row(h as usize)).for_each(|(x, w)| *x += w);
+            }
+        }
+    }
+}
+
+impl Model {
+    /// What scores its items.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a model of documents, which has no items.
+    pub fn scorer(&self) -> Result<Box<dyn Scorer + '_>> {
+        Ok(match self {
+            Self::Factors(factors) => Box::new(Pair::of(factors)),
+            Self::Items { item, .. } => {
+                let unit = unit_rows(item.values(), item.dim());
+                Box::new(MeanOfItems { dim: item.dim(), unit })
+            }
+            Self::Popularity(counts) => Box::new(Popularity(counts)),
+            Self::Neighbours { k, item, similarity } => {
+                Box::new(Neighbours { k: *k, item, similarity })
+            }
+            Self::Weights(weights) => Box::new(Weights(weights)),
+            Self::Documents { .. } => {
+                return Err(Error::Data(
+                    "a model of documents scores no items for users; train another method".into(),
+                ));
+            }
+        })
+    }
+
+    /// The ratings of pairs: mean + b_u + b_i + <u, i>.
+    ///
+    /// # Errors
+    /// [`Error::Data`] for a model that knows no ratings.
+    pub fn predict(&self, users: &[u32], items: &[u32]) -> Result<Vec<f32>> {
+        let Self::Factors(factors) = self else {
+            return Err(Error::Data(
+                "this model ranks items and predicts no ratings; `mf` and `als --feedback explicit` do".into(),
+            ));
+        };
+        let Factors { user, item, user_bias, item_bias, mean } = factors;
+        let bias = |bias: &Option<Vec<f32>>, i: u32| bias.as_ref().map_or(0.0, |b| b[i as usize]);
+        let rating = |(&u, &i): (&u32, &u32)| {
+            let product = veridical_learn::dot(user.row(u as usize), item.row(i as usize));
+            mean + bias(user_bias, u) + bias(item_bias, i) + product
+        };
+        Ok(users.iter().zip(items).map(rating).collect())
+    }
+}

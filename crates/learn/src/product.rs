@@ -1,0 +1,133 @@
+//! Inner products of rows, by blocks.
+//!
+//! products     c_ij = <a_i, b_j> by a single-threaded GEMM: callers divide the rows of `a` into blocks of a
+//!              fixed size and give blocks to threads, so the bytes do not depend on how many there are
+//! cosine       <a, b> / (|a| |b|); a row of zeros is at cosine 0 to everything
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
+
+use crate::{Scored, top_k};
+
+/// Writes <a_i, b_j> to row i, column j of `out`, for rows of `dim` values.
+///
+/// # Panics
+/// If a slice is not whole rows, or `out` has another size.
+pub fn products(a: &[f32], b: &[f32], dim: usize, out: &mut [f32]) {
+    assert!(dim > 0 && a.len().is_multiple_of(dim) && b.len().is_multiple_of(dim), "whole rows");
+    let (n, m) = (a.len() / dim, b.len() / dim);
+    assert_eq!(out.len(), n * m, "one value per pair");
+    if out.is_empty() {
+        return;
+    }
+    let a = MatRef::from_row_major_slice(a, n, dim);
+    let b = MatRef::from_row_major_slice(b, m, dim);
+    let out = MatMut::from_row_major_slice_mut(out, n, m);
+    matmul(out, Accum::Replace, a, b.transpose(), 1.0, Par::Seq);
+}
+
+/// <a, b>, summed in eight chains of a fixed order.
+#[inline]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0.0f32; 8];
+    let (a8, b8) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f32 = a8.remainder().iter().zip(b8.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a8.zip(b8) {
+        for l in 0..8 {
+            lanes[l] += x[l] * y[l];
+        }
+    }
+    lanes.iter().sum::<f32>() + rest
+}
+
+/// The rows divided by their norms; rows of zeros stay.
+pub fn unit_rows(rows: &[f32], dim: usize) -> Vec<f32> {
+    let mut unit = rows.to_vec();
+    unit.par_chunks_mut(dim).for_each(|row| {
+        let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+        if norm > 0.0 {
+            row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
+        }
+    });
+    unit
+}
+
+/// The `k` rows of `table` with the largest cosine to each row of `queries`; `itself` names the row of the
+/// table that is left out of the answer to query q.
+pub fn cosine_neighbours(
+    table: &[f32],
+    queries: &[f32],
+    dim: usize,
+    k: usize,
+    itself: impl Fn(usize) -> Option<u32> + Sync,
+) -> Vec<Vec<Scored>> {
+    let (table, queries) = (unit_rows(table, dim), unit_rows(queries, dim));
+    let n = table.len() / dim;
+    let block = ((1 << 20) / n.max(1)).clamp(1, 256);
+    let answers =
+        queries.par_chunks(block * dim).enumerate().map_init(Vec::new, |scores, (b, q)| {
+            scores.resize(q.len() / dim * n, 0.0);
+            products(q, &table, dim, scores);
+            let best = |(r, row): (usize, &[f32])| {
+                let own = itself(b * block + r);
+                top_k((0..).zip(row.iter().copied()).filter(|&(i, _)| Some(i) != own), k)
+            };
+            scores.chunks_exact(n).enumerate().map(best).collect::<Vec<_>>()
+        });
+    answers.collect::<Vec<_>>().into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(n: usize, dim: usize) -> Vec<f32> {
+        (0..n * dim).map(|i| ((i * 7919 + 13) % 101) as f32 / 50.0 - 1.0).collect()
+    }
+
+    /// Each sum of d products of values up to 1 differs by at most d^2 2^-24 from the exact one.
+    #[test]
+    fn products_are_those_of_the_rows() {
+        for (n, m, dim) in [(1, 1, 1), (3, 17, 5), (9, 33, 100), (64, 7, 64)] {
+            let (a, b) = (rows(n, dim), rows(m, dim));
+            let mut out = vec![0.0; n * m];
+            products(&a, &b, dim, &mut out);
+            for (i, x) in a.chunks(dim).enumerate() {
+                for (j, y) in b.chunks(dim).enumerate() {
+                    let exact: f64 =
+                        x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
+                    let tolerance = (dim * dim) as f64 / (1 << 24) as f64;
+                    assert!((f64::from(out[i * m + j]) - exact).abs() <= tolerance);
+                    assert!((f64::from(dot(x, y)) - exact).abs() <= tolerance);
+                }
+            }
+        }
+    }
+
+    /// Ties between equal vectors must be ties between scores, wherever the vectors stand in the table.
+    #[test]
+    fn equal_rows_have_equal_products() {
+        for dim in [1, 3, 8, 33, 64, 100, 300, 1000] {
+            for m in [1, 2, 7, 8, 9, 31, 64, 65, 127, 1001] {
+                for n in [1, 2, 5, 16, 67] {
+                    let a: Vec<f32> = rows(1, dim).repeat(n);
+                    let b: Vec<f32> = rows(2, dim)[dim..].repeat(m);
+                    let mut out = vec![0.0; n * m];
+                    products(&a, &b, dim, &mut out);
+                    assert!(out.iter().all(|x| *x == out[0]), "dim {dim}, {n} x {m}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_by_cosine_and_leave_the_row_out() {
+        let table = [1.0, 0.0, 10.0, 1.0, 0.0, 5.0, 0.0, 0.0];
+        let near = cosine_neighbours(&table, &table, 2, 2, |q| Some(q as u32));
+        let numbers = |q: usize| near[q].iter().map(|s| s.number).collect::<Vec<_>>();
+        assert_eq!(numbers(0), [1, 2]);
+        assert_eq!(numbers(2), [1, 0]);
+        assert_eq!(numbers(3), [0, 1]);
+    }
+}
