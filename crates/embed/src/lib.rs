@@ -33,5 +33,5 @@ pub use recommend::{recommend, similar};
 pub use saved::{ModelTable, Part};
 pub use score::{Pair, Scorer, Similarity};
 pub use settings::Flag;
-pub use sse::Transition;
+pub use sse::{Mover, Transition};
 pub use trainer::{Mode, Schedule, Trainer, finite};

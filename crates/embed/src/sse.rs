@@ -6,7 +6,9 @@
 //!            so p(j,k) = rho w_jk c and p(j,l) = c with c = p0 / (rho W_j + N - 1 - n_j),
 //!            n_j neighbours of total weight W_j (w = 1 unless edges have weights)
 //!
-//! Drawn as stay / a neighbour / another. A neighbour comes from an alias table of the edges; in a graph of
+//! A step asks for the rows of its samples one after the other. Between two rows that move there is a geometric
+//! number of rows that stay, so the cost is that of the moves: nothing at p0 = 0, next to nothing at 0.01.
+//! A move goes to a neighbour or to another row. A neighbour comes from an alias table of the edges; in a graph of
 //! shared groups from a group of size s with probability proportional to s - 1 and one of its other
 //! members, taken with probability 1 / (groups the two share), which makes every neighbour equally likely
 //! without a list of edges. Another row is the r-th that is missing among sorted neighbours, or, with
@@ -19,7 +21,8 @@
 
 use std::collections::HashMap;
 
-use veridical_core::{AliasLists, Draws, threshold};
+use veridical_core::elementary::ln;
+use veridical_core::{AliasLists, Draws, Place, Seed, Stream, threshold};
 use veridical_data::{Graph, Lists};
 
 use crate::{Error, Result};
@@ -28,8 +31,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Transition<'a> {
     n: u32,
-    /// p0 in steps of 2^-32; 0 is the identity.
-    moves: u64,
+    p0: f64,
     rho: f64,
     graph: Option<Neighbours<'a>>,
 }
@@ -99,23 +101,16 @@ impl<'a> Transition<'a> {
             }
             Some(_) => return Err(Error::Data("this kind of graph is not known".into())),
         };
-        Ok(Self { n, moves: threshold(p0), rho, graph })
+        Ok(Self { n, p0, rho, graph })
     }
 
-    /// Whether every row always stays.
-    #[inline]
-    pub const fn is_identity(&self) -> bool {
-        self.moves == 0
+    /// Replaces rows one after the other, by the words of one place.
+    pub fn mover(&self, place: Place) -> Mover<'_> {
+        let mut mover = Mover { transition: self, draws: place.draws(), staying: 0 };
+        mover.staying = mover.gap();
+        mover
     }
 
-    /// The row that stands in for row `j`; draws nothing if rows always stay.
-    #[inline(always)]
-    pub fn draw(&self, j: u32, draws: &mut Draws) -> u32 {
-        if self.moves == 0 || !draws.happens(self.moves) { j } else { self.moved(j, draws) }
-    }
-
-    #[cold]
-    #[inline(never)]
     fn moved(&self, j: u32, draws: &mut Draws) -> u32 {
         let Some(graph) = &self.graph else {
             return if self.n == 1 { j } else { skip(draws.below(self.n - 1), j) };
@@ -133,7 +128,7 @@ impl<'a> Transition<'a> {
 
     /// p(j, k), for tests and plots: O(degree).
     pub fn probability(&self, j: u32, k: u32) -> f64 {
-        let p0 = self.moves as f64 / 4_294_967_296.0;
+        let p0 = self.p0;
         let (degree, weight) = self.graph.as_ref().map_or((0, 0.0), |graph| graph.degree(j));
         let mass = self.rho * weight + f64::from(self.n - 1 - degree);
         match (j == k, mass > 0.0) {
@@ -145,6 +140,65 @@ impl<'a> Transition<'a> {
                 p0 * near.map_or(1.0, |w| self.rho * w) / mass
             }
         }
+    }
+}
+
+/// The transitions of a method's tables, each with a stream of its own (eq. 4).
+#[derive(Debug)]
+pub(crate) struct Moves<'a, const N: usize> {
+    transitions: [Transition<'a>; N],
+    streams: [Stream; N],
+}
+
+impl<'a, const N: usize> Moves<'a, N> {
+    pub fn new(seed: Seed, transitions: [Transition<'a>; N]) -> Self {
+        let streams = std::array::from_fn(|table| Stream::new(seed, &format!("sse/{table}")));
+        Self { transitions, streams }
+    }
+
+    /// For the block of samples of an epoch that begins at `start`.
+    pub fn movers(&self, epoch: u32, start: u64) -> [Mover<'_>; N] {
+        std::array::from_fn(|t| self.transitions[t].mover(self.streams[t].at(epoch, start)))
+    }
+}
+
+/// Rows as one thread asks for them.
+#[derive(Debug)]
+pub struct Mover<'a> {
+    transition: &'a Transition<'a>,
+    draws: Draws,
+    /// Rows that stay before the next one moves.
+    staying: u64,
+}
+
+impl Mover<'_> {
+    /// The row that stands in for row `j`.
+    #[inline(always)]
+    pub fn draw(&mut self, j: u32) -> u32 {
+        if self.staying > 0 {
+            self.staying -= 1;
+            j
+        } else {
+            self.next_move(j)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_move(&mut self, j: u32) -> u32 {
+        self.staying = self.gap();
+        self.transition.moved(j, &mut self.draws)
+    }
+
+    /// How many rows stay before one moves: floor(ln u / ln(1 - p0)) is geometric.
+    fn gap(&mut self) -> u64 {
+        let p0 = self.transition.p0;
+        if p0 == 0.0 {
+            return u64::MAX;
+        }
+        let [high, low] = [self.draws.word(), self.draws.word()];
+        let u = ((u64::from(high) << 21 | u64::from(low >> 11)) + 1) as f64 / (1u64 << 53) as f64;
+        (ln(u) / (-p0).ln_1p()) as u64
     }
 }
 
@@ -287,7 +341,6 @@ fn union_sizes(of: &Lists, members: &Lists) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use veridical_core::{Seed, Stream};
 
     use super::*;
 
@@ -311,17 +364,18 @@ mod tests {
     /// Draws from row j against p(j, .): Pearson's statistic below its mean plus five standard deviations.
     fn assert_follows(transition: &Transition<'_>, j: u32, want: impl Fn(u32) -> f64) {
         let n = transition.n;
-        let rounds = 200_000;
+        let rounds = 200_000u32;
         let stream = Stream::new(Seed::new(11).unwrap(), "test/sse");
         let mut counts = vec![0u32; n as usize];
-        for t in 0..rounds {
-            counts[transition.draw(j, &mut stream.at(j, t).draws()) as usize] += 1;
+        let mut mover = transition.mover(stream.at(0, u64::from(j)));
+        for _ in 0..rounds {
+            counts[mover.draw(j) as usize] += 1;
         }
         let (mut statistic, mut cells) = (0.0, 0);
         for (k, &count) in counts.iter().enumerate() {
             let p = want(k as u32);
             assert!((transition.probability(j, k as u32) - p).abs() < 1e-6, "p({j}, {k})");
-            let expected = p * rounds as f64;
+            let expected = p * f64::from(rounds);
             if expected == 0.0 {
                 assert_eq!(count, 0, "p({j}, {k}) is 0");
             } else {
@@ -395,7 +449,7 @@ mod tests {
         let transition = Transition::new("item", 3, 0.5, 0.0, Some(&graph)).unwrap();
         assert_follows(&transition, 0, |k| [1.0, 0.0, 0.0][k as usize]);
         let transition = Transition::new("item", 1, 1.0, 1.0, None).unwrap();
-        assert_eq!(transition.draw(0, &mut draws(0)), 0);
+        assert_eq!(transition.mover(place()).draw(0), 0);
     }
 
     #[test]
@@ -410,18 +464,33 @@ mod tests {
             .for_each(|j| assert_follows(&transition, j, |k| if k == j { 0.8 } else { 0.2 / 6.0 }));
     }
 
-    fn draws(index: u64) -> Draws {
-        Stream::new(Seed::new(5).unwrap(), "test").at(0, index).draws()
+    fn place() -> Place {
+        Stream::new(Seed::new(5).unwrap(), "test").at(0, 0)
     }
 
     #[test]
-    fn p0_of_zero_draws_nothing() {
+    fn p0_of_zero_draws_nothing_and_of_one_always_moves() {
         let graph = edges(4, &[(0, 1, 1.0)], false);
         let transition = Transition::new("item", 4, 0.0, 9.0, Some(&graph)).unwrap();
-        assert!(transition.is_identity() && transition.graph.is_none());
-        let mut draws = draws(0);
-        assert_eq!(transition.draw(3, &mut draws), 3);
-        assert_eq!(draws.word(), self::draws(0).word(), "no word was used up");
+        assert!(transition.graph.is_none());
+        let mut mover = transition.mover(place());
+        assert!((0..1000).all(|_| mover.draw(3) == 3));
+        assert_eq!(mover.draws.word(), place().draws().word(), "no word was used up");
+        let transition = Transition::new("item", 4, 1.0, 9.0, Some(&graph)).unwrap();
+        let mut mover = transition.mover(place());
+        assert!((0..1000).all(|_| mover.draw(3) != 3));
+    }
+
+    /// Moves of neighbouring rows are independent: pairs of (moved, moved) out of n at p = 0.3, within five
+    /// standard errors of p^2.
+    #[test]
+    fn rows_move_independently() {
+        let transition = Transition::new("item", 9, 0.3, 1.0, None).unwrap();
+        let mut mover = transition.mover(place());
+        let n = 100_000;
+        let both = (0..n).filter(|_| (mover.draw(1) != 1) & (mover.draw(2) != 2)).count();
+        let share = both as f64 / f64::from(n);
+        assert!((share - 0.09).abs() < 5.0 * (0.09 * 0.91 / f64::from(n)).sqrt(), "{share}");
     }
 
     #[test]

@@ -8,5 +8,5 @@ mod solve;
 mod top_k;
 
 pub use product::{cosine_neighbours, dot, products, unit_rows};
-pub use solve::{gram, solve_spd};
+pub use solve::{gram, invert_spd, solve_spd};
 pub use top_k::{Scored, top_k};

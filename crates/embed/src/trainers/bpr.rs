@@ -20,6 +20,7 @@ use veridical_data::Lists;
 use crate::settings::settings;
 use crate::sgd::vector::{for_each, sigmoid, softplus};
 use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
+use crate::sse::Moves;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Transition};
 
 /// Deviation of the first values.
@@ -38,7 +39,7 @@ settings! {
         pub epochs: u32 = 20,
         /// Learning rate of the first step
         pub lr: f64 = 0.05,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch))
+        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
         /// Weight of the squared norm of the rows a sample uses
         pub weight_decay: f64 = 0.01,
@@ -96,10 +97,13 @@ pub fn trainer<'a>(
         }
     };
     Ok(Box::new(Bpr {
-        sse: [
-            Transition::new("user", n_users, sse_user, rho_user, graphs.user.as_ref())?,
-            Transition::new("item", n_items, sse_item, rho_item, graphs.item.as_ref())?,
-        ],
+        sse: Moves::new(
+            seed,
+            [
+                Transition::new("user", n_users, sse_user, rho_user, graphs.user.as_ref())?,
+                Transition::new("item", n_items, sse_item, rho_item, graphs.item.as_ref())?,
+            ],
+        ),
         model: Model::Factors(Factors {
             user: Embedding::normal(n_users, dim, START, seed, "bpr/user"),
             item: Embedding::normal(n_items, dim, START, seed, "bpr/item"),
@@ -125,7 +129,7 @@ struct Bpr<'a> {
     samples: Vec<(u32, u32)>,
     n_items: u32,
     popularity: Option<Alias>,
-    sse: [Transition<'a>; 2],
+    sse: Moves<'a, 2>,
     dropout: Option<Dropout>,
     model: Model,
 }
@@ -191,7 +195,7 @@ struct Pairs<'a> {
     order: Order,
     stream: Stream,
     epoch: u32,
-    sse: &'a [Transition<'a>; 2],
+    sse: &'a Moves<'a, 2>,
     sse_negatives: bool,
     dropout: Option<Dropout>,
     dim: usize,
@@ -234,14 +238,14 @@ impl Pass for Pairs<'_> {
         rate: f32,
     ) -> Loss {
         let [users, items] = tables else { return Loss::default() };
+        let [mut move_user, mut move_item] = self.sse.movers(self.epoch, samples.start);
         let mut loss = Loss::default();
         for t in samples {
             let (user, i) = self.samples[(self.order.at(t) / self.negatives) as usize];
             let mut draws = self.stream.at(self.epoch, t).draws();
             let Some(j) = self.negative(user, &mut draws) else { continue };
-            let user = self.sse[0].draw(user, &mut draws);
-            let i = self.sse[1].draw(i, &mut draws);
-            let j = if self.sse_negatives { self.sse[1].draw(j, &mut draws) } else { j };
+            let (user, i) = (move_user.draw(user), move_item.draw(i));
+            let j = if self.sse_negatives { move_item.draw(j) } else { j };
             if i == j {
                 continue;
             }

@@ -20,6 +20,7 @@ use super::item2vec::first_vectors;
 use crate::model::table;
 use crate::settings::settings;
 use crate::sgd::{self, Desk, Dropout, Loss, Noise, Pass, Pieces, Plan, Rows};
+use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
 
 /// The loss is measured at every so many positions.
@@ -46,7 +47,7 @@ settings! {
         pub epochs: u32 = 10,
         /// Learning rate of the first step
         pub lr: f64 = 0.025,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch))
+        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
         /// Weight of the squared norm of the rows a sample uses
         pub weight_decay: f64 = 0.0,
@@ -89,11 +90,14 @@ pub fn trainer<'a>(
     let Settings { sse_doc, sse_word, sse_context, rho_doc, rho_word, rho_context, .. } = *settings;
     Ok(Box::new(Doc2vec {
         noise: Noise::new(&corpus.counts, settings.power, settings.subsample)?,
-        sse: [
-            Transition::new("doc", n_docs, sse_doc, rho_doc, graphs.doc.as_ref())?,
-            Transition::new("word", n_words, sse_word, rho_word, of_words)?,
-            Transition::new("context", n_words, sse_context, rho_context, of_words)?,
-        ],
+        sse: Moves::new(
+            seed,
+            [
+                Transition::new("doc", n_docs, sse_doc, rho_doc, graphs.doc.as_ref())?,
+                Transition::new("word", n_words, sse_word, rho_word, of_words)?,
+                Transition::new("context", n_words, sse_context, rho_context, of_words)?,
+            ],
+        ),
         model: Model::Documents {
             doc: first_vectors(n_docs, dim, seed, "doc2vec/doc"),
             word: first_vectors(word_rows, dim, seed, "doc2vec/word"),
@@ -135,7 +139,7 @@ struct Doc2vec<'a> {
     pieces: Pieces,
     noise: Noise,
     /// Of documents, input words and targets.
-    sse: [Transition<'a>; 3],
+    sse: Moves<'a, 3>,
     dropout: Option<Dropout>,
     model: Model,
 }
@@ -201,7 +205,7 @@ struct Walk<'a> {
     stream: Stream,
     keep: Stream,
     epoch: u32,
-    sse: &'a [Transition<'a>; 3],
+    sse: &'a Moves<'a, 3>,
     dropout: Option<Dropout>,
 }
 
@@ -235,13 +239,15 @@ impl Pass for Walk<'_> {
         samples: Range<u64>,
         rate: f32,
     ) -> Loss {
+        let mut movers = self.sse.movers(self.epoch, samples.start);
         let mut loss = Loss::default();
         for t in samples {
             let (doc, tokens) = self.pieces.get(self.order.at(t));
             let mut kept = std::mem::take(&mut scratch.kept);
             self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
             for position in 0..kept.len() {
-                let measured = self.position(simd, tables, scratch, doc, &kept, position, rate);
+                let measured =
+                    self.position(simd, tables, scratch, &mut movers, doc, &kept, position, rate);
                 if let Some(measured) = measured {
                     loss.add(measured);
                 }
@@ -261,6 +267,7 @@ impl Walk<'_> {
         simd: S,
         tables: &mut [R],
         scratch: &mut Scratch,
+        movers: &mut [Mover<'_>; 3],
         doc: u32,
         kept: &[(u32, usize)],
         position: usize,
@@ -272,12 +279,12 @@ impl Walk<'_> {
         let is_mean = self.settings.algorithm == Algorithm::Dm;
         let (word, at) = kept[position];
         let mut draws = self.stream.at(self.epoch, at as u64).draws();
-        let doc = self.sse[0].draw(doc, &mut draws);
+        let doc = movers[0].draw(doc);
         near.clear();
         if self.settings.has_words() {
             let reach = 1 + draws.below(window as u32) as usize;
             for &(neighbour, _) in sgd::neighbours(kept, position, reach) {
-                near.push(self.sse[1].draw(neighbour, &mut draws));
+                near.push(movers[1].draw(neighbour));
             }
         }
         desk.clear();
@@ -295,7 +302,7 @@ impl Walk<'_> {
             dropout.fill(mask, &mut draws);
             desk.mask_inputs(mask);
         }
-        desk.targets.push(self.sse[2].draw(word, &mut draws));
+        desk.targets.push(movers[2].draw(word));
         self.noise.targets(word, negatives, &mut draws, &mut desk.targets);
         let keep = 1.0 - rate * self.settings.weight_decay as f32;
         let loss = desk.predict(simd, contexts, rate, keep, at % MEASURED == 0);

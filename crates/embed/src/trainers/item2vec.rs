@@ -18,6 +18,7 @@ use veridical_data::Lists;
 use crate::model::table;
 use crate::settings::settings;
 use crate::sgd::{self, Desk, Dropout, Loss, Noise, Pass, Pieces, Plan, Rows};
+use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
 
 /// The loss is measured at every so many positions.
@@ -40,7 +41,7 @@ settings! {
         pub epochs: u32 = 10,
         /// Learning rate of the first step
         pub lr: f64 = 0.025,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch))
+        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
         /// Weight of the squared norm of the rows a sample uses
         pub weight_decay: f64 = 0.0,
@@ -94,10 +95,19 @@ pub fn trainer<'a>(
     let graph = graphs.item.as_ref();
     Ok(Box::new(Item2vec {
         noise: Noise::new(&counts, settings.power, settings.subsample)?,
-        sse: [
-            Transition::new("item", n_items, settings.sse_item, settings.rho_item, graph)?,
-            Transition::new("context", n_items, settings.sse_context, settings.rho_context, graph)?,
-        ],
+        sse: Moves::new(
+            seed,
+            [
+                Transition::new("item", n_items, settings.sse_item, settings.rho_item, graph)?,
+                Transition::new(
+                    "context",
+                    n_items,
+                    settings.sse_context,
+                    settings.rho_context,
+                    graph,
+                )?,
+            ],
+        ),
         model: Model::Items {
             item: first_vectors(n_items, dim, seed, "item2vec/item"),
             context: Some(Embedding::zeros(n_items, dim)),
@@ -122,7 +132,7 @@ struct Item2vec<'a> {
     pieces: Pieces,
     noise: Noise,
     /// Of inputs and of targets.
-    sse: [Transition<'a>; 2],
+    sse: Moves<'a, 2>,
     dropout: Option<Dropout>,
     model: Model,
 }
@@ -196,7 +206,7 @@ struct Walk<'a> {
     stream: Stream,
     keep: Stream,
     epoch: u32,
-    sse: &'a [Transition<'a>; 2],
+    sse: &'a Moves<'a, 2>,
     dropout: Option<Dropout>,
 }
 
@@ -230,13 +240,15 @@ impl Pass for Walk<'_> {
         samples: Range<u64>,
         rate: f32,
     ) -> Loss {
+        let mut movers = self.sse.movers(self.epoch, samples.start);
         let mut loss = Loss::default();
         for t in samples {
             let (_, tokens) = self.pieces.get(self.order.at(t));
             let mut kept = std::mem::take(&mut scratch.kept);
             self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
             for position in 0..kept.len() {
-                if let Some(measured) = self.position(simd, tables, scratch, &kept, position, rate)
+                if let Some(measured) =
+                    self.position(simd, tables, scratch, &mut movers, &kept, position, rate)
                 {
                     loss.add(measured);
                 }
@@ -250,11 +262,13 @@ impl Pass for Walk<'_> {
 impl Walk<'_> {
     /// The step at one position; its loss, if it is measured.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a position is all of these")]
     fn position<S: Simd, R: Rows>(
         &self,
         simd: S,
         tables: &mut [R],
         scratch: &mut Scratch,
+        movers: &mut [Mover<'_>; 2],
         kept: &[(u32, usize)],
         position: usize,
         rate: f32,
@@ -266,7 +280,7 @@ impl Walk<'_> {
         let reach = 1 + draws.below(self.settings.window as u32) as usize;
         inputs.clear();
         for &(neighbour, _) in sgd::neighbours(kept, position, reach) {
-            inputs.push(self.sse[0].draw(neighbour, &mut draws));
+            inputs.push(movers[0].draw(neighbour));
         }
         if inputs.is_empty() {
             return None;
@@ -285,7 +299,7 @@ impl Walk<'_> {
             dropout.fill(mask, &mut draws);
             desk.mask_inputs(mask);
         }
-        desk.targets.push(self.sse[1].draw(item, &mut draws));
+        desk.targets.push(movers[1].draw(item));
         self.noise.targets(item, self.settings.negatives, &mut draws, &mut desk.targets);
         let keep = 1.0 - rate * self.settings.weight_decay as f32;
         let loss = desk.predict(simd, contexts, rate, keep, at % MEASURED == 0);

@@ -16,6 +16,7 @@ use veridical_core::{Order, Seed, Stream};
 use crate::settings::settings;
 use crate::sgd::vector::{dot, for_each};
 use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
+use crate::sse::Moves;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Transition};
 
 /// Deviation of the first values.
@@ -30,7 +31,7 @@ settings! {
         pub epochs: u32 = 20,
         /// Learning rate of the first step
         pub lr: f64 = 0.01,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch))
+        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Constant,
         /// Weight of the squared norm of the rows a sample uses
         pub weight_decay: f64 = 0.05,
@@ -79,10 +80,13 @@ pub fn trainer<'a>(
     let bias = |n| settings.biases.then(|| vec![0.0; n]);
     let Settings { dim, sse_user, sse_item, rho_user, rho_item, .. } = *settings;
     Ok(Box::new(Mf {
-        sse: [
-            Transition::new("user", n_users, sse_user, rho_user, graphs.user.as_ref())?,
-            Transition::new("item", n_items, sse_item, rho_item, graphs.item.as_ref())?,
-        ],
+        sse: Moves::new(
+            seed,
+            [
+                Transition::new("user", n_users, sse_user, rho_user, graphs.user.as_ref())?,
+                Transition::new("item", n_items, sse_item, rho_item, graphs.item.as_ref())?,
+            ],
+        ),
         model: Model::Factors(Factors {
             user: Embedding::normal(n_users, dim, START, seed, "mf/user"),
             item: Embedding::normal(n_items, dim, START, seed, "mf/item"),
@@ -101,7 +105,7 @@ struct Mf<'a> {
     settings: Settings,
     seed: Seed,
     samples: Vec<(u32, u32, f32)>,
-    sse: [Transition<'a>; 2],
+    sse: Moves<'a, 2>,
     dropout: Option<Dropout>,
     model: Model,
 }
@@ -128,7 +132,7 @@ impl Trainer for Mf<'_> {
         let pass = Ratings {
             samples: &self.samples,
             order: Order::new(plan.samples, self.seed, "mf/order", epoch),
-            stream: Stream::new(self.seed, "mf/sample"),
+            stream: Stream::new(self.seed, "mf/dropout"),
             epoch,
             sse: &self.sse,
             dropout: self.dropout,
@@ -159,7 +163,7 @@ struct Ratings<'a> {
     order: Order,
     stream: Stream,
     epoch: u32,
-    sse: &'a [Transition<'a>; 2],
+    sse: &'a Moves<'a, 2>,
     dropout: Option<Dropout>,
     dim: usize,
     mean: f32,
@@ -184,14 +188,13 @@ impl Pass for Ratings<'_> {
         rate: f32,
     ) -> Loss {
         let [users, items] = tables else { return Loss::default() };
+        let [mut move_user, mut move_item] = self.sse.movers(self.epoch, samples.start);
         let mut loss = Loss::default();
         for t in samples {
             let (user, item, y) = self.samples[self.order.at(t) as usize];
-            let mut draws = self.stream.at(self.epoch, t).draws();
-            let user = self.sse[0].draw(user, &mut draws);
-            let item = self.sse[1].draw(item, &mut draws);
+            let (user, item) = (move_user.draw(user), move_item.draw(item));
             let mask = self.dropout.map(|dropout| {
-                dropout.fill(mask, &mut draws);
+                dropout.fill(mask, &mut self.stream.at(self.epoch, t).draws());
                 &mut mask[..]
             });
             let error = users.with(user, |u, u_bias| {
