@@ -1,5 +1,5 @@
-//! Vector tables: ids and an n x d float matrix, one row per id, read from what users have and
-//! written so that a killed job loses nothing.
+//! Data, read from what users have and written so that a killed job loses nothing: vector tables (ids and an
+//! n x d float matrix, one row per id), interactions, labels, graphs and documents.
 //!
 //! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, npz, safetensors, CSV/TSV,
 //!   word2vec, GloVe) as [`Chunk`]s; no reader allocates by what a header promises.
@@ -7,7 +7,10 @@
 //! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
 //! - [`models`]: a feature map as ONNX, SavedModel or safetensors.
 //! - [`storage`]: objects of S3, Google and Azure, written like paths.
-//! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: tables with planted truth.
+//! - [`interactions`]: who did what, under the numbers that trainers use; [`split`] keeps rows back.
+//! - [`Labels`] and [`Graph`]: what is known about users and items besides. [`Corpus`]: documents.
+//! - [`ColumnWriter`]: tables of results. [`run`]: what a training leaves behind.
+//! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: data with planted truth.
 //!
 //! ```
 //! use veridical_data::{ReadOptions, Source, Table, TableReader, generate};

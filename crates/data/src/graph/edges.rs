@@ -28,6 +28,7 @@ const WEIGHT: usize = 2;
 const ROLES: [Role; 3] = [
     Role {
         name: "source",
+        flag: "",
         known: &[
             "source", "src", "from", "head", "head_id", "a", "u", "node1", "item1", "user1", "id1",
         ],
@@ -36,6 +37,7 @@ const ROLES: [Role; 3] = [
     },
     Role {
         name: "target",
+        flag: "",
         known: &[
             "target", "dst", "to", "tail", "tail_id", "b", "v", "node2", "item2", "user2", "id2",
         ],
@@ -44,6 +46,7 @@ const ROLES: [Role; 3] = [
     },
     Role {
         name: "weight",
+        flag: "",
         known: &["weight", "w", "score", "similarity"],
         required: false,
         place: WEIGHT,
@@ -130,7 +133,8 @@ impl Graph {
             starts[same[0].0 as usize + 1] += 1;
             values.push(same[0].1);
             if weighted {
-                weights.push(same.iter().map(|edge| f64::from(edge.2)).sum::<f64>() as f32);
+                let sum: f64 = same.iter().map(|edge| f64::from(edge.2)).sum();
+                weights.push((sum as f32).min(f32::MAX));
             }
         }
         for node in 0..n_nodes {

@@ -53,6 +53,7 @@ pub struct NameOptions {
 
 const ID: Role = Role {
     name: "id",
+    flag: "",
     known: &[
         "id",
         "item",
@@ -80,6 +81,7 @@ const ID: Role = Role {
 
 const CLASS: Role = Role {
     name: "class",
+    flag: "--groups-column ",
     known: &[
         "class",
         "classes",
@@ -105,6 +107,7 @@ const CLASS: Role = Role {
 
 const RELATION: Role = Role {
     name: "relation",
+    flag: "",
     known: &["relation", "relation_id", "predicate", "type"],
     required: true,
     place: 1,
@@ -112,6 +115,7 @@ const RELATION: Role = Role {
 
 const NAME: Role = Role {
     name: "name",
+    flag: "",
     known: &["name", "title", "movie_title", "product_title", "label", "text", "description"],
     required: true,
     place: 1,
@@ -175,7 +179,7 @@ impl Labels {
                 }
                 _ if unknown == all => {
                     let what = unknown_ids("rows", unknown, all, &example);
-                    format!("{what}; name the right column with --columns id=COLUMN")
+                    format!("{what}; the ids must be those of the data")
                 }
                 _ => "no row has a class".into(),
             };

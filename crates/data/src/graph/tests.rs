@@ -135,7 +135,7 @@ fn labels_come_in_three_shapes() {
     let other = LabelOptions { relation: Some("director".into()), ..LabelOptions::default() };
     let want = "bad.tsv: no row has the relation `director`; there are `genre`, `actor`";
     assert_eq!(refused(triples, &other), want);
-    assert!(refused("7\tA\n", &plain).contains("name the right column with --columns id=COLUMN"));
+    assert!(refused("7\tA\n", &plain).contains("the ids must be those of the data"));
     assert_eq!(refused("1\t|\n", &plain), "bad.tsv: no row has a class");
 }
 

@@ -257,6 +257,23 @@ fn ids_of_every_file_are_of_one_kind() {
     assert!(matches!(data.items.ids(), Ids::Int(_)));
 }
 
+/// Files that scipy wrote (`fuzz/make_corpus.py`).
+#[test]
+fn sparse_matrices_of_scipy_are_read() {
+    let folder = Folder::new();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/interactions_npz");
+    for name in ["csr", "csc", "coo", "csr-deflated", "csc-deflated", "coo-deflated"] {
+        let got = folder.read("m.npz", fs::read(corpus.join(name)).unwrap());
+        let mut entries = rows(&got.data);
+        entries.sort();
+        assert_eq!(entries, ["2 1 3", "5 9 2", "7 1 1", "7 3 4.5"], "{name}");
+        assert_eq!(got.notes, ["a 10 x 10 matrix: its rows are the users, its columns the items"]);
+    }
+    let message = folder.refused("d.npz", fs::read(corpus.join("damaged-dia")).unwrap());
+    let want = "d.npz: the matrix is stored as `dia`; save it with scipy.sparse.save_npz(path, matrix.tocsr())";
+    assert_eq!(message, want);
+}
+
 /// MovieLens-1M as its authors describe it: 6,040 users, 3,706 movies with a rating, 1,000,209 ratings.
 #[test]
 fn movielens_is_read() -> Result<()> {

@@ -13,7 +13,9 @@ pub(crate) struct Role {
     pub name: &'static str,
     /// Names of columns that are taken for it, the best first; lower case.
     pub known: &'static [&'static str],
-    /// Whether the reader can do without.
+    /// The flag that names its column, up to the name; empty if there is none.
+    pub flag: &'static str,
+    /// Whether the reader cannot do without.
     pub required: bool,
     /// Its place in files whose first line is data; [`LAST`] for the last.
     pub place: usize,
@@ -82,6 +84,22 @@ impl ColumnMap {
 }
 
 impl Role {
+    /// How the user can say which column it is.
+    fn remedy(&self, column: &str) -> String {
+        match self.flag {
+            "" => format!("call it `{}` in the first line", self.name),
+            flag => format!("name it with {flag}{column}"),
+        }
+    }
+
+    /// The flag as it stands before a complaint.
+    fn complaint(&self) -> String {
+        match self.flag.split_once(' ') {
+            Some((flag, _)) => format!("{flag}: "),
+            None => String::new(),
+        }
+    }
+
     fn is_called(&self, part: &str) -> bool {
         self.name == part || self.known.contains(&part)
     }
@@ -140,7 +158,7 @@ pub(super) fn by_name(
         let place = names.iter().position(|name| name == asked);
         let place =
             place.or_else(|| names.iter().position(alike)).or_else(|| number(asked, names.len()));
-        let place = place.ok_or_else(|| no_column(path, asked, names))?;
+        let place = place.ok_or_else(|| no_column(path, role, asked, names))?;
         found.take(i, place, &names[place]);
     }
     for (i, role) in roles.iter().enumerate().filter(|(_, role)| map.of_role(role).is_none()) {
@@ -155,8 +173,7 @@ pub(super) fn by_name(
                 let (name, there) = (role.name, names.join("`, `"));
                 let what =
                     format!("no column is known to hold the {name}; the columns are `{there}`");
-                let remedy = format!("name it with --columns {name}=COLUMN");
-                return Err(Error::content(path, format!("{what}; {remedy}")));
+                return Err(Error::content(path, format!("{what}; {}", role.remedy("COLUMN"))));
             }
             None => {}
         }
@@ -179,7 +196,7 @@ pub(super) fn by_place(
         let place = number(asked, width).ok_or_else(|| {
             let last = width.saturating_sub(1);
             let what = format!("the first line is data, so columns have numbers, 0 to {last}");
-            Error::content(path, format!("--columns {}={asked}: {what}", role.name))
+            Error::content(path, format!("{}{asked}: {what}", role.flag))
         })?;
         found.take(i, place, &names[place]);
     }
@@ -194,8 +211,7 @@ pub(super) fn by_place(
             let what = format!(
                 "the first line is data of {width} fields, and none is left for the {name}"
             );
-            let remedy = format!("name it with --columns {name}=NUMBER");
-            return Err(Error::content(path, format!("{what}; {remedy}")));
+            return Err(Error::content(path, format!("{what}; {}", role.remedy("NUMBER"))));
         }
     }
     Ok(found)
@@ -205,12 +221,10 @@ fn number(asked: &str, width: usize) -> Option<usize> {
     asked.parse().ok().filter(|place| *place < width)
 }
 
-fn no_column(path: &Path, asked: &str, names: &[String]) -> Error {
-    let names = names.join("`, `");
-    Error::content(
-        path,
-        format!("--columns: there is no column `{asked}`; the columns are `{names}`"),
-    )
+fn no_column(path: &Path, role: &Role, asked: &str, names: &[String]) -> Error {
+    let (flag, names) = (role.complaint(), names.join("`, `"));
+    let what = format!("{flag}there is no column `{asked}`; the columns are `{names}`");
+    Error::content(path, what)
 }
 
 /// Whether the fields of a first line are names of columns: one of them is asked for, or none is a number.

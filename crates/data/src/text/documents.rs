@@ -56,6 +56,7 @@ const ID: usize = 1;
 const ROLES: [Role; 2] = [
     Role {
         name: "text",
+        flag: "--column ",
         known: &[
             "text",
             "review",
@@ -74,6 +75,7 @@ const ROLES: [Role; 2] = [
     },
     Role {
         name: "id",
+        flag: "--id-column ",
         known: &["id", "doc", "doc_id", "docid", "document_id", "review_id"],
         required: false,
         place: 0,
@@ -148,17 +150,6 @@ fn read_column(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Resul
         row_number += 1;
         take(id, text);
         Ok(())
-    });
-    // The flags of this reader have names of their own.
-    let seen = seen.map_err(|e| match e {
-        Error::Content { path, what } => Error::Content {
-            path,
-            what: what
-                .replace("--columns text=", "--column ")
-                .replace("--columns id=", "--id-column ")
-                .replace("--columns:", "--column:"),
-        },
-        other => other,
     })?;
     Ok(seen.notes)
 }
