@@ -115,9 +115,9 @@ fn objective(data: &Interactions, f: &Factors, s: &Objective, graphs: &Graphs) -
     let rating = data.rating.as_ref().unwrap();
     let mut sum = 0.0;
     if s.explicit {
-        for r in 0..data.len() {
+        for (r, rating) in rating.iter().enumerate() {
             let p = value(f.user.row(data.user[r] as usize), f.item.row(data.item[r] as usize));
-            sum += (f64::from(rating[r] - f.mean) - p).powi(2);
+            sum += (f64::from(rating - f.mean) - p).powi(2);
         }
     } else {
         for u in 0..f.user.n_rows() {
