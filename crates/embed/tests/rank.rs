@@ -372,7 +372,7 @@ fn settings_out_of_range_are_named() {
 /// The interval of its error ends below the error of knowing nothing but the mean.
 #[test]
 fn explicit_als_predicts_the_planted_ratings() {
-    let data = shop(200, 80, 40);
+    let data = shop(800, 80, 60);
     let (test, rows): (Vec<u32>, Vec<u32>) = all_rows(&data).into_iter().partition(|r| r % 5 == 0);
     let values = json!({ "dim": 4, "feedback": "explicit", "weight-decay": 2.0 });
     let input = Input::Interactions { data: &data, rows: &rows };
