@@ -9,7 +9,7 @@
 //! case is that of one. Ties get their expected value over all orders ([`metrics`]). Which items are drawn
 //! depends on the evaluation's seed and the user alone, so all models meet the same candidates.
 //!
-//! Means are over users; intervals are at 95 %, normal, over users.
+//! Means are over users; intervals are at 95 %, over users ([`Estimate`]).
 
 mod candidates;
 pub mod metrics;

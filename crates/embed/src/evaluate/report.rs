@@ -1,36 +1,55 @@
 //! What was measured, with intervals.
 //!
-//! One run     mean m over users, interval m +- 1.96 s / sqrt(n), s the deviation between users
-//! Seeds       mean of the means; squared standard error = mean of the runs' s^2 / n + v / S, v the variance
-//!             between the means of S runs. Users are the same in every run, so the first term does not
-//!             shrink with S: the interval speaks of other users and other seeds.
+//! One run     mean m over users, standard error e = s / sqrt(n), s the deviation between users; the interval is
+//!             m +- t e with the 97.5 % quantile t of Student's law for n - 1 degrees of freedom
+//! Seeds       mean of the means of S runs; e^2 = a + b, a the mean of the runs' e^2, b = v / S with the variance v
+//!             between their means; degrees of freedom (a + b)^2 / (a^2 / (n - 1) + b^2 / (S - 1)) (Satterthwaite
+//!             1946). Users are the same in every run, so a does not shrink with S: the interval speaks of other
+//!             users and other seeds. What a user and a seed do together is counted in both parts, so it is rather
+//!             too wide than too narrow.
 
-use serde::{Deserialize, Serialize};
-use veridical_core::stats::Moments;
+use serde::{Deserialize, Deserializer, Serialize};
+use veridical_core::stats::{Moments, student_975};
 
 use super::Protocol;
 
-/// The 97.5 % quantile of the normal law.
-const Z: f64 = 1.959_963_984_540_054;
-
-/// A mean with its 95 % interval.
+/// A mean with its 95 % interval; a single user or run has none, and it is infinite (`null` in JSON).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The value.
     pub value: f64,
     /// Where the interval begins.
+    #[serde(deserialize_with = "below")]
     pub low: f64,
     /// Where it ends.
+    #[serde(deserialize_with = "above")]
     pub high: f64,
+    /// The standard error.
+    #[serde(deserialize_with = "above")]
+    pub error: f64,
     /// Users that entered.
     pub users: u64,
     /// Runs that entered.
     pub seeds: u64,
 }
 
+fn above<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
+}
+
+fn below<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NEG_INFINITY))
+}
+
 impl Estimate {
     pub(super) fn new(value: f64, error: f64, users: u64) -> Self {
-        Self { value, low: value - Z * error, high: value + Z * error, users, seeds: 1 }
+        Self::with_freedom(value, error, users.saturating_sub(1) as f64, users)
+    }
+
+    fn with_freedom(value: f64, error: f64, freedom: f64, users: u64) -> Self {
+        // Without a deviation at all there is no doubt about the mean, however few the values.
+        let half = if error == 0.0 { 0.0 } else { student_975(freedom) * error };
+        Self { value, low: value - half, high: value + half, error, users, seeds: 1 }
     }
 
     fn of(moments: &Moments) -> Self {
@@ -41,10 +60,6 @@ impl Estimate {
         Self::new(moments.mean(), error, n)
     }
 
-    fn error(&self) -> f64 {
-        (self.high - self.low) / (2.0 * Z)
-    }
-
     /// Over runs that differ in their seeds.
     pub(super) fn over_seeds(runs: &[Self]) -> Option<Self> {
         let first = runs.first()?;
@@ -52,15 +67,16 @@ impl Estimate {
             return Some(*first);
         }
         let n = runs.len() as f64;
-        let value = runs.iter().map(|run| run.value).sum::<f64>() / n;
-        let between = runs.iter().map(|run| (run.value - value).powi(2)).sum::<f64>() / (n - 1.0);
-        let within = runs.iter().map(|run| run.error().powi(2)).sum::<f64>() / n;
-        let error = (within + between / n).sqrt();
+        let mean = |of: &dyn Fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / n;
+        let value = mean(&|run| run.value);
+        let between = mean(&|run| (run.value - value).powi(2)) / (n - 1.0);
+        let within = mean(&|run| run.error * run.error);
         let users = runs.iter().map(|run| run.users).min().unwrap_or(0);
-        Some(Self {
-            seeds: runs.iter().map(|run| run.seeds).sum(),
-            ..Self::new(value, error, users)
-        })
+        let parts =
+            within * within / users.saturating_sub(1) as f64 + between * between / (n - 1.0);
+        let freedom = if within.is_finite() { (within + between).powi(2) / parts } else { 0.0 };
+        let joint = Self::with_freedom(value, (within + between).sqrt(), freedom, users);
+        Some(Self { seeds: runs.iter().map(|run| run.seeds).sum(), ..joint })
     }
 }
 
