@@ -1,6 +1,6 @@
 """Writes the good files of the corpus: `fuzz/corpus/<target>/<what>`.
 
-    python3 -m venv .venv && .venv/bin/pip install numpy pyarrow safetensors zstandard
+    python3 -m venv .venv && .venv/bin/pip install numpy pyarrow safetensors scipy zstandard
     cargo build -p veridical-cli && .venv/bin/python fuzz/make_corpus.py
 
 The files of other programs come from numpy, pyarrow, safetensors and the standard library, ours from
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import scipy.sparse
 import zstandard
 from safetensors.numpy import save
 
@@ -215,7 +216,64 @@ def specs():
             put("spec", what, (Path(folder) / "spec.json").read_bytes())
 
 
+def records():
+    """Interactions, labels, edges and documents, as other programs write them."""
+    rows = [(7, 3, 4.5, 100), (2, 1, 3.0, 90), (7, 1, 1.0, 110), (5, 9, 2.0, 95)]
+    lines = lambda separator: "".join(separator.join(map(str, row)) + "\n" for row in rows)
+    header = "userId,movieId,rating,timestamp\n"
+    put("interactions_csv", "movielens", (header + lines(",")).encode())
+    put("interactions_csv", "no-header", lines(",").encode())
+    put("interactions_csv", "text-ids", 'user;item\nann;"a;b"\n"b ""b""";07\n\u00e9;a\n'.encode("utf-8-sig"))
+    put("interactions_csv_gz", "movielens", gzip.compress((header + lines(",")).encode(), mtime=0))
+    put("interactions_dat", "movielens", lines("::").encode())
+    put("interactions_dat", "latin-1", "1::caf\u00e9\n2::b\n".encode("latin-1"))
+    put("interactions_text", "tabs", lines("\t").encode())
+    put("interactions_text", "spaces", b"1 10\n1 11\n2 10\n")
+    typed = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+    put("interactions_inter", "recbole", (typed + lines("\t")).encode())
+    user, item, rating, time = map(list, zip(*rows))
+    seconds = pa.array([t * 1000 for t in time], pa.timestamp("ms"))
+    tables = {
+        "plain": pa.table({"user": user, "item": item, "rating": rating, "time": time}),
+        "types": pa.table({
+            "user_id": pa.array(list(map(str, user))).dictionary_encode(),
+            "item_id": pa.array(item, pa.uint32()),
+            "rating": pa.array(rating, pa.float32()),
+            "timestamp": seconds,
+        }),
+        "pairs": pa.table({"user": pa.array(["a", "b"], pa.large_string()), "item": pa.array([1, 2], pa.int16())}),
+    }  # fmt: skip
+    for what, data in tables.items():
+        put("interactions_parquet", what, parquet(data, compression="none"))
+        put("interactions_arrow", what, ipc(data, stream=False))
+        put("interactions_arrow", what + "-stream", ipc(data, stream=True))
+    matrix = scipy.sparse.coo_matrix((rating, (user, item)), shape=(10, 10))
+    for what, form in (("csr", matrix.tocsr()), ("csc", matrix.tocsc()), ("coo", matrix)):
+        for compressed in (False, True):
+            out = io.BytesIO()
+            scipy.sparse.save_npz(out, form, compressed=compressed)
+            name = what + ("-deflated" if compressed else "")
+            put("interactions_npz", name, out.getvalue())
+            put("edges_npz", name, out.getvalue())
+    out = io.BytesIO()
+    scipy.sparse.save_npz(out, matrix.todia())
+    put("interactions_npz", "damaged-dia", out.getvalue())  # refused by name
+
+    put("labels_dat", "movies", "1::Toy Story (1995)::Animation|Comedy\n2::Caf\u00e9::Drama\n9::C::Comedy\n".encode("latin-1"))
+    put("labels_csv", "pairs", b"movieId,genre\n1,Comedy\n1,Drama\n2,Drama\n77,Drama\n")
+    put("labels_csv", "lists", b"title,id,genres\nA,1,Comedy|Drama\nB,2,\nC,3,Drama\n")
+    genres = pa.array([["b", "a"], [], None, ["a"]])
+    put("labels_parquet", "lists", parquet(pa.table({"id": [1, 2, 3, 4], "genres": genres}), compression="none"))
+    put("labels_triples", "kg", b"1\tgenre\ta\n1\tactor\tx\n2\tgenre\ta\n3\tgenre\tb\n")
+    put("edges_csv", "weights", b"source,target,weight\n1,2,0.5\n2,1,1\n3,3,1\n4,99,1\n5,4,2\n")
+    put("edges_csv", "bare", b"1,2\n2,3\n9,0\n")
+    put("text_lines", "plain", "One film, don't miss it.\n\nA caf\u00e9<br />two FILMS\n".encode())
+    put("text_csv", "reviews", b'label,id,text\n0,a,"One, two"\n1,b,"three<br /><br />it\'s"\n')
+    put("text_csv", "repeated-ids", b"id,review\n1,one\n1,two\n")
+
+
 if __name__ == "__main__":
+    records()
     arrow_tables()
     numpy_arrays()
     tensors()

@@ -126,7 +126,7 @@ def main(method, path, settings, threads, seed, prefix=None):
     result = {
         "prepare_seconds": prepared, "train_seconds": seconds, "epochs": given["epochs"],
         "samples": samples, "samples_per_second": samples * given["epochs"] / seconds, "loss": None,
-        "peak_bytes": peak_bytes(),        "shapes": {name: list(table.shape) for name, table in tables.items()},
+        "peak_bytes": peak_bytes(), "shapes": {name: list(table.shape) for name, table in tables.items()},
     }  # fmt: skip
     print(json.dumps(result))
 

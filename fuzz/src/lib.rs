@@ -8,6 +8,7 @@
 
 pub mod driver;
 pub mod mutate;
+mod records;
 mod spec;
 mod table;
 
@@ -31,6 +32,8 @@ enum Run {
     Table(&'static str, fn(&mut ReadOptions)),
     /// The bytes name the rows of a table, in a file of this name.
     Ids(&'static str),
+    /// The bytes are records of some kind, in a file of this name.
+    Records(&'static str, records::Read),
     /// The bytes are anything else.
     Plain(fn(&[u8]) -> Outcome),
 }
@@ -62,6 +65,22 @@ pub const TARGETS: &[Target] = &[
     ids("ids_lines", "ids.txt"),
     ids("ids_csv", "ids.csv"),
     ids("ids_parquet", "ids.parquet"),
+    records("interactions_csv", "r.csv", records::read_interactions),
+    records("interactions_csv_gz", "r.csv.gz", records::read_interactions),
+    records("interactions_dat", "r.dat", records::read_interactions),
+    records("interactions_text", "r.data", records::read_interactions),
+    records("interactions_inter", "r.inter", records::read_interactions),
+    records("interactions_parquet", "r.parquet", records::read_interactions),
+    records("interactions_arrow", "r.arrow", records::read_interactions),
+    records("interactions_npz", "r.npz", records::read_interactions),
+    records("labels_dat", "l.dat", records::read_labels),
+    records("labels_csv", "l.csv", records::read_labels),
+    records("labels_parquet", "l.parquet", records::read_labels),
+    records("labels_triples", "l.tsv", records::read_triples),
+    records("edges_csv", "e.csv", records::read_edges),
+    records("edges_npz", "e.npz", records::read_edges),
+    records("text_lines", "t.txt", records::read_documents),
+    records("text_csv", "t.csv", records::read_documents),
     Target { name: "spec", run: Run::Plain(spec::run) },
 ];
 
@@ -71,6 +90,10 @@ const fn table(name: &'static str, file: &'static str, set: fn(&mut ReadOptions)
 
 const fn ids(name: &'static str, file: &'static str) -> Target {
     Target { name, run: Run::Ids(file) }
+}
+
+const fn records(name: &'static str, file: &'static str, read: records::Read) -> Target {
+    Target { name, run: Run::Records(file, read) }
 }
 
 /// Bytes of memory that no input of the corpus's size may take.
@@ -90,6 +113,7 @@ impl Target {
         match self.run {
             Run::Table(file, set) => table::run(file, set, bytes, intact),
             Run::Ids(file) => table::run_ids(file, bytes, intact),
+            Run::Records(file, read) => records::run(file, read, bytes, intact),
             Run::Plain(run) => run(bytes),
         }
     }

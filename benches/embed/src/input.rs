@@ -42,6 +42,14 @@ impl Data {
         })
     }
 
+    /// Rows or tokens: what a pass goes over, as the peers count it.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Interactions(_, rows) => rows.len(),
+            Self::Text(corpus) => corpus.tokens.values().len(),
+        }
+    }
+
     pub fn input(&self) -> Input<'_> {
         match self {
             Self::Interactions(data, rows) => Input::Interactions { data, rows },

@@ -77,7 +77,7 @@ fn train(
     let mut trainer = method.trainer(settings, data.input(), &graphs, seed)?;
     let prepared = begin.elapsed().as_secs_f64();
 
-    let (epochs, samples) = (trainer.epochs(), trainer.samples());
+    let (epochs, samples) = (trainer.epochs(), data.len());
     let hidden = Progress::hidden();
     let mut loss = None;
     let begin = Instant::now();

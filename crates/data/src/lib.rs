@@ -1,5 +1,5 @@
-//! Vector tables: ids and an n x d float matrix, one row per id, read from what users have and
-//! written so that a killed job loses nothing.
+//! Data, read from what users have and written so that a killed job loses nothing: vector tables (ids and an
+//! n x d float matrix, one row per id), interactions, labels, graphs and documents.
 //!
 //! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, npz, safetensors, CSV/TSV,
 //!   word2vec, GloVe) as [`Chunk`]s; no reader allocates by what a header promises.
@@ -7,7 +7,10 @@
 //! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
 //! - [`models`]: a feature map as ONNX, SavedModel or safetensors.
 //! - [`storage`]: objects of S3, Google and Azure, written like paths.
-//! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: tables with planted truth.
+//! - [`interactions`]: who did what, under the numbers that trainers use; [`split`] keeps rows back.
+//! - [`Labels`] and [`Graph`]: what is known about users and items besides. [`Corpus`]: documents.
+//! - [`ColumnWriter`]: tables of results. [`run`]: what a training leaves behind.
+//! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: data with planted truth.
 //!
 //! ```
 //! use veridical_data::{ReadOptions, Source, Table, TableReader, generate};
@@ -47,7 +50,7 @@ mod zip;
 
 pub use error::{Error, Result};
 pub use format::{Format, Source};
-pub use graph::{Graph, Labels};
+pub use graph::{EdgeOptions, Graph, GraphSummary, LabelOptions, Labels, NameOptions, read_names};
 pub use guard::panic_is_guarded;
 pub use interactions::{IdMap, Interactions, Lists};
 pub use join::{Joined, join};
@@ -55,7 +58,7 @@ pub use read::{OnNan, ReadOptions, TableReader};
 pub use records::{ColumnMap, RecordFormat};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
-pub use text::Corpus;
+pub use text::{Corpus, TextOptions, Vocabulary};
 pub use write::{
     ColumnWriter, Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors,
     WriteOptions, write_atomically,

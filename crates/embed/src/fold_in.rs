@@ -142,7 +142,10 @@ fn one(
         // (weight in the matrix, weight times target on the right)
         let (square, target) = match problem {
             FoldIn::Ratings { .. } => (1.0, rating - f64::from(factors.mean) - item_bias(i)),
-            FoldIn::Confidence { alpha, .. } => (alpha * rating, 1.0 + alpha * rating),
+            FoldIn::Confidence { alpha, .. } => {
+                let weight = alpha * rating;
+                (weight, if weight > 0.0 { 1.0 + weight } else { 0.0 })
+            }
             FoldIn::Balanced { .. } => ((1.0 - others).max(0.0), 1.0 - item_bias(i)),
         };
         for (row, &yi) in matrix.chunks_exact_mut(n).zip(&y) {

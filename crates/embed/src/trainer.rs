@@ -58,6 +58,8 @@ pub enum Schedule {
     Linear,
     /// lr / (1 + epoch).
     Inverse,
+    /// lr 0.9^epoch: like `inverse` and `constant`, the rate of an epoch does not depend on how many follow.
+    Exponential,
 }
 
 impl Schedule {
@@ -66,8 +68,14 @@ impl Schedule {
         match self {
             Self::Constant => first,
             Self::Linear => first * (1.0 - 0.99 * done),
-            Self::Inverse => first / (1.0 + (done * f64::from(epochs)).floor()),
+            Self::Inverse => first / f64::from(1 + Self::epoch(done, epochs)),
+            Self::Exponential => first * 0.9f64.powi(Self::epoch(done, epochs)),
         }
+    }
+
+    /// Epochs behind us. A share e / epochs may be rounded to just below its epoch.
+    fn epoch(done: f64, epochs: u32) -> i32 {
+        (done * f64::from(epochs) + 1e-9).floor() as i32
     }
 }
 
@@ -77,4 +85,23 @@ impl Schedule {
 /// [`Error::Diverged`].
 pub fn finite(loss: f64, epoch: u32, rate: f64) -> Result<f64> {
     if loss.is_finite() { Ok(loss) } else { Err(Error::Diverged { epoch: epoch + 1, loss, rate }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For every number of epochs: e / n times n may be just below e.
+    #[test]
+    fn rates_by_epoch_do_not_depend_on_how_many_follow() {
+        for epochs in 1..200 {
+            for epoch in 0..epochs {
+                let done = f64::from(epoch) / f64::from(epochs);
+                let inverse = Schedule::Inverse.rate(0.1, done, epochs);
+                assert_eq!(inverse, 0.1 / f64::from(1 + epoch));
+                let exponential = Schedule::Exponential.rate(0.1, done, epochs);
+                assert_eq!(exponential, 0.1 * 0.9f64.powi(epoch as i32));
+            }
+        }
+    }
 }

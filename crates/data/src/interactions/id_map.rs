@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use arrow_array::{Array, Int64Array, StringArray};
 
 use crate::Ids;
+use crate::records::Cell;
 
 /// Ids in ascending order; the number of an id is its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,20 @@ impl IdMap {
             }
         };
         at.map(|at| at as u32)
+    }
+
+    /// The number of an id as a file holds it.
+    pub(crate) fn find(&self, cell: Cell<'_>) -> Option<u32> {
+        let integer = |id: i64| match &self.ids {
+            Ids::Int(ids) => ids.values().binary_search(&id).ok().map(|at| at as u32),
+            Ids::Text(_) => self.number(&id.to_string()),
+        };
+        match cell {
+            Cell::Text(text) => self.number(text.trim()),
+            Cell::Int(id) => integer(id),
+            Cell::Float(id) if id.fract() == 0.0 && id.abs() < 9.0e15 => integer(id as i64),
+            Cell::Float(_) | Cell::Missing => None,
+        }
     }
 
     /// The map of the ids with these numbers, which ascend.

@@ -116,7 +116,12 @@ impl Lists {
         (0..self.len()).map(|key| self.get(key))
     }
 
-    fn sort_and_dedup(&mut self) {
+    /// Lists of which number `key` is `values[starts[key]..starts[key + 1]]`.
+    pub(crate) fn from_raw(starts: Vec<usize>, values: Vec<u32>) -> Self {
+        Self { starts, values }
+    }
+
+    pub(crate) fn sort_and_dedup(&mut self) {
         let mut kept = 0;
         let mut start = 0;
         for key in 0..self.len() {

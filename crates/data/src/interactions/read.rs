@@ -43,6 +43,7 @@ const TIME: usize = 3;
 const ROLES: [Role; 4] = [
     Role {
         name: "user",
+        flag: "--columns user=",
         known: &[
             "user",
             "user_id",
@@ -59,6 +60,7 @@ const ROLES: [Role; 4] = [
     },
     Role {
         name: "item",
+        flag: "--columns item=",
         known: &[
             "item",
             "item_id",
@@ -87,6 +89,7 @@ const ROLES: [Role; 4] = [
     },
     Role {
         name: "rating",
+        flag: "--columns rating=",
         known: &[
             "rating", "ratings", "score", "stars", "overall", "label", "weight", "value", "plays",
             "count",
@@ -96,6 +99,7 @@ const ROLES: [Role; 4] = [
     },
     Role {
         name: "time",
+        flag: "--columns time=",
         known: &["time", "timestamp", "ts", "unixreviewtime", "unix_time"],
         required: false,
         place: TIME,

@@ -212,7 +212,9 @@ fn bad_columns_are_named_with_those_there_are() {
         folder.refused_with("a.csv", "1,2\n", &with("user=a")).contains("columns have numbers")
     );
     assert!(
-        folder.refused_with("a.csv", "1,2\n", &with("user=0")).contains("no column holds the item")
+        folder
+            .refused_with("a.csv", "1,2\n", &with("user=1"))
+            .contains("none is left for the item")
     );
     assert!("user".parse::<ColumnMap>().unwrap_err().to_string().contains("PART=COLUMN"));
     assert!("user=a,user=b".parse::<ColumnMap>().unwrap_err().to_string().contains("twice"));
@@ -253,6 +255,23 @@ fn ids_of_every_file_are_of_one_kind() {
     assert_eq!(rows(&data), ["10 1", "9 2", "x 1", "10 3"]);
     assert_eq!(data.user, [0, 1, 2, 0]); // "10" < "9" < "x" by bytes
     assert!(matches!(data.items.ids(), Ids::Int(_)));
+}
+
+/// Files that scipy wrote (`fuzz/make_corpus.py`).
+#[test]
+fn sparse_matrices_of_scipy_are_read() {
+    let folder = Folder::new();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/interactions_npz");
+    for name in ["csr", "csc", "coo", "csr-deflated", "csc-deflated", "coo-deflated"] {
+        let got = folder.read("m.npz", fs::read(corpus.join(name)).unwrap());
+        let mut entries = rows(&got.data);
+        entries.sort();
+        assert_eq!(entries, ["2 1 3", "5 9 2", "7 1 1", "7 3 4.5"], "{name}");
+        assert_eq!(got.notes, ["a 10 x 10 matrix: its rows are the users, its columns the items"]);
+    }
+    let message = folder.refused("d.npz", fs::read(corpus.join("damaged-dia")).unwrap());
+    let want = "d.npz: the matrix is stored as `dia`; save it with scipy.sparse.save_npz(path, matrix.tocsr())";
+    assert_eq!(message, want);
 }
 
 /// MovieLens-1M as its authors describe it: 6,040 users, 3,706 movies with a rating, 1,000,209 ratings.

@@ -13,11 +13,16 @@ pub(crate) struct Role {
     pub name: &'static str,
     /// Names of columns that are taken for it, the best first; lower case.
     pub known: &'static [&'static str],
-    /// Whether the reader can do without.
+    /// The flag that names its column, up to the name; empty if there is none.
+    pub flag: &'static str,
+    /// Whether the reader cannot do without.
     pub required: bool,
-    /// Its place in files whose first line is data.
+    /// Its place in files whose first line is data; [`LAST`] for the last.
     pub place: usize,
 }
+
+/// The last column, whatever its number.
+pub(crate) const LAST: usize = usize::MAX;
 
 /// Columns by the parts they play: `user=uid,item=sku`, or by their places from 0, `user=0,item=1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +84,22 @@ impl ColumnMap {
 }
 
 impl Role {
+    /// How the user can say which column it is.
+    fn remedy(&self, column: &str) -> String {
+        match self.flag {
+            "" => format!("call it `{}` in the first line", self.name),
+            flag => format!("name it with {flag}{column}"),
+        }
+    }
+
+    /// The flag as it stands before a complaint.
+    fn complaint(&self) -> String {
+        match self.flag.split_once(' ') {
+            Some((flag, _)) => format!("{flag}: "),
+            None => String::new(),
+        }
+    }
+
     fn is_called(&self, part: &str) -> bool {
         self.name == part || self.known.contains(&part)
     }
@@ -137,7 +158,7 @@ pub(super) fn by_name(
         let place = names.iter().position(|name| name == asked);
         let place =
             place.or_else(|| names.iter().position(alike)).or_else(|| number(asked, names.len()));
-        let place = place.ok_or_else(|| no_column(path, asked, names))?;
+        let place = place.ok_or_else(|| no_column(path, role, asked, names))?;
         found.take(i, place, &names[place]);
     }
     for (i, role) in roles.iter().enumerate().filter(|(_, role)| map.of_role(role).is_none()) {
@@ -152,8 +173,7 @@ pub(super) fn by_name(
                 let (name, there) = (role.name, names.join("`, `"));
                 let what =
                     format!("no column is known to hold the {name}; the columns are `{there}`");
-                let remedy = format!("name it with --columns {name}=COLUMN");
-                return Err(Error::content(path, format!("{what}; {remedy}")));
+                return Err(Error::content(path, format!("{what}; {}", role.remedy("COLUMN"))));
             }
             None => {}
         }
@@ -161,36 +181,37 @@ pub(super) fn by_name(
     Ok(found)
 }
 
-/// Finds columns of a file without names by their places.
+/// Finds columns of a file without names by their places. Where the user names some, only those that the reader
+/// cannot do without are added.
 pub(super) fn by_place(
     path: &Path,
     width: usize,
     roles: &[Role],
     map: &ColumnMap,
 ) -> Result<Found> {
-    let mut found = Found { chosen: map.is_empty(), ..Found::default() };
+    let mut found = Found::default();
     let names: Vec<String> = (0..width).map(|place| place.to_string()).collect();
     for (i, role) in roles.iter().enumerate() {
-        let place = match map.of_role(role) {
-            Some(asked) => Some(number(asked, width).ok_or_else(|| {
-                let what =
-                    format!("the first line is data, so columns have numbers, 0 to {}", width - 1);
-                Error::content(path, format!("--columns {}={asked}: {what}", role.name))
-            })?),
-            None if map.is_empty() => (role.place < width).then_some(role.place),
-            None => None,
-        };
-        match place {
-            Some(place) => found.take(i, place, &names[place]),
-            None if role.required => {
-                let what = format!(
-                    "the first line is data and has {width} fields, no column holds the {}",
-                    role.name
-                );
-                let remedy = format!("name it with --columns {}=NUMBER", role.name);
-                return Err(Error::content(path, format!("{what}; {remedy}")));
-            }
-            None => {}
+        let Some(asked) = map.of_role(role) else { continue };
+        let place = number(asked, width).ok_or_else(|| {
+            let last = width.saturating_sub(1);
+            let what = format!("the first line is data, so columns have numbers, 0 to {last}");
+            Error::content(path, format!("{}{asked}: {what}", role.flag))
+        })?;
+        found.take(i, place, &names[place]);
+    }
+    for (i, role) in roles.iter().enumerate().filter(|(_, role)| map.of_role(role).is_none()) {
+        let place = if role.place == LAST { width.saturating_sub(1) } else { role.place };
+        let is_free = place < width && !found.places.contains(&Some(place));
+        if is_free && (role.required || map.is_empty()) {
+            found.take(i, place, &names[place]);
+            found.chosen = true;
+        } else if role.required {
+            let name = role.name;
+            let what = format!(
+                "the first line is data of {width} fields, and none is left for the {name}"
+            );
+            return Err(Error::content(path, format!("{what}; {}", role.remedy("NUMBER"))));
         }
     }
     Ok(found)
@@ -200,27 +221,19 @@ fn number(asked: &str, width: usize) -> Option<usize> {
     asked.parse().ok().filter(|place| *place < width)
 }
 
-fn no_column(path: &Path, asked: &str, names: &[String]) -> Error {
-    let names = names.join("`, `");
-    Error::content(
-        path,
-        format!("--columns: there is no column `{asked}`; the columns are `{names}`"),
-    )
+fn no_column(path: &Path, role: &Role, asked: &str, names: &[String]) -> Error {
+    let (flag, names) = (role.complaint(), names.join("`, `"));
+    let what = format!("{flag}there is no column `{asked}`; the columns are `{names}`");
+    Error::content(path, what)
 }
 
-/// Whether the fields of a first line are names of columns: one of them is asked for or known, or none is a
-/// number.
+/// Whether the fields of a first line are names of columns: one of them is asked for, or none is a number.
 pub(super) fn are_names<'a>(
     fields: impl Iterator<Item = &'a str> + Clone,
-    roles: &[Role],
     map: &ColumnMap,
 ) -> bool {
     let is_number = |field: &str| field.trim().parse::<f64>().is_ok();
-    let is_known = |field: &str| {
-        let field = field.trim();
-        let known = |role: &Role| role.known.iter().any(|name| field.eq_ignore_ascii_case(name));
-        !is_number(field)
-            && (roles.iter().any(known) || map.0.iter().any(|(_, column)| column == field))
-    };
-    fields.clone().any(is_known) || !fields.clone().any(is_number)
+    let is_asked =
+        |field: &str| !is_number(field) && map.0.iter().any(|(_, column)| column == field.trim());
+    fields.clone().any(is_asked) || !fields.clone().any(is_number)
 }

@@ -53,9 +53,7 @@ pub(super) fn read(
     }
     let has_names = match options.has_header {
         Some(has_header) => has_header || format == RecordFormat::Inter,
-        None => {
-            format == RecordFormat::Inter || are_names(records.fields(), roles, &options.columns)
-        }
+        None => format == RecordFormat::Inter || are_names(records.fields(), &options.columns),
     };
     let found = if has_names {
         let name = |field: &str| {

@@ -12,9 +12,10 @@ mod sparse;
 
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::columnar::BETWEEN;
 pub use self::columns::ColumnMap;
 use self::columns::Found;
-pub(crate) use self::columns::Role;
+pub(crate) use self::columns::{LAST, Role};
 pub use self::format::RecordFormat;
 use crate::read::is_skipped;
 use crate::{Error, Result, storage};

@@ -26,6 +26,11 @@ pub(super) fn read(
     }
     let matrix = Sparse::open(path)?;
     let format = matrix.format()?.unwrap_or_else(|| "csr".into());
+    if !["csr", "csc", "coo"].contains(&&*format) {
+        let what = format!("the matrix is stored as `{format}`");
+        let remedy = "save it with scipy.sparse.save_npz(path, matrix.tocsr())";
+        return Err(Error::content(path, format!("{what}; {remedy}")));
+    }
     let shape = {
         let mut shape = matrix.numbers("shape")?;
         if shape.len != 2 {
@@ -75,18 +80,13 @@ pub(super) fn read(
             }
             as_many("indptr[-1]", t, n)?;
         }
-        "coo" => {
+        _ => {
             let (mut row, mut column) = (matrix.numbers("row")?, matrix.numbers("col")?);
             as_many("row", row.len, n)?;
             as_many("col", column.len, n)?;
             for t in 0..n {
                 entry(t, [row.index()?, column.index()?])?;
             }
-        }
-        other => {
-            let what = format!("the matrix is stored as `{other}`");
-            let remedy = "save it with scipy.sparse.save_npz(path, matrix.tocsr())";
-            return Err(Error::content(path, format!("{what}; {remedy}")));
         }
     }
     let note = format!(

@@ -41,7 +41,7 @@ settings! {
         pub epochs: u32 = 20,
         /// Learning rate of the first step
         pub lr: f64 = 0.05,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch))
+        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
         /// Weight of the squared norm of the rows a sample uses
         pub weight_decay: f64 = 0.01,

@@ -1,9 +1,21 @@
 //! Items like those in the history.
+//!
+//! similarity  s_ij = c_ij / (sqrt(n_i n_j) + shrink),  c_ij users who chose both, n_i users who chose i
+//! score       of i for a user: the sum of s_hi over items h of the history that have i among their k most
+//!             similar (Deshpande & Karypis 2004)
+//!
+//! Rows of c are made one at a time from the lists of users: O(sum over users of n_u^2) time, O(items) memory
+//! per thread.
 
-use veridical_core::Seed;
+use rayon::prelude::*;
+use veridical_core::progress::Progress;
+use veridical_core::{Seed, interrupt};
+use veridical_learn::{Scored, top_k};
 
+use super::closed_form::ClosedForm;
+use super::cooccurrence::{Choices, Row};
 use crate::settings::settings;
-use crate::{Error, Graphs, Input, Result, Trainer};
+use crate::{Error, Graphs, Input, Model, Result, Trainer};
 
 settings! {
     /// Settings of `itemknn`.
@@ -18,12 +30,51 @@ settings! {
 /// A trainer before its first epoch.
 ///
 /// # Errors
-/// Settings out of range, and data that does not serve the method.
+/// Settings out of range, and data without interactions.
 pub fn trainer<'a>(
-    _settings: &Settings,
-    _input: Input<'a>,
+    settings: &Settings,
+    input: Input<'a>,
     _graphs: &'a Graphs,
     _seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
-    Err(Error::Data("itemknn cannot be trained yet".into()))
+    let Settings { neighbours, shrink } = *settings;
+    if neighbours == 0 {
+        return Err(Error::setting("neighbours", "at least 1", neighbours));
+    }
+    if !(shrink >= 0.0 && shrink.is_finite()) {
+        return Err(Error::setting("shrink", "0 or above", shrink));
+    }
+    let (data, rows) = input.interactions()?;
+    let n = data.items.len();
+    let k = neighbours.min(n.saturating_sub(1)).max(1);
+    let solve = move |progress: &Progress| {
+        let choices = Choices::new(data, rows);
+        let near = |row: &mut Row, i: usize| {
+            interrupt::check()?;
+            let own = choices.count(i);
+            let mut similar = Vec::new();
+            row.of(&choices, i, |j, both| {
+                if j as usize != i {
+                    let norms = (f64::from(own) * f64::from(choices.count(j as usize))).sqrt();
+                    similar.push((j, (f64::from(both) / (norms + shrink)) as f32));
+                }
+            });
+            progress.advance(u64::from(own));
+            Ok(top_k(similar.into_iter(), k))
+        };
+        let near: Vec<Result<Vec<Scored>>> =
+            (0..n).into_par_iter().map_init(Row::default, near).collect();
+        let mut item = Vec::with_capacity(n * k);
+        let mut similarity = Vec::with_capacity(n * k);
+        for (i, near) in near.into_iter().enumerate() {
+            let near = near?;
+            item.extend(near.iter().map(|s| s.number));
+            similarity.extend(near.iter().map(|s| s.score));
+            item.resize((i + 1) * k, i as u32);
+            similarity.resize((i + 1) * k, 0.0);
+        }
+        Ok(Model::Neighbours { k, item, similarity })
+    };
+    let model = Model::Neighbours { k, item: vec![0; n * k], similarity: vec![0.0; n * k] };
+    Ok(Box::new(ClosedForm { samples: rows.len() as u64, model, solve }))
 }

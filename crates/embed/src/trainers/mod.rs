@@ -2,6 +2,8 @@
 
 pub mod als;
 pub mod bpr;
+mod closed_form;
+mod cooccurrence;
 pub mod doc2vec;
 pub mod ease;
 pub mod item2vec;

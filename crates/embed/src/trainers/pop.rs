@@ -1,9 +1,11 @@
-//! The most popular items.
+//! The most popular items: the score of an item is how often it occurs in training.
 
 use veridical_core::Seed;
+use veridical_core::progress::Progress;
 
+use super::closed_form::ClosedForm;
 use crate::settings::settings;
-use crate::{Error, Graphs, Input, Result, Trainer};
+use crate::{Graphs, Input, Model, Result, Trainer};
 
 settings! {
     /// Settings of `pop`.
@@ -15,12 +17,21 @@ settings! {
 /// A trainer before its first epoch.
 ///
 /// # Errors
-/// Settings out of range, and data that does not serve the method.
+/// Data without interactions.
 pub fn trainer<'a>(
     _settings: &Settings,
-    _input: Input<'a>,
+    input: Input<'a>,
     _graphs: &'a Graphs,
     _seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
-    Err(Error::Data("pop cannot be trained yet".into()))
+    let (data, rows) = input.interactions()?;
+    let n_items = data.items.len();
+    let solve = move |progress: &Progress| {
+        let mut counts = vec![0u32; n_items];
+        rows.iter().for_each(|&r| counts[data.item[r as usize] as usize] += 1);
+        progress.advance(rows.len() as u64);
+        Ok(Model::Popularity(counts.into_iter().map(|count| count as f32).collect()))
+    };
+    let model = Model::Popularity(vec![0.0; n_items]);
+    Ok(Box::new(ClosedForm { samples: rows.len() as u64, model, solve }))
 }

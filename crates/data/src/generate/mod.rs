@@ -4,11 +4,18 @@
 //! low_rank    X = A B / sqrt(r) with A n x r, B r x d, Gaussian          rank r exactly
 //! rotated     x Q with Q uniform over the orthogonal group               same Gram matrix
 //! noisy       x + sigma e                                                Gram error grows with sigma
+//! shop        interactions of users with tastes                          the best ranking and the best RMSE are known
+//! corpus      documents of topics                                        documents of a topic belong together
+
+mod corpus;
+mod shop;
 
 use arrow_array::StringArray;
 use veridical_core::orthogonal::random_orthogonal;
 use veridical_core::{Seed, Stream};
 
+pub use self::corpus::{CorpusSettings, PlantedCorpus, SequenceTokens, corpus, sequence_tokens};
+pub use self::shop::{Shop, ShopSettings, shop};
 use crate::{Ids, Table};
 
 const CLUSTER_SPREAD: f64 = 0.3;
