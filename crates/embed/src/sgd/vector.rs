@@ -54,6 +54,7 @@ pub(crate) fn for_each<S: Simd, const N: usize>(
     for head in &mut heads {
         *head = &mut std::mem::take(head)[..n];
     }
+    #[expect(clippy::needless_range_loop, reason = "k runs over N rows at once")]
     for k in 0..n {
         let mut loaded = [simd.splat_f32s(0.0); N];
         for i in 0..N {
