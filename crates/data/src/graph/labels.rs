@@ -201,6 +201,9 @@ impl Labels {
     }
 }
 
+/// How MovieLens says that a movie has no class.
+const NO_GENRES: &str = "(no genres listed)";
+
 /// The classes in a field; empty ones are none.
 fn parts<'a>(text: &'a str, separator: &'a str) -> impl Iterator<Item = &'a str> {
     let outer = text.split(BETWEEN);
@@ -209,7 +212,7 @@ fn parts<'a>(text: &'a str, separator: &'a str) -> impl Iterator<Item = &'a str>
         let most = if separator.is_empty() { 1 } else { usize::MAX };
         part.splitn(most, if separator.is_empty() { "|" } else { separator })
     });
-    parts.map(str::trim).filter(|part| !part.is_empty())
+    parts.map(str::trim).filter(|part| !part.is_empty() && *part != NO_GENRES)
 }
 
 /// Reads what ids are called, such as the titles of `movies.dat`. The first name of an id counts.

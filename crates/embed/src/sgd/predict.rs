@@ -20,6 +20,7 @@ pub(crate) struct Desk {
     stride: usize,
     /// Inputs, padded with zeros.
     inputs: Vec<f32>,
+    n_inputs: usize,
     /// Numbers of the targets; the first is the one to be predicted.
     pub targets: Vec<u32>,
     rows: Vec<f32>,
@@ -38,6 +39,7 @@ impl Desk {
             dim,
             stride,
             inputs: empty(),
+            n_inputs: 0,
             targets: Vec::new(),
             rows: empty(),
             by_target: Vec::new(),
@@ -50,18 +52,15 @@ impl Desk {
     #[inline(always)]
     pub fn clear(&mut self) {
         self.inputs.clear();
+        self.n_inputs = 0;
         self.targets.clear();
-    }
-
-    /// How many inputs there are.
-    pub fn n_inputs(&self) -> usize {
-        self.inputs.len() / self.stride
     }
 
     /// Adds a row to the inputs.
     #[inline(always)]
     pub fn push_input(&mut self, row: &[f32]) {
         push(&mut self.inputs, row, self.stride);
+        self.n_inputs += 1;
     }
 
     /// Adds a row to the only input, which is to become a mean.
@@ -100,14 +99,23 @@ impl Desk {
     ) -> Option<f64> {
         self.rows.clear();
         for at in 0..self.targets.len() {
-            table.with(self.targets[at], |row, _| push(&mut self.rows, row, self.stride));
+            table.with(
+                self.targets[at],
+                #[inline(always)]
+                |row, _| push(&mut self.rows, row, self.stride),
+            );
         }
         let loss = self.judge(simd, rate, measure);
-        let g = self.by_target.chunks_exact(self.n_inputs());
-        for (&target, g) in self.targets.iter().zip(g) {
-            table.with(target, |row, _| {
-                add_combination(simd, row, keep, g, &self.inputs, self.stride);
-            });
+        let n_inputs = self.n_inputs;
+        for (b, &target) in self.targets.iter().enumerate() {
+            let g = &self.by_target[b * n_inputs..(b + 1) * n_inputs];
+            table.with(
+                target,
+                #[inline(always)]
+                |row, _| {
+                    add_combination(simd, row, keep, g, &self.inputs, self.stride);
+                },
+            );
         }
         loss
     }
@@ -125,16 +133,21 @@ impl Desk {
     /// g of every input and target.
     #[inline(always)]
     fn judge<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
-        let (n_inputs, n_targets) = (self.n_inputs(), self.targets.len());
+        let (n_inputs, n_targets) = (self.n_inputs, self.targets.len());
         self.by_target.resize(n_targets * n_inputs, 0.0);
-        products(simd, &self.rows, &self.inputs, self.stride, &mut self.by_target);
+        let n = [n_targets, n_inputs];
+        products(simd, &self.rows, &self.inputs, n, self.stride, &mut self.by_target);
         let loss = measure.then(|| self.loss(n_inputs));
-        self.by_target.iter_mut().for_each(|g| *g = -rate * sigmoid(*g));
-        self.by_target[..n_inputs].iter_mut().for_each(|g| *g += rate);
+        for g in &mut self.by_target {
+            *g = -rate * sigmoid(*g);
+        }
+        for g in &mut self.by_target[..n_inputs] {
+            *g += rate;
+        }
         self.by_input.resize(n_targets * n_inputs, 0.0);
-        for (b, of_target) in self.by_target.chunks_exact(n_inputs).enumerate() {
-            for (a, &g) in of_target.iter().enumerate() {
-                self.by_input[a * n_targets + b] = g;
+        for a in 0..n_inputs {
+            for (b, g) in self.by_input[a * n_targets..][..n_targets].iter_mut().enumerate() {
+                *g = self.by_target[b * n_inputs + a];
             }
         }
         loss
@@ -178,7 +191,9 @@ impl Desk {
 #[inline(always)]
 fn push(rows: &mut Vec<f32>, row: &[f32], stride: usize) {
     rows.extend_from_slice(row);
-    rows.resize(rows.len() + stride - row.len(), 0.0);
+    for _ in row.len()..stride {
+        rows.push(0.0);
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,14 @@ pub(crate) struct Table<'a> {
     pub bias: &'a mut [f32],
 }
 
+/// Values of a cache line.
+const LINE: usize = 16;
+
 /// Access to rows with their biases; `bias` is one value, or empty.
 pub(crate) trait Rows {
+    /// Brings a row near before it is needed, where that is possible; the value means nothing.
+    fn touch(&self, row: u32) -> f32;
+
     fn with<T>(&mut self, row: u32, act: impl FnOnce(&mut [f32], &mut [f32]) -> T) -> T;
 
     /// Two different rows at once.
@@ -32,6 +38,11 @@ impl Table<'_> {
 }
 
 impl Rows for Table<'_> {
+    #[inline(always)]
+    fn touch(&self, row: u32) -> f32 {
+        self.values[self.place(row).0].iter().step_by(LINE).sum()
+    }
+
     #[inline(always)]
     fn with<T>(&mut self, row: u32, act: impl FnOnce(&mut [f32], &mut [f32]) -> T) -> T {
         let (values, bias) = self.place(row);
@@ -77,6 +88,12 @@ impl<'a> Locked<'a> {
 }
 
 impl Rows for &Locked<'_> {
+    /// A row that another thread may hold is left alone.
+    #[inline(always)]
+    fn touch(&self, _row: u32) -> f32 {
+        0.0
+    }
+
     #[inline(always)]
     fn with<T>(&mut self, row: u32, act: impl FnOnce(&mut [f32], &mut [f32]) -> T) -> T {
         let mut guard = self.lock(row);

@@ -5,9 +5,12 @@
 
 use pulp::Simd;
 
-/// `len` rounded up to whole vectors of the widest SIMD there is (16 lanes).
+/// Lanes of the widest SIMD that is used.
+const WIDEST: usize = 8;
+
+/// `len` rounded up to whole vectors.
 pub(crate) const fn padded(len: usize) -> usize {
-    len.next_multiple_of(16)
+    len.next_multiple_of(WIDEST)
 }
 
 /// sum a_i b_i.
@@ -42,26 +45,34 @@ pub(crate) fn for_each<S: Simd, const N: usize>(
     rows: [&mut [f32]; N],
     mut act: impl FnMut([S::f32s; N]) -> [S::f32s; N],
 ) {
-    let parts = rows.map(|row| S::as_mut_simd_f32s(row));
-    let n = parts.iter().map(|(head, _)| head.len()).min().unwrap_or(0);
+    let mut heads: [&mut [S::f32s]; N] = std::array::from_fn(|_| Default::default());
+    let mut tails: [&mut [f32]; N] = std::array::from_fn(|_| Default::default());
+    for (i, row) in rows.into_iter().enumerate() {
+        (heads[i], tails[i]) = S::as_mut_simd_f32s(row);
+    }
+    let n = heads[0].len();
+    for head in &mut heads {
+        *head = &mut std::mem::take(head)[..n];
+    }
+    #[expect(clippy::needless_range_loop, reason = "k runs over N rows at once")]
     for k in 0..n {
         let mut loaded = [simd.splat_f32s(0.0); N];
         for i in 0..N {
-            loaded[i] = parts[i].0[k];
+            loaded[i] = heads[i][k];
         }
         let stored = act(loaded);
         for i in 0..N {
-            parts[i].0[k] = stored[i];
+            heads[i][k] = stored[i];
         }
     }
-    if parts.iter().any(|(_, tail)| !tail.is_empty()) {
+    if !tails[0].is_empty() {
         let mut loaded = [simd.splat_f32s(0.0); N];
         for i in 0..N {
-            loaded[i] = simd.partial_load_f32s(parts[i].1);
+            loaded[i] = simd.partial_load_f32s(tails[i]);
         }
         let stored = act(loaded);
         for i in 0..N {
-            simd.partial_store_f32s(parts[i].1, stored[i]);
+            simd.partial_store_f32s(tails[i], stored[i]);
         }
     }
 }
@@ -76,6 +87,7 @@ pub(crate) fn add_combination<S: Simd>(
     rows: &[f32],
     stride: usize,
 ) {
+    const { assert!(S::F32_LANES <= WIDEST) };
     let keep = simd.splat_f32s(keep);
     let lanes = S::F32_LANES;
     let (row, tail) = S::as_mut_simd_f32s(row);
@@ -84,61 +96,91 @@ pub(crate) fn add_combination<S: Simd>(
     let (blocks, rest) = row.as_chunks_mut::<4>();
     let mut k = 0;
     for block in blocks {
-        let mut sums = block.map(|x| simd.mul_f32s(x, keep));
-        for (x, &c) in rows.chunks_exact(stride).zip(coefficients) {
+        let mut sums = *block;
+        for sum in &mut sums {
+            *sum = simd.mul_f32s(*sum, keep);
+        }
+        let mut at = k;
+        for &c in coefficients {
             let c = simd.splat_f32s(c);
-            let x = &x[k..k + 4];
+            let x = &rows[at..at + 4];
             for i in 0..4 {
                 sums[i] = simd.mul_add_e_f32s(c, x[i], sums[i]);
             }
+            at += stride;
         }
         *block = sums;
         k += 4;
     }
-    let combine = |at: usize, x: S::f32s| {
-        let mut sum = simd.mul_f32s(x, keep);
-        for (x, &c) in rows.chunks_exact(stride).zip(coefficients) {
-            sum = simd.mul_add_e_f32s(simd.splat_f32s(c), x[at], sum);
-        }
-        sum
-    };
     for x in rest {
-        *x = combine(k, *x);
+        *x = combined(simd, simd.mul_f32s(*x, keep), coefficients, rows, stride, k);
         k += 1;
     }
     if !tail.is_empty() {
-        let x = combine(k, simd.partial_load_f32s(tail));
+        let x = simd.mul_f32s(simd.partial_load_f32s(tail), keep);
+        let x = combined(simd, x, coefficients, rows, stride, k);
         simd.partial_store_f32s(tail, x);
     }
 }
 
-/// Inner products of padded rows: scores[a][b] = <left_a, right_b>.
+/// Vector number `k` of sum + sum_i c_i x_i.
+#[inline(always)]
+fn combined<S: Simd>(
+    simd: S,
+    mut sum: S::f32s,
+    coefficients: &[f32],
+    rows: &[S::f32s],
+    stride: usize,
+    k: usize,
+) -> S::f32s {
+    let mut at = k;
+    for &c in coefficients {
+        sum = simd.mul_add_e_f32s(simd.splat_f32s(c), rows[at], sum);
+        at += stride;
+    }
+    sum
+}
+
+/// Inner products of `n` padded rows on each side: scores[a][b] = <left_a, right_b>.
 #[inline(always)]
 pub(crate) fn products<S: Simd>(
     simd: S,
     left: &[f32],
     right: &[f32],
+    n: [usize; 2],
     stride: usize,
     scores: &mut [f32],
 ) {
+    const { assert!(S::F32_LANES <= WIDEST) };
     let (left, _) = S::as_simd_f32s(left);
     let (right, _) = S::as_simd_f32s(right);
     let stride = stride / S::F32_LANES;
-    let n_right = right.len() / stride;
-    for (a, scores) in left.chunks_exact(stride).zip(scores.chunks_exact_mut(n_right.max(1))) {
+    let [n_left, n_right] = n;
+    for a in 0..n_left {
+        let scores = &mut scores[a * n_right..(a + 1) * n_right];
+        let a = &left[a * stride..(a + 1) * stride];
         let (score_blocks, score_rest) = scores.as_chunks_mut::<4>();
-        let mut blocks = right.chunks_exact(4 * stride);
-        for (b, scores) in (&mut blocks).zip(score_blocks) {
+        let mut rest = right;
+        for scores in score_blocks {
             let mut sums = [simd.splat_f32s(0.0); 4];
-            let rows = [0, 1, 2, 3].map(|i| &b[i * stride..(i + 1) * stride]);
-            for k in 0..stride {
-                for i in 0..4 {
-                    sums[i] = simd.mul_add_e_f32s(a[k], rows[i][k], sums[i]);
-                }
+            let (b0, b) = rest.split_at(stride);
+            let (b1, b) = b.split_at(stride);
+            let (b2, b) = b.split_at(stride);
+            let (b3, b) = b.split_at(stride);
+            rest = b;
+            for ((((&a, &b0), &b1), &b2), &b3) in a.iter().zip(b0).zip(b1).zip(b2).zip(b3) {
+                sums[0] = simd.mul_add_e_f32s(a, b0, sums[0]);
+                sums[1] = simd.mul_add_e_f32s(a, b1, sums[1]);
+                sums[2] = simd.mul_add_e_f32s(a, b2, sums[2]);
+                sums[3] = simd.mul_add_e_f32s(a, b3, sums[3]);
             }
-            *scores = sums.map(|sum| simd.reduce_sum_f32s(sum));
+            for (score, sum) in scores.iter_mut().zip(sums) {
+                *score = simd.reduce_sum_f32s(sum);
+            }
         }
-        for (b, score) in blocks.remainder().chunks_exact(stride).zip(score_rest) {
+        for score in score_rest {
+            let b;
+            (b, rest) = rest.split_at(stride);
             let mut sums = [simd.splat_f32s(0.0); 2];
             let (a_pairs, a_last) = a.as_chunks::<2>();
             let (b_pairs, b_last) = b.as_chunks::<2>();
@@ -160,14 +202,17 @@ pub(crate) fn products<S: Simd>(
 pub(crate) fn sigmoid(x: f32) -> f32 {
     let y = (-x).clamp(-80.0, 80.0);
     const SHIFT: f32 = 12_582_912.0; // 1.5 2^23: adding it rounds to a whole number
-    let n = y * std::f32::consts::LOG2_E + SHIFT - SHIFT;
+    let shifted = y * std::f32::consts::LOG2_E + SHIFT;
+    let n = shifted - SHIFT;
     let r = y - n * 0.693_359_4 + n * 2.121_944_4e-4;
     let p = 1.987_569_1e-4 * r + 1.398_199_9e-3;
     let p = p * r + 8.333_452e-3;
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
-    let exp = (p * r * r + r + 1.0) * f32::from_bits(((n as i32 + 127) << 23) as u32);
+    // The whole number stands in the last bits of the shifted one; 2^n in the exponent of a float.
+    let power = shifted.to_bits().wrapping_sub(SHIFT.to_bits()).wrapping_add(127) << 23;
+    let exp = (p * r * r + r + 1.0) * f32::from_bits(power);
     1.0 / (1.0 + exp)
 }
 
@@ -220,7 +265,7 @@ mod tests {
             };
             let (n_left, n_right) = (left.len() / dim, right.len() / dim);
             let mut scores = vec![0.0; n_left * n_right];
-            products(simd, &pad(left), &pad(right), stride, &mut scores);
+            products(simd, &pad(left), &pad(right), [n_left, n_right], stride, &mut scores);
             for (i, a) in left.chunks_exact(dim).enumerate() {
                 for (j, b) in right.chunks_exact(dim).enumerate() {
                     close(scores[i * n_right + j], exact(a, b));

@@ -25,6 +25,8 @@ use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Tr
 
 /// Deviation of the first values.
 const START: f64 = 0.1;
+/// Samples that are drawn at once.
+const AHEAD: usize = 32;
 /// Draws of a negative before a sample is given up: such a user has chosen nearly everything.
 const TRIES: u32 = 100;
 /// The loss is measured at every so many samples.
@@ -115,7 +117,7 @@ pub fn trainer<'a>(
         settings: settings.clone(),
         popularity,
         n_items: n_items as u32,
-        chosen,
+        chosen: Chosen::new(chosen),
         samples,
         seed,
     }))
@@ -124,8 +126,7 @@ pub fn trainer<'a>(
 struct Bpr<'a> {
     settings: Settings,
     seed: Seed,
-    /// The items of every user, ascending.
-    chosen: Lists,
+    chosen: Chosen,
     samples: Vec<(u32, u32)>,
     n_items: u32,
     popularity: Option<Alias>,
@@ -160,7 +161,8 @@ impl Trainer for Bpr<'_> {
             n_items: self.n_items,
             popularity: self.popularity.as_ref(),
             order: Order::new(plan.samples, self.seed, "bpr/order", epoch),
-            stream: Stream::new(self.seed, "bpr/sample"),
+            stream: Stream::new(self.seed, "bpr/negative"),
+            dropped: Stream::new(self.seed, "bpr/dropout"),
             epoch,
             sse: &self.sse,
             sse_negatives: self.settings.sse_negatives,
@@ -186,14 +188,56 @@ impl Trainer for Bpr<'_> {
     }
 }
 
+/// The items of every user, ascending, behind a filter: most negatives are told from one word of memory.
+struct Chosen {
+    lists: Lists,
+    /// One bit per pair at its hash, in 16 times as many bits.
+    filter: Vec<u64>,
+    shift: u32,
+}
+
+impl Chosen {
+    fn new(lists: Lists) -> Self {
+        let bits = (16 * lists.values().len()).next_power_of_two().max(64);
+        let mut chosen =
+            Self { lists, filter: vec![0; bits / 64], shift: 64 - bits.trailing_zeros() };
+        for user in 0..chosen.lists.len() {
+            for at in chosen.lists.range(user) {
+                let (word, bit) = chosen.place(user as u32, chosen.lists.values()[at]);
+                chosen.filter[word] |= bit;
+            }
+        }
+        chosen
+    }
+
+    #[inline(always)]
+    fn place(&self, user: u32, item: u32) -> (usize, u64) {
+        let pair = u64::from(user) << 32 | u64::from(item);
+        let mixed = (pair ^ pair >> 29).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let bit = mixed.wrapping_add(mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> self.shift;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    #[inline(always)]
+    fn may_contain(&self, user: u32, item: u32) -> bool {
+        let (word, bit) = self.place(user, item);
+        self.filter[word] & bit != 0
+    }
+
+    fn contains(&self, user: u32, item: u32) -> bool {
+        self.may_contain(user, item) && self.lists.get(user as usize).binary_search(&item).is_ok()
+    }
+}
+
 struct Pairs<'a> {
     samples: &'a [(u32, u32)],
     negatives: u64,
-    chosen: &'a Lists,
+    chosen: &'a Chosen,
     n_items: u32,
     popularity: Option<&'a Alias>,
     order: Order,
     stream: Stream,
+    dropped: Stream,
     epoch: u32,
     sse: &'a Moves<'a, 2>,
     sse_negatives: bool,
@@ -203,16 +247,43 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
+    /// User, chosen item and negative of some samples; the items are the same where there is no negative.
+    #[inline(always)]
+    fn draw(&self, samples: Range<u64>, drawn: &mut [(u32, u32, u32)]) {
+        for (t, drawn) in samples.clone().zip(&mut *drawn) {
+            let (user, i) = self.samples[(self.order.at(t) / self.negatives) as usize];
+            *drawn = (user, i, i);
+        }
+        // Most first draws are good; only the others are drawn again, one by one.
+        let mut is_hit = [false; AHEAD];
+        for (t, (_, _, j)) in samples.clone().zip(&mut *drawn) {
+            *j = self.candidate(&mut self.stream.at(self.epoch, t).draws());
+        }
+        for (hit, &mut (user, _, j)) in is_hit.iter_mut().zip(&mut *drawn) {
+            *hit = self.chosen.may_contain(user, j);
+        }
+        for ((t, (user, i, j)), hit) in samples.zip(drawn).zip(is_hit) {
+            if hit {
+                let mut draws = self.stream.at(self.epoch, t).draws();
+                *j = self.negative(*user, &mut draws).unwrap_or(*i);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn candidate(&self, draws: &mut Draws) -> u32 {
+        match self.popularity {
+            None => draws.below(self.n_items),
+            Some(alias) => alias.draw(draws),
+        }
+    }
+
     /// An item that the user did not choose.
     #[inline(always)]
     fn negative(&self, user: u32, draws: &mut Draws) -> Option<u32> {
-        let chosen = self.chosen.get(user as usize);
         for _ in 0..TRIES {
-            let item = match self.popularity {
-                None => draws.below(self.n_items),
-                Some(alias) => alias.draw(draws),
-            };
-            if chosen.binary_search(&item).is_err() {
+            let item = self.candidate(draws);
+            if !self.chosen.contains(user, item) {
                 return Some(item);
             }
         }
@@ -240,24 +311,38 @@ impl Pass for Pairs<'_> {
         let [users, items] = tables else { return Loss::default() };
         let [mut move_user, mut move_item] = self.sse.movers(self.epoch, samples.start);
         let mut loss = Loss::default();
-        for t in samples {
-            let (user, i) = self.samples[(self.order.at(t) / self.negatives) as usize];
-            let mut draws = self.stream.at(self.epoch, t).draws();
-            let Some(j) = self.negative(user, &mut draws) else { continue };
+        // Drawing looks at memory all over the place: a few samples at once wait together.
+        let mut drawn = [(0, 0, 0); AHEAD];
+        for t in samples.clone() {
+            let ahead = (t - samples.start) as usize % AHEAD;
+            if ahead == 0 {
+                let now = t..samples.end.min(t + AHEAD as u64);
+                self.draw(now.clone(), &mut drawn);
+                for (_, &(user, i, j)) in now.zip(&drawn) {
+                    std::hint::black_box(users.touch(user) + items.touch(i) + items.touch(j));
+                }
+            }
+            let (user, i, j) = drawn[ahead];
             let (user, i) = (move_user.draw(user), move_item.draw(i));
             let j = if self.sse_negatives { move_item.draw(j) } else { j };
             if i == j {
                 continue;
             }
             let mask = self.dropout.map(|dropout| {
-                dropout.fill(mask, &mut draws);
+                dropout.fill(mask, &mut self.dropped.at(self.epoch, t).draws());
                 &mut mask[..]
             });
-            let difference = users.with(user, |u, _| {
-                items.with_two([i, j], |[i, j], biases| {
-                    step(simd, [u, i, j], biases, mask, rate, self.decay)
-                })
-            });
+            let difference = users.with(
+                user,
+                #[inline(always)]
+                |u, _| {
+                    items.with_two(
+                        [i, j],
+                        #[inline(always)]
+                        |[i, j], biases| step(simd, [u, i, j], biases, mask, rate, self.decay),
+                    )
+                },
+            );
             if t % MEASURED == 0 {
                 loss.add(softplus(-difference));
             }
@@ -287,25 +372,38 @@ fn step<S: Simd>(
     let x = product + bias(i_bias) - bias(j_bias);
     let g = rate * sigmoid(-x);
     let (gain, keep) = (simd.splat_f32s(g), simd.splat_f32s(1.0 - rate * decay));
-    let update = |gain: S::f32s, [u, i, j]: [S::f32s; 3]| {
-        let (pull, away) = (simd.mul_f32s(gain, u), simd.mul_f32s(gain, simd.sub_f32s(i, j)));
-        [
-            simd.mul_add_e_f32s(keep, u, away),
-            simd.mul_add_e_f32s(keep, i, pull),
-            simd.sub_f32s(simd.mul_f32s(keep, j), pull),
-        ]
-    };
     match mask {
-        None => for_each(simd, [u, i, j], |rows| update(gain, rows)),
-        Some(mask) => for_each(simd, [u, i, j, mask], |[u, i, j, m]| {
-            let [u, i, j] = update(simd.mul_f32s(gain, m), [u, i, j]);
-            [u, i, j, m]
-        }),
+        None => for_each(
+            simd,
+            [u, i, j],
+            #[inline(always)]
+            |rows| moved(simd, gain, keep, rows),
+        ),
+        Some(mask) => for_each(
+            simd,
+            [u, i, j, mask],
+            #[inline(always)]
+            |[u, i, j, m]| {
+                let [u, i, j] = moved(simd, simd.mul_f32s(gain, m), keep, [u, i, j]);
+                [u, i, j, m]
+            },
+        ),
     }
     let keep = 1.0 - rate * decay;
     i_bias.iter_mut().for_each(|bias| *bias = keep * *bias + g);
     j_bias.iter_mut().for_each(|bias| *bias = keep * *bias - g);
     x
+}
+
+/// One vector of u, i and j after the step.
+#[inline(always)]
+fn moved<S: Simd>(simd: S, gain: S::f32s, keep: S::f32s, [u, i, j]: [S::f32s; 3]) -> [S::f32s; 3] {
+    let (pull, away) = (simd.mul_f32s(gain, u), simd.mul_f32s(gain, simd.sub_f32s(i, j)));
+    [
+        simd.mul_add_e_f32s(keep, u, away),
+        simd.mul_add_e_f32s(keep, i, pull),
+        simd.sub_f32s(simd.mul_f32s(keep, j), pull),
+    ]
 }
 
 /// <u, i - j>.
@@ -314,8 +412,14 @@ fn difference<S: Simd>(simd: S, u: &[f32], i: &[f32], j: &[f32]) -> f32 {
     let ((u, u_tail), (i, i_tail)) = (S::as_simd_f32s(u), S::as_simd_f32s(i));
     let (j, j_tail) = S::as_simd_f32s(j);
     let mut sums = [simd.splat_f32s(0.0); 2];
-    for (k, ((&u, &i), &j)) in u.iter().zip(i).zip(j).enumerate() {
-        sums[k % 2] = simd.mul_add_e_f32s(u, simd.sub_f32s(i, j), sums[k % 2]);
+    let ((u, u_last), (i, i_last)) = (u.as_chunks::<2>(), i.as_chunks::<2>());
+    let (j, j_last) = j.as_chunks::<2>();
+    for ((u, i), j) in u.iter().zip(i).zip(j) {
+        sums[0] = simd.mul_add_e_f32s(u[0], simd.sub_f32s(i[0], j[0]), sums[0]);
+        sums[1] = simd.mul_add_e_f32s(u[1], simd.sub_f32s(i[1], j[1]), sums[1]);
+    }
+    for ((&u, &i), &j) in u_last.iter().zip(i_last).zip(j_last) {
+        sums[0] = simd.mul_add_e_f32s(u, simd.sub_f32s(i, j), sums[0]);
     }
     if !u_tail.is_empty() {
         let (u, i) = (simd.partial_load_f32s(u_tail), simd.partial_load_f32s(i_tail));
@@ -337,9 +441,24 @@ pub enum Sampling {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use pulp::Scalar;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_filter_forgets_no_pair_and_adds_none(
+            pairs in prop::collection::btree_set((0u32..20, 0u32..50), 0..200)
+        ) {
+            let chosen = Chosen::new(Lists::collect(20, pairs.iter().copied()));
+            for user in 0..20 {
+                for item in 0..50 {
+                    prop_assert_eq!(chosen.contains(user, item), pairs.contains(&(user, item)));
+                }
+            }
+        }
+    }
 
     /// As in `mf`: central differences good to 1e-8, a step of f32 good to 1e-7 over the rate 0.1.
     #[test]

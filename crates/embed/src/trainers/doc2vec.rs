@@ -288,12 +288,20 @@ impl Walk<'_> {
             }
         }
         desk.clear();
-        docs.with(doc, |row, _| desk.push_input(row));
+        docs.with(
+            doc,
+            #[inline(always)]
+            |row, _| desk.push_input(row),
+        );
         for &neighbour in near.iter() {
-            words.with(neighbour, |row, _| match is_mean {
-                true => desk.sum_input(row),
-                false => desk.push_input(row),
-            });
+            words.with(
+                neighbour,
+                #[inline(always)]
+                |row, _| match is_mean {
+                    true => desk.sum_input(row),
+                    false => desk.push_input(row),
+                },
+            );
         }
         if is_mean {
             desk.scale_inputs(1.0 / (1 + near.len()) as f32);
@@ -314,12 +322,30 @@ impl Walk<'_> {
             let add = |row: &mut [f32]| {
                 row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
             };
-            docs.with(doc, |row, _| add(row));
-            near.iter().for_each(|&n| words.with(n, |row, _| add(row)));
+            docs.with(
+                doc,
+                #[inline(always)]
+                |row, _| add(row),
+            );
+            near.iter().for_each(|&n| {
+                words.with(
+                    n,
+                    #[inline(always)]
+                    |row, _| add(row),
+                )
+            });
         } else {
-            docs.with(doc, |row, _| desk.move_input(simd, 0, row, keep));
+            docs.with(
+                doc,
+                #[inline(always)]
+                |row, _| desk.move_input(simd, 0, row, keep),
+            );
             for (a, &neighbour) in near.iter().enumerate() {
-                words.with(neighbour, |row, _| desk.move_input(simd, 1 + a, row, keep));
+                words.with(
+                    neighbour,
+                    #[inline(always)]
+                    |row, _| desk.move_input(simd, 1 + a, row, keep),
+                );
             }
         }
         loss

@@ -287,10 +287,14 @@ impl Walk<'_> {
         }
         desk.clear();
         for &input in inputs.iter() {
-            items.with(input, |row, _| match self.settings.cbow {
-                true => desk.sum_input(row),
-                false => desk.push_input(row),
-            });
+            items.with(
+                input,
+                #[inline(always)]
+                |row, _| match self.settings.cbow {
+                    true => desk.sum_input(row),
+                    false => desk.push_input(row),
+                },
+            );
         }
         if self.settings.cbow {
             desk.scale_inputs(1.0 / inputs.len() as f32);
@@ -309,13 +313,21 @@ impl Walk<'_> {
         if self.settings.cbow {
             let error = desk.error(simd, 1.0);
             for &input in inputs.iter() {
-                items.with(input, |row, _| {
-                    row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
-                });
+                items.with(
+                    input,
+                    #[inline(always)]
+                    |row, _| {
+                        row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
+                    },
+                );
             }
         } else {
             for (a, &input) in inputs.iter().enumerate() {
-                items.with(input, |row, _| desk.move_input(simd, a, row, keep));
+                items.with(
+                    input,
+                    #[inline(always)]
+                    |row, _| desk.move_input(simd, a, row, keep),
+                );
             }
         }
         loss

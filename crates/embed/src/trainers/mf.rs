@@ -197,11 +197,27 @@ impl Pass for Ratings<'_> {
                 dropout.fill(mask, &mut self.stream.at(self.epoch, t).draws());
                 &mut mask[..]
             });
-            let error = users.with(user, |u, u_bias| {
-                items.with(item, |i, i_bias| {
-                    step(simd, [u, i], [u_bias, i_bias], mask, y - self.mean, rate, self.decay)
-                })
-            });
+            let error = users.with(
+                user,
+                #[inline(always)]
+                |u, u_bias| {
+                    items.with(
+                        item,
+                        #[inline(always)]
+                        |i, i_bias| {
+                            step(
+                                simd,
+                                [u, i],
+                                [u_bias, i_bias],
+                                mask,
+                                y - self.mean,
+                                rate,
+                                self.decay,
+                            )
+                        },
+                    )
+                },
+            );
             loss.add(f64::from(error) * f64::from(error));
         }
         loss
@@ -228,20 +244,30 @@ fn step<S: Simd>(
     let keep = simd.splat_f32s(1.0 - rate * decay);
     let gain = simd.splat_f32s(rate * error);
     match mask {
-        None => for_each(simd, [u, i], |[u, i]| {
-            [
-                simd.mul_add_e_f32s(gain, i, simd.mul_f32s(keep, u)),
-                simd.mul_add_e_f32s(gain, u, simd.mul_f32s(keep, i)),
-            ]
-        }),
-        Some(mask) => for_each(simd, [u, i, mask], |[u, i, m]| {
-            let gain = simd.mul_f32s(gain, m);
-            [
-                simd.mul_add_e_f32s(gain, i, simd.mul_f32s(keep, u)),
-                simd.mul_add_e_f32s(gain, u, simd.mul_f32s(keep, i)),
-                m,
-            ]
-        }),
+        None => for_each(
+            simd,
+            [u, i],
+            #[inline(always)]
+            |[u, i]| {
+                [
+                    simd.mul_add_e_f32s(gain, i, simd.mul_f32s(keep, u)),
+                    simd.mul_add_e_f32s(gain, u, simd.mul_f32s(keep, i)),
+                ]
+            },
+        ),
+        Some(mask) => for_each(
+            simd,
+            [u, i, mask],
+            #[inline(always)]
+            |[u, i, m]| {
+                let gain = simd.mul_f32s(gain, m);
+                [
+                    simd.mul_add_e_f32s(gain, i, simd.mul_f32s(keep, u)),
+                    simd.mul_add_e_f32s(gain, u, simd.mul_f32s(keep, i)),
+                    m,
+                ]
+            },
+        ),
     }
     for bias in u_bias.iter_mut().chain(i_bias) {
         *bias += rate * (error - decay * *bias);

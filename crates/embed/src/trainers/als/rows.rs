@@ -179,7 +179,7 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
             for (y, values) in y.chunks(PIECE * stride).zip(values.chunks(PIECE)) {
                 self.room.scores.resize(PIECE, 0.0);
                 let scores = &mut self.room.scores[..values.len()];
-                products(self.simd, v, y, stride, scores);
+                products(self.simd, v, y, [1, values.len()], stride, scores);
                 scores.iter_mut().zip(values).for_each(|(s, &value)| *s = f(value, *s));
                 add_combination(self.simd, out, 1.0, scores, y, stride);
             }
