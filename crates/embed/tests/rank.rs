@@ -390,3 +390,25 @@ fn explicit_als_predicts_the_planted_ratings() {
     assert!(report.rmse.low < report.rmse.value && report.rmse.value < report.rmse.high);
     assert!(report.mae.value < report.rmse.value);
 }
+
+/// A new user who rates like a cluster is expected to go on so: the unseen items of the cluster get the higher
+/// ratings, all of them on the scale of the data.
+#[test]
+fn ratings_of_new_users_are_predicted() {
+    let data = shop(300, 80, 60);
+    let values = json!({ "dim": 8, "epochs": 30, "lr": 0.05 });
+    let model = learn(Method::Mf, values.clone(), &data, &Graphs::default()).unwrap();
+    let rated: Vec<u32> = (0..24).collect();
+    let ratings: Vec<f32> = rated.iter().map(|i| if i % 4 == 0 { 4.5 } else { 1.5 }).collect();
+    let history = lists(&[&rated]);
+    let problem = FoldIn::of(Method::Mf, &settings(values)).unwrap();
+    let mut scores = vec![0.0; 80];
+    fold_in(&model, &history, Some(&ratings), problem).unwrap().score(&[0], &history, &mut scores);
+    let mean = |own: bool| {
+        let of: Vec<f32> = (24..80).filter(|i| (i % 4 == 0) == own).map(|i| scores[i]).collect();
+        of.iter().sum::<f32>() / of.len() as f32
+    };
+    let (own, other) = (mean(true), mean(false));
+    assert!(own > other + 1.0, "{own} against {other}");
+    assert!(scores.iter().all(|s| (0.0..6.0).contains(s)), "{scores:?}");
+}
