@@ -6,7 +6,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
-use crate::commands::{completions, demo, featurize, man, reproduce, vectors};
+use crate::commands::{
+    completions, data, demo, evaluate, featurize, man, recommend, reproduce, similar, train, tune,
+    vectors,
+};
 use crate::terminal::Terminal;
 
 #[derive(Debug, Parser)]
@@ -23,8 +26,9 @@ const ABOUT: &str = "Veridical: learned representations you can trust.";
 const AFTER_HELP: &str = "\
 Examples:
   veridical demo --out demo
+  veridical train bpr --interactions demo/shop/interactions.csv --split leave-last-one
+  veridical evaluate --run runs/bpr
   veridical featurize apply demo/monday.parquet phi.parquet
-  veridical vectors stats phi.parquet
 
 Exit codes: 0 done, 1 a gate failed, 2 bad input or usage, 3 a bug, 130 interrupted (resumable).
 `veridical VERB --help` explains a verb.";
@@ -32,7 +36,7 @@ Exit codes: 0 done, 1 a gate failed, 2 bad input or usage, 3 a bug, 130 interrup
 /// Flags that every verb takes.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// Threads to use; all cores by default. Never changes a result.
+    /// Threads to use; all cores by default. Never changes a result, except of --mode hogwild.
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<usize>,
     /// Only results, warnings and errors.
@@ -45,12 +49,28 @@ pub struct Common {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Learn embeddings from interactions or text.
+    #[command(long_about = train::ABOUT)]
+    Train(Box<train::Command>),
+    /// Choose settings by validation rows.
+    #[command(long_about = tune::ABOUT)]
+    Tune(Box<tune::Command>),
+    /// Judge runs or vector tables on rows that were kept back.
+    #[command(long_about = evaluate::ABOUT)]
+    Evaluate(Box<evaluate::Command>),
+    /// Write the best items of every user.
+    #[command(long_about = recommend::ABOUT)]
+    Recommend(recommend::Command),
+    /// Show the neighbours of an id.
+    Similar(similar::Command),
     /// Turn vectors into features whose inner products estimate a kernel.
     #[command(long_about = featurize::ABOUT)]
     Featurize(featurize::Command),
     /// Look at vector tables and convert them.
     Vectors(vectors::Command),
-    /// Generate two days of embeddings and show what a refresh does.
+    /// Describe, divide and generate data, build graphs, embed documents.
+    Data(Box<data::Command>),
+    /// Train two days of embeddings and show what a refresh does.
     #[command(long_about = demo::ABOUT)]
     Demo(demo::Command),
     /// Run the experiments that check the papers' claims.
@@ -65,8 +85,14 @@ pub enum Command {
 impl Command {
     pub fn run(self, terminal: &Terminal) -> veridical::Result<()> {
         match self {
+            Self::Train(command) => command.run(terminal),
+            Self::Evaluate(command) => command.run(terminal),
+            Self::Tune(command) => command.run(terminal),
+            Self::Recommend(command) => command.run(terminal),
+            Self::Similar(command) => command.run(terminal),
             Self::Featurize(command) => command.run(terminal),
             Self::Vectors(command) => command.run(terminal),
+            Self::Data(command) => command.run(terminal),
             Self::Demo(command) => command.run(terminal),
             Self::Reproduce(command) => command.run(terminal),
             Self::Completions(command) => command.run(terminal),

@@ -7,9 +7,10 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
-const GROUPS: [(&str, &[&str]); 2] = [
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Train", &["train", "tune", "evaluate", "recommend", "similar"]),
     ("Stabilise", &["featurize"]),
-    ("Tools", &["vectors", "demo", "reproduce", "completions", "man"]),
+    ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 
 /// The command with its grouped page of help.

@@ -3,7 +3,9 @@
 mod args;
 mod commands;
 mod help;
+mod methods;
 mod terminal;
+mod training;
 
 use std::process::ExitCode;
 

@@ -3,13 +3,17 @@
 //! `blake3:<hex>` covers every byte. Files above 64 MiB get `blake3-sampled:<hex>`, which covers the
 //! length, the first and last 8 MiB and 256 blocks of 64 KiB at even distances: a second pass over
 //! terabytes would cost more than the job. Objects of a store have `etag:<etag>:<size>`.
+//!
+//! `content:<hex>` covers what was understood of a file, ids and values in their order: the same data in
+//! another format, or compressed, has the same one.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use parquet::file::reader::Length;
 
-use crate::{Error, Result, storage};
+use crate::run::TensorMap;
+use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, storage};
 
 const WHOLE_LIMIT: u64 = 64 << 20;
 const END: u64 = 8 << 20;
@@ -41,6 +45,102 @@ pub fn of_file(path: &Path) -> Result<String> {
     Ok(format!("blake3-sampled:{}", hasher.finalize().to_hex()))
 }
 
+/// The content of interactions.
+pub fn of_interactions(data: &Interactions) -> String {
+    let Interactions { users, items, user, item, rating, time } = data;
+    let mut content = Content::new("interactions");
+    content.ids(users.ids());
+    content.ids(items.ids());
+    content.numbers(user);
+    content.numbers(item);
+    content.maybe(rating.as_deref(), |x| x.to_bits().to_le_bytes());
+    content.maybe(time.as_deref(), |x| x.to_le_bytes());
+    content.finish()
+}
+
+/// The content of documents.
+pub fn of_corpus(corpus: &Corpus) -> String {
+    let mut content = Content::new("corpus");
+    content.ids(&corpus.docs);
+    content.values(&corpus.counts, |x| x.to_le_bytes());
+    corpus.words.iter().for_each(|word| content.text(word));
+    content.lists(&corpus.tokens);
+    content.finish()
+}
+
+/// The content of a graph.
+pub fn of_graph(graph: &Graph) -> String {
+    let mut content = Content::new("graph");
+    match graph {
+        Graph::Edges { neighbours, weights } => {
+            content.lists(neighbours);
+            content.maybe(weights.as_deref(), |x| x.to_bits().to_le_bytes());
+        }
+        Graph::Groups { of, .. } => content.lists(of), // the members say the same
+    }
+    content.finish()
+}
+
+/// The content of named matrices.
+pub fn of_tensors(tensors: &TensorMap) -> String {
+    let mut content = Content::new("tensors");
+    for (name, (shape, values)) in tensors {
+        content.text(name);
+        content.values(shape, |n| (n as u64).to_le_bytes());
+        content.values(values, |x| x.to_bits().to_le_bytes());
+    }
+    content.finish()
+}
+
+/// Values on their way into a hash, each list with its length before it.
+struct Content(blake3::Hasher);
+
+impl Content {
+    fn new(kind: &str) -> Self {
+        let mut content = Self(blake3::Hasher::new());
+        content.text(kind);
+        content
+    }
+
+    fn text(&mut self, text: &str) {
+        self.0.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+
+    fn ids(&mut self, ids: &Ids) {
+        match ids {
+            Ids::Int(ids) => self.values(ids.values(), |x| x.to_le_bytes()),
+            Ids::Text(ids) => ids.iter().for_each(|id| self.text(id.unwrap_or_default())),
+        }
+    }
+
+    fn numbers(&mut self, values: &[u32]) {
+        self.values(values, |x| x.to_le_bytes());
+    }
+
+    fn lists(&mut self, lists: &Lists) {
+        lists.iter().for_each(|list| self.numbers(list));
+    }
+
+    fn maybe<T: Copy, const N: usize>(&mut self, values: Option<&[T]>, bytes: fn(T) -> [u8; N]) {
+        match values {
+            Some(values) => self.values(values, bytes),
+            None => self.text("none"),
+        }
+    }
+
+    fn values<T: Copy, const N: usize>(&mut self, values: &[T], bytes: fn(T) -> [u8; N]) {
+        self.0.update(&(values.len() as u64).to_le_bytes());
+        for block in values.chunks(1 << 14) {
+            let block: Vec<u8> = block.iter().flat_map(|&x| bytes(x)).collect();
+            self.0.update(&block);
+        }
+    }
+
+    fn finish(self) -> String {
+        format!("content:{}", self.0.finalize().to_hex())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -66,5 +166,25 @@ mod tests {
         let before = of_file(&path).unwrap();
         file.set_len(WHOLE_LIMIT + 2).unwrap();
         assert!(before.starts_with("blake3-sampled:") && before != of_file(&path).unwrap());
+    }
+
+    #[test]
+    fn content_is_told_apart_by_every_value() {
+        use crate::IdMap;
+        let of = |user: &[i64], item: &[i64], time: Option<Vec<i64>>| {
+            let (users, user) = IdMap::of_integers(user);
+            let (items, item) = IdMap::of_integers(item);
+            of_interactions(&Interactions { users, items, user, item, rating: None, time })
+        };
+        let all = [
+            of(&[1, 2], &[5, 6], None),
+            of(&[1, 3], &[5, 6], None),
+            of(&[1, 2], &[6, 5], None),
+            of(&[1, 2], &[5, 6], Some(vec![0, 1])),
+            of(&[1, 2], &[5, 6], Some(vec![1, 0])),
+        ];
+        let distinct: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(all[0], of(&[1, 2], &[5, 6], None));
     }
 }

@@ -54,12 +54,12 @@ pub use graph::{EdgeOptions, Graph, GraphSummary, LabelOptions, Labels, NameOpti
 pub use guard::panic_is_guarded;
 pub use interactions::{IdMap, Interactions, Lists};
 pub use join::{Joined, join};
-pub use read::{OnNan, ReadOptions, TableReader};
+pub use read::{OnNan, ReadOptions, TableReader, read_ids};
 pub use records::{ColumnMap, RecordFormat};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
 pub use text::{Corpus, TextOptions, Vocabulary};
 pub use write::{
     ColumnWriter, Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors,
-    WriteOptions, write_atomically,
+    WriteOptions, difference, write_atomically,
 };

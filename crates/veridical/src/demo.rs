@@ -1,26 +1,36 @@
 //! `veridical demo`: a generated shop whose embeddings are trained twice.
 //!
-//! Tuesday's table stands for a second training run: Monday's rows turned by a random rotation, with
-//! a little noise. Coordinates change completely, the Gram matrix hardly, and the features of both
-//! days show what that means for a model that is retrained and for one that is not.
+//! Monday's and Tuesday's tables are item2vec runs on the same interactions with two seeds. Coordinates
+//! change completely, the Gram matrix hardly, and the features of both days show what that means for a model
+//! that is retrained and for one that is not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::json;
 use veridical_core::Seed;
-use veridical_data::{Dtype, Ids, IfExists, ReadOptions, Source, Table, generate, join};
+use veridical_data::generate::ShopSettings;
+use veridical_data::run::seed_folder;
+use veridical_data::{Dtype, Ids, IfExists, ReadOptions, Source, Table, join};
+use veridical_embed::Method;
 use veridical_features::{FeatureMap, FeatureSpec};
 
 use crate::featurize::{self, Apply, LengthScale, NewSpec};
+use crate::prepare::{self, GenerateShop};
+use crate::train::{self, Layer, Request, Train};
 use crate::{Error, JobOptions, Observer, Result};
 
-const ITEMS: usize = 5000;
-const DIM: usize = 32;
+const USERS: usize = 3000;
+const ITEMS: usize = 400;
+const PER_USER: usize = 20;
+const DIM: usize = 16;
 const GENRES: usize = 8;
-const NOISE: f64 = 0.02;
+const EPOCHS: u32 = 5;
+/// Monday's seed and the one after it.
+const SEEDS: [u64; 2] = [1, 2];
 /// Rows that are compared pair by pair.
-const COMPARED: usize = 400;
+const COMPARED: usize = ITEMS;
 const OUTPUT_DIMS: [usize; 4] = [32, 64, 128, 256];
 
 /// What the demo measured.
@@ -72,13 +82,19 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
     fs::create_dir_all(folder).map_err(|e| {
         Error::Usage(format!("{}: cannot create the folder: {e}", folder.display()))
     })?;
-    let monday_path = folder.join("monday.parquet");
-    let tuesday_path = folder.join("tuesday.parquet");
-    let monday = generate::clusters(ITEMS, DIM, GENRES, Seed::new(1)?);
-    let turned = generate::rotated(&monday, Seed::new(2)?);
-    let tuesday = generate::noisy(&turned, NOISE, Seed::new(3)?);
-    monday.save(&monday_path)?;
-    tuesday.save(&tuesday_path)?;
+    let interactions = make_shop(&folder.join("shop"), force)?;
+    let runs = folder.join("runs");
+    train_twice(&interactions, &runs, force, observer)?;
+    let day = |seed: u64, name: &str| {
+        let table = seed_folder(&runs, seed).join("vectors/item.parquet");
+        let table = Table::load(&Source::Path(table), &ReadOptions::default())?;
+        let table = unit_rows(table);
+        let path = folder.join(name);
+        table.save(&path)?;
+        Ok::<_, Error>((path, table))
+    };
+    let (monday_path, monday) = day(SEEDS[0], "monday.parquet")?;
+    let (tuesday_path, tuesday) = day(SEEDS[1], "tuesday.parquet")?;
 
     let spec_path = folder.join("spec.json");
     let spec = featurize::new_spec(&NewSpec {
@@ -101,7 +117,7 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
     let (gram_change, gram_spread) = gram(monday, tuesday);
     let centres = Centres::fit(&phi_monday);
     Ok(Demo {
-        files: [&monday_path, &tuesday_path, &spec_path]
+        files: [&interactions, &runs, &monday_path, &tuesday_path, &spec_path]
             .into_iter()
             .cloned()
             .chain(["phi-monday.parquet", "phi-tuesday.parquet"].map(|name| folder.join(name)))
@@ -117,6 +133,45 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
         accuracy_tuesday_not_retrained: centres.accuracy(&phi_tuesday),
         chance: 1.0 / GENRES as f64,
     })
+}
+
+/// Who bought what, with eight genres behind it.
+fn make_shop(out: &Path, force: bool) -> Result<PathBuf> {
+    let settings = ShopSettings {
+        users: USERS,
+        items: ITEMS,
+        clusters: GENRES,
+        per_user: PER_USER,
+        skew: 0.3,
+        noise: 0.05,
+        seed: Seed::new(0)?,
+    };
+    let out = out.to_owned();
+    let made = prepare::shop(&GenerateShop { settings, out, format: "csv".into(), force })?;
+    Ok(PathBuf::from(&made.files[0]))
+}
+
+/// `runs/seed-1` and `runs/seed-2`.
+fn train_twice(data: &Path, out: &Path, force: bool, observer: &dyn Observer) -> Result<()> {
+    let given = json!({
+        "interactions": data, "seed": SEEDS[0], "dim": DIM, "epochs": EPOCHS,
+    });
+    let given = Layer::given(given.as_object().cloned().unwrap_or_default());
+    let request = Request::new(Method::Item2vec, &[given])?;
+    let if_exists = if force { IfExists::Force } else { IfExists::Refuse };
+    let (out, seeds) = (out.to_owned(), Some(SEEDS.len() as u64));
+    train::train(&Train { request, out, seeds, if_exists }, observer)?;
+    Ok(())
+}
+
+/// Rows of length 1: what item2vec means is in the angles.
+fn unit_rows(mut table: Table) -> Table {
+    for row in table.vectors.chunks_exact_mut(table.dim) {
+        let norm =
+            row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
+    }
+    table
 }
 
 fn featurize_to(
@@ -190,33 +245,37 @@ fn kernel_errors(table: &Table, spec: &FeatureSpec) -> Result<Vec<KernelError>> 
     OUTPUT_DIMS.into_iter().map(error).collect()
 }
 
-/// Mean features of every genre over the first half of the items. Item r is of genre r mod 8, as
-/// [`generate::clusters`] plants it.
+/// Mean features of every genre over half of the items: item r of the shop is of genre r mod 8, and every
+/// other round of genres is learnt from.
 struct Centres(Vec<Vec<f64>>);
 
 impl Centres {
     fn fit(phi: &Table) -> Self {
         let mut centres = vec![vec![0.0; phi.dim]; GENRES];
-        for r in 0..phi.n_rows() / 2 {
-            let centre = &mut centres[genre(&phi.ids, r)];
+        for r in (0..phi.n_rows()).filter(|&r| !is_test(&phi.ids, r)) {
+            let centre = &mut centres[number(&phi.ids, r) % GENRES];
             centre.iter_mut().zip(phi.row(r)).for_each(|(c, &x)| *c += f64::from(x));
         }
         Self(centres)
     }
 
-    /// Share of the second half whose nearest centre (by cosine; genres are of equal size) is right.
+    /// Share of the other half whose nearest centre (by cosine; genres are of equal size) is right.
     fn accuracy(&self, phi: &Table) -> f64 {
-        let test = phi.n_rows() / 2..phi.n_rows();
         let score = |r: usize, g: usize| -> f64 {
             self.0[g].iter().zip(phi.row(r)).map(|(c, &x)| c * f64::from(x)).sum()
         };
         let best = |r: usize| (0..GENRES).max_by(|&a, &b| score(r, a).total_cmp(&score(r, b)));
-        let right = test.clone().filter(|&r| best(r) == Some(genre(&phi.ids, r))).count();
-        right as f64 / test.len() as f64
+        let test: Vec<usize> = (0..phi.n_rows()).filter(|&r| is_test(&phi.ids, r)).collect();
+        let is_right = |r: &&usize| best(**r) == Some(number(&phi.ids, **r) % GENRES);
+        test.iter().filter(is_right).count() as f64 / test.len() as f64
     }
 }
 
-fn genre(ids: &Ids, row: usize) -> usize {
-    let number = ids.get(row).trim_start_matches("item-").parse::<usize>();
-    number.unwrap_or(0) % GENRES // ids are ours: `item-<number>`
+fn is_test(ids: &Ids, row: usize) -> bool {
+    (number(ids, row) / GENRES) % 2 == 1
+}
+
+/// The number of an item in the shop, which is its id.
+fn number(ids: &Ids, row: usize) -> usize {
+    ids.get(row).parse().unwrap_or(0)
 }

@@ -13,6 +13,9 @@ pub enum Error {
     /// A spec or a transform was refused.
     #[error(transparent)]
     Features(#[from] veridical_features::Error),
+    /// A training or an evaluation was refused, or diverged.
+    #[error(transparent)]
+    Embed(#[from] veridical_embed::Error),
     /// A setting of the ground layer was refused, or the user interrupted.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
@@ -38,6 +41,7 @@ impl Error {
         match self {
             Self::Interrupted
             | Self::Core(veridical_core::Error::Interrupted)
+            | Self::Embed(veridical_embed::Error::Core(veridical_core::Error::Interrupted))
             | Self::Data(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {
                 Exit::Interrupted
             }

@@ -3,6 +3,9 @@
 //! One function per verb of the command line: plain settings in, a result out that serialises to the
 //! JSON the command prints. Nothing here reads arguments or writes to a terminal.
 //!
+//! - [`train`], [`tune`]: learn embeddings into run folders, with settings that were chosen fairly.
+//! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
+//! - [`prepare`]: look at data, divide it, generate some, build graphs.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
@@ -18,13 +21,20 @@
 
 pub mod demo;
 mod error;
+pub mod evaluate;
 pub mod featurize;
 mod pipeline;
+pub mod prepare;
+pub mod recommend;
 pub mod reproduce;
+pub mod similar;
+pub mod train;
+pub mod tune;
 pub mod vectors;
 
 pub use error::{Error, Result};
 pub use pipeline::{JobOptions, Observer, Silent, Tally};
 pub use veridical_core as core;
 pub use veridical_data as data;
+pub use veridical_embed as embed;
 pub use veridical_features as features;

@@ -10,10 +10,10 @@ use veridical::demo::{self, Demo};
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Generate two days of embeddings of a shop, featurise them, and measure what a refresh does.
+Train two days of embeddings of a shop, featurise them, and measure what a refresh does.
 
-Tuesday's table stands for a second training run on the same data: Monday's vectors turned by a random
-rotation, with a little noise.";
+The shop is generated, with eight genres behind it. Both days are trained by item2vec on the same
+interactions; only the seed differs.";
 
 #[derive(Args, Debug)]
 pub struct Command {

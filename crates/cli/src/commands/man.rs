@@ -99,7 +99,8 @@ mod tests {
         let name = command.get_display_name().unwrap_or(command.get_name());
         let page = pages.iter().find(|page| page.name == name);
         let text = &page.unwrap_or_else(|| panic!("{name} has no page")).text;
-        for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        for flag in shown.filter_map(clap::Arg::get_long) {
             let written = format!("\\-\\-{}", flag.replace('-', "\\-"));
             assert!(text.contains(&written), "{name}: --{flag} is missing");
         }

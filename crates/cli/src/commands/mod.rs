@@ -1,8 +1,14 @@
 //! One file per verb: arguments to settings, results to text.
 
 pub mod completions;
+pub mod data;
 pub mod demo;
+pub mod evaluate;
 pub mod featurize;
 pub mod man;
+pub mod recommend;
 pub mod reproduce;
+pub mod similar;
+pub mod train;
+pub mod tune;
 pub mod vectors;

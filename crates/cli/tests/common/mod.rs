@@ -13,7 +13,10 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 use veridical_core::Seed;
-use veridical_data::{Ids, ReadOptions, Source, Table, generate};
+use veridical_data::generate::{CorpusSettings, ShopSettings};
+use veridical_data::{
+    IdMap, Ids, Interactions, ReadOptions, Source, Table, generate, interactions,
+};
 
 /// Files with their content, by their paths; folders have none.
 pub type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -182,6 +185,27 @@ impl Sandbox {
         self
     }
 
+    /// Writes interactions of users of four tastes; items are called 100, 101, ..., and item i is of taste
+    /// i mod 4, as are users.
+    pub fn put_shop(&self, name: &str, users: usize, items: usize, per_user: usize) -> &Self {
+        let shop = shop(users, items, per_user);
+        let numbers: Vec<i64> = (100..100 + items as i64).collect();
+        let data = Interactions { items: IdMap::of_integers(&numbers).0, ..shop };
+        let rows: Vec<u32> = (0..data.len() as u32).collect();
+        self.put(name, "");
+        interactions::write(&self.path(name), &data, &rows).unwrap();
+        self
+    }
+
+    /// Writes documents of four topics with the columns `id` and `text`.
+    pub fn put_documents(&self, name: &str, docs: usize) -> &Self {
+        let seed = Seed::new(4).unwrap();
+        let settings = CorpusSettings { docs, topics: 4, words: 20, length: 15, noise: 0.2, seed };
+        let texts = generate::corpus(settings).unwrap().texts;
+        let lines = texts.iter().enumerate().map(|(i, text)| format!("doc-{i},{text}\n"));
+        self.put(name, format!("id,text\n{}", lines.collect::<String>()))
+    }
+
     /// Writes a generated table in the format of the name; npy loses the ids.
     pub fn put_table(&self, name: &str, table: &Table) -> &Self {
         if name.ends_with(".npy") {
@@ -192,6 +216,14 @@ impl Sandbox {
         table.save(&self.path(name)).unwrap();
         self
     }
+}
+
+/// Users and items of four tastes.
+pub fn shop(users: usize, items: usize, per_user: usize) -> Interactions {
+    let seed = Seed::new(11).unwrap();
+    let settings =
+        ShopSettings { users, items, clusters: 4, per_user, skew: 0.5, noise: 0.05, seed };
+    generate::shop(settings).unwrap().data
 }
 
 /// How a command ended.

@@ -5,6 +5,7 @@ mod edges;
 mod groups;
 mod knn;
 mod labels;
+mod renumber;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::run::RunFolder;
+use crate::run::{self, RunFolder};
 use crate::{Error, Format, ReadOptions, Result, Source, storage};
 
 /// One file of a table.
@@ -39,7 +39,7 @@ pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>>
     let Some(path) = source.path() else {
         return Ok(vec![Part { path: PathBuf::from("-"), format: None, partitions: Vec::new() }]);
     };
-    if RunFolder::is_run(path) {
+    if RunFolder::is_run(path) || !run::seeds(path).is_empty() {
         let path = RunFolder::open(path)?.table(table)?;
         return Ok(vec![Part { path, format: Some(Format::Parquet), partitions: Vec::new() }]);
     }

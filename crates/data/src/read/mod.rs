@@ -493,15 +493,22 @@ struct RowIds {
     path: PathBuf,
 }
 
+/// Ids from a file of their own: one per line, or a column of CSV, TSV or Parquet.
+///
+/// # Errors
+/// [`Error::Read`], [`Error::Malformed`] and [`Error::Content`] as for a table.
+pub fn read_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
+    match Format::of_path(path) {
+        Ok(Format::Parquet) => arrow::parquet_ids(path, options),
+        Ok(Format::Csv) => delimited::read_ids(path, b',', options),
+        Ok(Format::Tsv) => delimited::read_ids(path, b'\t', options),
+        _ => delimited::read_lines(path, options),
+    }
+}
+
 impl RowIds {
     fn load(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let ids = match Format::of_path(path) {
-            Ok(Format::Parquet) => arrow::parquet_ids(path, options)?,
-            Ok(Format::Csv) => delimited::read_ids(path, b',', options)?,
-            Ok(Format::Tsv) => delimited::read_ids(path, b'\t', options)?,
-            _ => delimited::read_lines(path, options)?,
-        };
-        Ok(Self { ids, path: path.to_owned() })
+        Ok(Self { ids: read_ids(path, options)?, path: path.to_owned() })
     }
 
     fn kind(&self) -> IdKind {

@@ -9,6 +9,7 @@
 //!
 //! A run grows in `OUT.partial/` and appears by one rename.
 
+mod ensemble;
 mod tensors;
 mod writer;
 
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+pub use self::ensemble::EnsembleWriter;
 pub use self::tensors::{NamedTensor, TensorMap, read_tensors, write_tensors};
 pub use self::writer::{Checkpoint, RunWriter, check_output};
 use crate::{Error, Result, storage};
@@ -30,6 +32,21 @@ pub const VECTORS: &str = "vectors";
 pub const FORMAT: &str = "veridical-run/1";
 const MAX_DOCUMENT: u64 = 64 << 20;
 
+/// The folder of a seed in an ensemble.
+pub fn seed_folder(ensemble: &Path, seed: u64) -> PathBuf {
+    ensemble.join(format!("seed-{seed}"))
+}
+
+/// The runs of an ensemble by rising seed; none if the folder is no ensemble.
+pub fn seeds(ensemble: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(ensemble).into_iter().flatten().flatten();
+    let seed = |name: std::ffi::OsString| name.to_str()?.strip_prefix("seed-")?.parse::<u64>().ok();
+    let mut seeds: Vec<u64> = entries.filter_map(|entry| seed(entry.file_name())).collect();
+    seeds.sort_unstable();
+    let folders = seeds.into_iter().map(|seed| seed_folder(ensemble, seed));
+    folders.filter(|folder| RunFolder::is_run(folder)).collect()
+}
+
 /// A finished run.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
@@ -43,21 +60,28 @@ impl RunFolder {
         path.join(DOCUMENT).is_file()
     }
 
-    /// Opens a run; the path may also name its `run.json`.
+    /// Opens a run; the path may also name its `run.json`, or another document of the same form.
     ///
     /// # Errors
     /// [`Error::Content`] if it is no run, or one of another format.
     pub fn open(path: &Path) -> Result<Self> {
-        let path = match path.file_name() {
-            Some(name) if name == DOCUMENT => path.parent().unwrap_or(Path::new("")),
-            _ => path,
+        let (path, file) = match path.extension() {
+            Some(ending) if ending == "json" => {
+                (path.parent().unwrap_or(Path::new("")), path.to_owned())
+            }
+            _ => (path, path.join(DOCUMENT)),
         };
-        let file = path.join(DOCUMENT);
         if !file.is_file() {
-            let what = "is not a run folder: it has no run.json";
-            let seeds = path.join("seed-0").join(DOCUMENT).is_file();
-            let hint = if seeds { "; name one of its seeds, such as seed-0" } else { "" };
-            return Err(Error::Usage(format!("{} {what}{hint}", path.display())));
+            let what = match (path.join(DOCUMENT) == file, seeds(path).as_slice()) {
+                (false, _) => format!("{}: there is no such file", file.display()),
+                (_, []) => format!("{} is not a run folder: it has no run.json", path.display()),
+                (_, [first, ..]) => format!(
+                    "{} is an ensemble; name one of its seeds, such as {}",
+                    path.display(),
+                    first.display()
+                ),
+            };
+            return Err(Error::Usage(what));
         }
         let document: Value = serde_json::from_slice(&storage::read(&file, MAX_DOCUMENT)?)
             .map_err(|e| Error::malformed(&file, "run.json", e))?;
@@ -115,6 +139,17 @@ impl RunFolder {
     /// As [`read_tensors`].
     pub fn model(&self) -> Result<TensorMap> {
         read_tensors(&self.path.join(MODEL))
+    }
+
+    /// Everything it knew after its last epoch: at least the model.
+    ///
+    /// # Errors
+    /// As [`read_tensors`].
+    pub fn state(&self) -> Result<TensorMap> {
+        match writer::state_of(&self.path) {
+            Some(state) => read_tensors(&state),
+            None => self.model(),
+        }
     }
 
     /// The last line of the log with this `event`, if the log is there: where data came from.

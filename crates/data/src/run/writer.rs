@@ -69,9 +69,10 @@ pub fn check_output(output: &Path, if_exists: IfExists) -> Result<()> {
     }
 }
 
-/// Whether a folder is a run or empty.
+/// Whether a folder is a run, an ensemble or empty.
 fn is_ours(path: &Path) -> bool {
     path.join(DOCUMENT).is_file()
+        || !super::seeds(path).is_empty()
         || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
@@ -255,6 +256,14 @@ impl RunWriter {
     pub fn abandon(self) {
         let _ = fs::remove_dir_all(&self.partial); // the first error is the one to report
     }
+}
+
+/// The best state in the checkpoint of a run, else the last, if there is one.
+pub(super) fn state_of(run: &Path) -> Option<PathBuf> {
+    let folder = run.join(CHECKPOINT);
+    let state: Checkpoint = serde_json::from_slice(&fs::read(folder.join(STATE)).ok()?).ok()?;
+    let files = [best_file(state.epochs), state_file(state.epochs)].map(|name| folder.join(name));
+    files.into_iter().find(|file| file.is_file())
 }
 
 fn state_file(epochs: u32) -> String {

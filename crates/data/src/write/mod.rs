@@ -28,7 +28,7 @@ use half::{bf16, f16};
 use serde_json::Value;
 
 pub use self::columns::ColumnWriter;
-pub(crate) use self::partial::difference;
+pub use self::partial::difference;
 pub use self::partial::write_atomically;
 use self::partial::{Journal, Partial};
 use crate::format::is_index;

@@ -330,11 +330,7 @@ fn pretty(value: &Value) -> Vec<u8> {
 }
 
 /// The first place where two JSON values differ, with both sides.
-pub(crate) fn difference(
-    before: &Value,
-    now: &Value,
-    at: &str,
-) -> Option<(String, String, String)> {
+pub fn difference(before: &Value, now: &Value, at: &str) -> Option<(String, String, String)> {
     match (before, now) {
         (Value::Object(a), Value::Object(b)) => {
             let keys = a.keys().chain(b.keys().filter(|k| !a.contains_key(*k)));

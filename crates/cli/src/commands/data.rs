@@ -1,0 +1,390 @@
+//! `veridical data describe|split|generate|graph|embed`
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
+use veridical::core::Seed;
+use veridical::data::generate::{CorpusSettings, ShopSettings};
+use veridical::prepare::{
+    self, BuildGraph, Description, Embed, GenerateShop, GenerateText, GraphSource, Quantiles, Side,
+};
+use veridical::train::Options;
+use veridical::{Error, Result};
+
+use crate::terminal::Terminal;
+use crate::training::{GroupArgs, ReadingArgs, SplitArgs, TableArgs, values};
+
+const EXAMPLES: &str = "\
+Examples:
+  veridical data generate shop --users 500 --items 200 --out shop
+  veridical data describe --interactions ratings.dat
+  veridical data split --interactions ratings.dat --split per-user:50 --out parts
+  veridical data graph --interactions ratings.dat --labels movies.dat --out genres.csv
+  veridical data graph --interactions ratings.dat --vectors side.parquet --k 10 --out edges.csv
+  veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct Command {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Sum interactions or documents up: counts, ratings, times.
+    Describe(DescribeArgs),
+    /// Divide interactions and write every part to a file.
+    Split(PartsArgs),
+    /// Make data with planted truth.
+    Generate(GenerateArgs),
+    /// Build a graph among users or items, for SSE-Graph.
+    Graph(GraphArgs),
+    /// Infer vectors of new documents under a doc2vec run.
+    Embed(EmbedArgs),
+}
+
+#[derive(Args, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct DescribeArgs {
+    /// Who did what: a file or a folder
+    #[arg(long, value_name = "FILE", required_unless_present = "text", conflicts_with = "text")]
+    interactions: Option<PathBuf>,
+    /// Documents: a file or a folder
+    #[arg(long, value_name = "FILE")]
+    text: Option<PathBuf>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    reading: ReadingArgs,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct PartsArgs {
+    /// Who did what: a file or a folder
+    #[arg(long, value_name = "FILE")]
+    interactions: PathBuf,
+    #[command(flatten)]
+    #[serde(skip)]
+    out: FolderArgs,
+    #[command(flatten, next_help_heading = "Reading")]
+    #[serde(flatten)]
+    table: TableArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    split: SplitArgs,
+}
+
+/// A folder of tables.
+#[derive(Args, Clone, Debug)]
+struct FolderArgs {
+    /// Folder to write to
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+    /// Format of the files
+    #[arg(long, value_enum, default_value = "csv")]
+    format: FormatArg,
+    /// Replace files that are there
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FormatArg {
+    Csv,
+    Tsv,
+    Parquet,
+}
+
+impl FormatArg {
+    const fn ending(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Tsv => "tsv",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+struct GenerateArgs {
+    /// What to make
+    #[arg(value_enum)]
+    what: Generate,
+    #[command(flatten)]
+    out: FolderArgs,
+    /// Seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Users of the shop
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    users: usize,
+    /// Items of the shop
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    items: usize,
+    /// Clusters of taste in the shop
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    clusters: usize,
+    /// Items of every user of the shop
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    per_user: usize,
+    /// How uneven popularity is inside a cluster: the exponent of Zipf's law
+    #[arg(long, value_name = "S", default_value_t = 1.0)]
+    skew: f64,
+    /// Documents
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    docs: usize,
+    /// Topics of documents
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    topics: usize,
+    /// Words of a topic, and as many that are common to all
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    words: usize,
+    /// Words of a document
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    length: usize,
+    /// Share of choices that do not follow the taste, or of words common to all topics
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    noise: f64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Generate {
+    /// Users and items of latent clusters, with ratings and times: interactions, items, users
+    Shop,
+    /// Documents of latent topics: documents, topics
+    Text,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct GraphArgs {
+    /// The interactions whose users or items are the nodes
+    #[arg(long, value_name = "FILE")]
+    interactions: PathBuf,
+    /// Whose graph
+    #[arg(long, value_enum, default_value = "item")]
+    #[serde(skip)]
+    of: SideArg,
+    /// Neighbours share a label: genre, cast, age group
+    #[arg(long, value_name = "FILE", group = "source", required = true)]
+    #[serde(skip)]
+    labels: Option<PathBuf>,
+    /// Neighbours by a list of edges
+    #[arg(long, value_name = "FILE", group = "source", required = true)]
+    #[serde(skip)]
+    edges: Option<PathBuf>,
+    /// Neighbours are the nearest by cosine of these vectors
+    #[arg(long, value_name = "TABLE", group = "source", required = true)]
+    #[serde(skip)]
+    vectors: Option<PathBuf>,
+    /// Nearest neighbours of each
+    #[arg(long, value_name = "K", default_value_t = 10, requires = "vectors")]
+    #[serde(skip)]
+    k: usize,
+    /// File to write: .csv, .tsv, .parquet or .jsonl
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    out: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    #[serde(skip)]
+    force: bool,
+    #[command(flatten, next_help_heading = "Reading")]
+    #[serde(flatten)]
+    table: TableArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    groups: GroupArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SideArg {
+    User,
+    Item,
+}
+
+#[derive(Args, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct EmbedArgs {
+    /// Run of doc2vec
+    #[arg(long, value_name = "RUN")]
+    #[serde(skip)]
+    run: PathBuf,
+    /// Documents: a file or a folder
+    #[arg(long, value_name = "FILE")]
+    text: PathBuf,
+    /// Column of the documents [default: that of the run]
+    #[arg(long, value_name = "NAME")]
+    column: Option<String>,
+    /// Column of their ids [default: that of the run]
+    #[arg(long, value_name = "NAME")]
+    id_column: Option<String>,
+    /// Encoding of text files [default: utf-8]
+    #[arg(long, value_name = "NAME")]
+    encoding: Option<String>,
+    /// Table to write
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    out: PathBuf,
+    /// Replace a table that is there
+    #[arg(long)]
+    #[serde(skip)]
+    force: bool,
+}
+
+impl Command {
+    pub fn run(self, terminal: &Terminal) -> Result<()> {
+        match self.action {
+            Action::Describe(args) => {
+                let description = prepare::describe(&options(&args)?, terminal)?;
+                let result = json!({ "action": "describe", "result": description });
+                terminal.result("data", &result, &described(&description))
+            }
+            Action::Split(args) => {
+                let FolderArgs { out, format, force } = args.out.clone();
+                let options = options(&args)?;
+                let written = prepare::split(&options, &out, format.ending(), force, terminal)?;
+                let rows = &written.split["rows"];
+                let text = format!(
+                    "{} to learn from, {} to validate, {} to test, written to {}\n",
+                    rows["train"], rows["validation"], rows["test"], written.out
+                );
+                terminal.result("data", &json!({ "action": "split", "result": written }), &text)
+            }
+            Action::Generate(args) => generate(args, terminal),
+            Action::Graph(args) => graph(args, terminal),
+            Action::Embed(args) => {
+                let settings = Embed {
+                    options: options(&args)?,
+                    run: args.run,
+                    out: args.out,
+                    force: args.force,
+                };
+                let embedded = prepare::embed(&settings, terminal)?;
+                let text = format!(
+                    "{} vectors of {} values, written to {}\n",
+                    embedded.rows, embedded.dim, embedded.out
+                );
+                terminal.result("data", &json!({ "action": "embed", "result": embedded }), &text)
+            }
+        }
+    }
+}
+
+fn options(args: &impl Serialize) -> Result<Options> {
+    let mut given = values(args);
+    given.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(given)).map_err(|e| Error::Usage(e.to_string()))
+}
+
+fn generate(args: GenerateArgs, terminal: &Terminal) -> Result<()> {
+    let FolderArgs { out, format, force } = args.out;
+    let (format, seed) = (format.ending().to_owned(), Seed::new(args.seed)?);
+    let (generated, next) = match args.what {
+        Generate::Shop => {
+            let GenerateArgs { users, items, clusters, per_user, skew, noise, .. } = args;
+            let settings = ShopSettings { users, items, clusters, per_user, skew, noise, seed };
+            let done = prepare::shop(&GenerateShop { settings, out, format, force })?;
+            (done, "train bpr --split leave-last-one --interactions")
+        }
+        Generate::Text => {
+            let GenerateArgs { docs, topics, words, length, noise, .. } = args;
+            let settings = CorpusSettings { docs, topics, words, length, noise, seed };
+            let done = prepare::text(&GenerateText { settings, out, format, force })?;
+            (done, "train doc2vec --column text --text")
+        }
+    };
+    let text = format!("{} rows\n{}\n", generated.rows, generated.files.join("\n"));
+    terminal.result("data", &json!({ "action": "generate", "result": generated }), &text)?;
+    terminal.next(&format!("veridical {next} {}", generated.files[0]));
+    Ok(())
+}
+
+fn graph(args: GraphArgs, terminal: &Terminal) -> Result<()> {
+    let options = options(&args)?;
+    let source = match (args.labels, args.edges, args.vectors) {
+        (Some(labels), _, _) => GraphSource::Labels(labels),
+        (_, Some(edges), _) => GraphSource::Edges(edges),
+        (_, _, Some(vectors)) => GraphSource::Nearest { vectors, k: args.k },
+        _ => return Err(Error::Usage("give one of --labels, --edges and --vectors".into())),
+    };
+    let side = match args.of {
+        SideArg::User => Side::User,
+        SideArg::Item => Side::Item,
+    };
+    let interactions = args.interactions.display().to_string();
+    let settings = BuildGraph { options, side, source, out: args.out, force: args.force };
+    let built = prepare::graph(&settings, terminal)?;
+    let summary = &built.summary;
+    let groups = summary.groups.map_or(String::new(), |n| format!(" in {n} groups"));
+    let text = format!(
+        "{} nodes{groups}, {} edges, {:.1} neighbours on average, {} nodes without any, written to {}\n",
+        summary.nodes, summary.edges, summary.mean_degree, summary.isolated, built.out
+    );
+    terminal.result("data", &json!({ "action": "graph", "result": built }), &text)?;
+    let (flag, out) = (&built.flag, &built.out);
+    let p = flag.rsplit('-').next().unwrap_or("item");
+    terminal.next(&format!(
+        "veridical train bpr --interactions {interactions} {flag} {out} --sse-{p} 0.01"
+    ));
+    Ok(())
+}
+
+fn described(description: &Description) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<17} {value}"); // writing to a String cannot fail
+    };
+    let spread = |q: &Quantiles| {
+        let Quantiles { min, median, mean, quantile_95, max } = q;
+        format!("min {min}, median {median}, mean {mean:.2}, 95 % {quantile_95:.1}, max {max}")
+    };
+    match description {
+        Description::Interactions {
+            rows,
+            users,
+            items,
+            density,
+            repeated,
+            per_user,
+            per_item,
+            ratings,
+            times,
+            fingerprint,
+        } => {
+            line("rows", rows.to_string());
+            line("users", users.to_string());
+            line("items", items.to_string());
+            line("density", format!("{:.3} %", 100.0 * density));
+            line("repeated pairs", repeated.to_string());
+            line("rows per user", spread(per_user));
+            line("rows per item", spread(per_item));
+            line("ratings", ratings.as_ref().map_or("none".into(), spread));
+            line(
+                "times",
+                times.map_or("none".into(), |[first, last]| format!("{first} to {last}")),
+            );
+            line("fingerprint", fingerprint.clone());
+        }
+        Description::Documents {
+            documents,
+            empty,
+            words,
+            tokens,
+            per_document,
+            frequent,
+            fingerprint,
+        } => {
+            line("documents", format!("{documents}, {empty} of them empty"));
+            line("vocabulary", format!("{words} words: {}, ...", frequent.join(", ")));
+            line("words", tokens.to_string());
+            line("words per doc", spread(per_document));
+            line("fingerprint", fingerprint.clone());
+        }
+    }
+    text
+}

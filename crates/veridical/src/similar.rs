@@ -1,0 +1,152 @@
+//! `veridical similar`: the neighbours of an id, which a person can judge.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use veridical_data::run::RunFolder;
+use veridical_data::{IdMap, NameOptions, ReadOptions, Source, Table, read_names};
+use veridical_embed::{Embedding, Model, Tensors};
+
+use crate::evaluate::divided_as;
+use crate::recommend::id_map;
+use crate::train::Options;
+use crate::{Error, Observer, Result};
+
+/// Ids that a message shows.
+const SHOWN: usize = 3;
+
+/// Whose neighbours to find, and where.
+#[derive(Clone, Debug)]
+pub struct Similar {
+    /// A run folder or a vector table.
+    pub source: PathBuf,
+    /// The table of a run; `item` or the first by default.
+    pub table: Option<String>,
+    /// The ids.
+    pub ids: Vec<String>,
+    /// Neighbours of each.
+    pub k: usize,
+    /// A file that tells what ids are called.
+    pub names: Option<PathBuf>,
+    /// How that file is read.
+    pub name_options: NameOptions,
+}
+
+/// The neighbours of one id.
+#[derive(Clone, Debug, Serialize)]
+pub struct Neighbours {
+    /// The id.
+    pub id: String,
+    /// What it is called, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The nearest first.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// One neighbour.
+#[derive(Clone, Debug, Serialize)]
+pub struct Neighbour {
+    /// The id.
+    pub id: String,
+    /// What it is called, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The cosine of the two vectors; the weight or similarity of a model without vectors.
+    pub similarity: f32,
+}
+
+/// Finds neighbours.
+///
+/// # Errors
+/// [`Error::Usage`] for an id that is not there.
+pub fn similar(settings: &Similar, observer: &dyn Observer) -> Result<Vec<Neighbours>> {
+    if settings.k == 0 {
+        return Err(Error::Usage("--k must be at least 1, got 0".into()));
+    }
+    let vectors = Vectors::load(settings, observer)?;
+    let names = match &settings.names {
+        Some(path) => read_names(path, &settings.name_options)?,
+        None => HashMap::new(),
+    };
+    let name = |id: &str| names.get(id).cloned();
+    let mut found = Vec::new();
+    for id in &settings.ids {
+        let row = vectors.row(id, settings)?;
+        let neighbours = vectors.nearest(row, settings.k)?.into_iter().map(|(row, similarity)| {
+            let id = vectors.id(row);
+            Neighbour { name: name(&id), id, similarity }
+        });
+        found.push(Neighbours { id: id.clone(), name: name(id), neighbours: neighbours.collect() });
+    }
+    Ok(found)
+}
+
+/// Rows with ids.
+struct Vectors {
+    ids: IdMap,
+    /// The row of every number.
+    row_of: Vec<u32>,
+    /// The number of every row.
+    number_of: Vec<u32>,
+    rows: Rows,
+}
+
+enum Rows {
+    Table(Embedding),
+    /// A model whose only table is that of items.
+    Model(Model),
+}
+
+impl Vectors {
+    fn load(settings: &Similar, observer: &dyn Observer) -> Result<Self> {
+        let Similar { source, table, .. } = settings;
+        if let Some(seed) = veridical_data::run::seeds(source).first() {
+            let what = format!("is an ensemble; name one of its seeds, such as {}", seed.display());
+            return Err(Error::Usage(format!("{} {what}", source.display())));
+        }
+        let is_run = RunFolder::is_run(source);
+        if is_run && table.as_deref().is_none_or(|table| table == "item") {
+            let run = RunFolder::open(source)?;
+            if run.tables().is_empty() {
+                let items = divided_as(&run, &Options::default(), observer)?.data.items;
+                let numbers: Vec<u32> = (0..items.len() as u32).collect();
+                let rows = Rows::Model(Model::from_parts(Tensors(run.model()?))?);
+                return Ok(Self { ids: items, row_of: numbers.clone(), number_of: numbers, rows });
+            }
+        }
+        let options = ReadOptions { table: table.clone(), ..ReadOptions::default() };
+        let table = Table::load(&Source::Path(source.clone()), &options)?;
+        let (ids, number_of) = id_map(&table.ids);
+        let mut row_of = vec![0; ids.len()];
+        (0..).zip(&number_of).for_each(|(row, &number)| row_of[number as usize] = row);
+        let rows = Rows::Table(Embedding::new(table.dim, table.vectors));
+        Ok(Self { ids, row_of, number_of, rows })
+    }
+
+    fn row(&self, id: &str, settings: &Similar) -> Result<usize> {
+        let number = self.ids.number(id.trim()).ok_or_else(|| {
+            let some: Vec<String> =
+                (0..self.ids.len().min(SHOWN) as u32).map(|n| self.ids.id(n)).collect();
+            let source = settings.source.display();
+            Error::Usage(format!(
+                "{source}: there is no id `{id}`; ids look like {}",
+                some.join(", ")
+            ))
+        })?;
+        Ok(self.row_of[number as usize] as usize)
+    }
+
+    fn id(&self, row: u32) -> String {
+        self.ids.id(self.number_of[row as usize])
+    }
+
+    fn nearest(&self, row: usize, k: usize) -> Result<Vec<(u32, f32)>> {
+        let scored = match &self.rows {
+            Rows::Table(table) => veridical_embed::similar(table, row, k),
+            Rows::Model(model) => model.similar("item", row, k)?,
+        };
+        Ok(scored.into_iter().map(|scored| (scored.number, scored.score)).collect())
+    }
+}

@@ -1,0 +1,374 @@
+//! `veridical tune`: settings chosen on validation rows alone.
+//!
+//! Every combination of the grid is a trial: trained as `train` would, judged on the validation rows, written
+//! to `OUT/tune.jsonl`. The best one is trained once more into `OUT/best`, and only for it are the test rows
+//! read. A job that ended early goes on with `--resume`: trials that are in `tune.jsonl` are not repeated,
+//! and a larger grid adds to them.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use veridical_core::progress::Progress;
+use veridical_data::run::RunFolder;
+use veridical_data::{IfExists, SplitRule, write_atomically};
+use veridical_embed::{Error as EmbedError, Flag, Method, Purpose};
+
+use crate::evaluate::{self, Evaluate, Evaluation, Models};
+use crate::train::{Fitted, Job, Layer, Options, Request};
+use crate::{Error, Observer, Result};
+
+const PLAN: &str = "tune.json";
+const TRIALS: &str = "tune.jsonl";
+const BEST: &str = "best.json";
+const RESULT: &str = "result.json";
+const RUN: &str = "best";
+/// The share of the training rows that is kept back, unless the user says so.
+const VALIDATION: f64 = 0.1;
+/// More trials are a mistake.
+const MOST_TRIALS: usize = 100_000;
+
+/// What to try, and where to.
+#[derive(Clone, Debug)]
+pub struct Tune {
+    /// Everything that stays the same.
+    pub request: Request,
+    /// Settings and the values to try; the last one varies fastest.
+    pub grid: Vec<(String, Vec<Value>)>,
+    /// The folder.
+    pub out: PathBuf,
+    /// What to do with a folder that is there.
+    pub if_exists: IfExists,
+    /// Lengths of lists, for the last word on the test rows.
+    pub ks: Vec<usize>,
+}
+
+/// One trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The values of the grid.
+    pub settings: Map<String, Value>,
+    /// The best value on the validation rows; none if training diverged.
+    pub value: Option<f64>,
+    /// How training went.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fitted: Option<Fitted>,
+    /// Why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failed: Option<String>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tuned {
+    /// The folder.
+    pub out: String,
+    /// The measure that decided, on the validation rows.
+    pub measure: &'static str,
+    /// In the order of the grid.
+    pub trials: Vec<Trial>,
+    /// The place of the best among them.
+    pub best: usize,
+    /// The run folder of the best trial.
+    pub run: String,
+    /// The best trial on the test rows, if the split has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test: Option<Evaluation>,
+}
+
+/// Reads `sse-item=0,0.005,0.01`.
+///
+/// # Errors
+/// [`Error::Usage`] for a setting the method does not have, and for values of another kind.
+pub fn parse_grid(method: Method, text: &str) -> Result<(String, Vec<Value>)> {
+    let Some((name, values)) = text.split_once('=') else {
+        let what = "is not of the form SETTING=VALUE,VALUE, as lr=0.01,0.1";
+        return Err(Error::Usage(format!("--grid: `{text}` {what}")));
+    };
+    let name = name.trim().trim_start_matches("--");
+    let flags = method.flags();
+    let is_all =
+        |flag: &&Flag| name == "sse" && flag.name.starts_with("sse-") && flag.default.is_f64();
+    let flag = flags.iter().find(|flag| flag.name == name || is_all(flag)).ok_or_else(|| {
+        let names: Vec<&str> = flags.iter().map(|flag| flag.name.as_str()).collect();
+        let what = format!("{} has no setting `{name}`", method.name());
+        Error::Usage(format!("--grid: {what}; it has {}", names.join(", ")))
+    })?;
+    let flag = Flag { name: name.to_owned(), ..flag.clone() };
+    let values = values.split(',').map(|value| Ok(flag.parse(value.trim())?));
+    Ok((name.to_owned(), values.collect::<Result<_>>()?))
+}
+
+/// Tries every combination.
+///
+/// # Errors
+/// [`Error::Usage`] for a grid that is no grid, for a folder of another tuning, and if every trial diverges.
+pub fn tune(settings: &Tune, observer: &dyn Observer) -> Result<Tuned> {
+    let Tune { grid, out, if_exists, ks, .. } = settings;
+    let mut request = settings.request.clone();
+    let validation = *request.options.validation.get_or_insert(VALIDATION);
+    let (measure, smaller) = match request.purpose() {
+        Purpose::Rating => ("rmse", true),
+        Purpose::Ranking => ("ndcg@10", false),
+        Purpose::Text => {
+            let what = "documents are not divided, so there is nothing to choose by";
+            return Err(Error::Usage(what.into()));
+        }
+    };
+    if validation <= 0.0 {
+        let what = "choices are made on validation rows: --validation must be above 0";
+        return Err(Error::Usage(format!("{what}, got {validation}")));
+    }
+    let combinations = combinations(&request, grid)?;
+    let folder = Folder::check(out, *if_exists)?;
+    let seed = request.options.seed()?;
+    let common = request.clone();
+    let mut job = Job::load(request, observer)?;
+    let known = folder.begin(&plan(&job, seed.get(), grid), &job.request, *if_exists)?;
+
+    let mut trials = Vec::new();
+    for (at, values) in combinations.iter().enumerate() {
+        let label = format!("trial {}/{}: {}", at + 1, combinations.len(), shown(values));
+        if let Some(trial) = known.iter().find(|trial| trial.settings == *values) {
+            observer.note(&format!("{label}: known"));
+            trials.push(trial.clone());
+            continue;
+        }
+        job.request = with(&common, values)?;
+        let (fitted, failed) = match job.try_out(seed, &Trying(observer, &label)) {
+            Ok(fitted) => (Some(fitted), None),
+            Err(Error::Embed(e @ EmbedError::Diverged { .. })) => (None, Some(e.to_string())),
+            Err(error) => return Err(folder.give_up(error, trials.is_empty() && known.is_empty())),
+        };
+        let value = fitted.as_ref().and_then(|fitted| fitted.best).map(|best| best.value);
+        let result = value.map_or("diverged".to_owned(), |value| format!("{measure} {value:.4}"));
+        observer.note(&format!("{label}: {result}"));
+        let trial = Trial { settings: values.clone(), value, fitted, failed };
+        folder.add(&trial)?;
+        trials.push(trial);
+    }
+
+    let mut best: Option<(usize, f64)> = None;
+    for (at, value) in trials.iter().enumerate().filter_map(|(at, t)| Some((at, t.value?))) {
+        if best.is_none_or(|(_, best)| if smaller { value < best } else { value > best }) {
+            best = Some((at, value));
+        }
+    }
+    let Some((best, _)) = best else {
+        let what = "training diverged in every trial; try smaller rates, as --grid lr=0.001,0.01";
+        return Err(Error::Usage(what.into()));
+    };
+    job.request = with(&common, &trials[best].settings)?;
+    let run = folder.path.join(RUN);
+    observer.note(&format!("training the best: {}", shown(&trials[best].settings)));
+    job.run(seed, &run, folder.for_best(&job.document(seed)), observer)?;
+    let document = fs::read(run.join("run.json"));
+    let document = document.map_err(|e| Error::Usage(format!("{}: {e}", run.display())))?;
+    write_atomically(&folder.path.join(BEST), &document)?;
+    let test = match common.options.rule()? {
+        SplitRule::None => None,
+        _ => Some(evaluate::evaluate(&last_word(&run, ks), observer)?),
+    };
+    let (out, run) = (out.display().to_string(), run.display().to_string());
+    let tuned = Tuned { out, measure, trials, best, run, test };
+    // INVARIANT: numbers and strings under string keys.
+    let json = serde_json::to_string_pretty(&tuned).expect("a result serialises");
+    write_atomically(&folder.path.join(RESULT), format!("{json}\n").as_bytes())?;
+    Ok(tuned)
+}
+
+/// Every combination of the grid, the last setting varying fastest.
+fn combinations(
+    request: &Request,
+    grid: &[(String, Vec<Value>)],
+) -> Result<Vec<Map<String, Value>>> {
+    if grid.is_empty() {
+        return Err(Error::Usage("name values to try with --grid, as --grid lr=0.01,0.1".into()));
+    }
+    let n = grid.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
+    let n = n.filter(|n| *n <= MOST_TRIALS).ok_or_else(|| {
+        Error::Usage(format!("the grid has more than {MOST_TRIALS} trials; try fewer values"))
+    })?;
+    for (at, (name, values)) in grid.iter().enumerate() {
+        if grid[..at].iter().any(|(other, _)| other == name) {
+            return Err(Error::Usage(format!(
+                "--grid names `{name}` twice; give all values at once"
+            )));
+        }
+        if let Some(twice) = values.iter().enumerate().find(|(i, v)| values[..*i].contains(v)) {
+            return Err(Error::Usage(format!("--grid {name} has {} twice", twice.1)));
+        }
+    }
+    let combination = |mut at: usize| {
+        let mut values = Map::new();
+        for (name, choices) in grid.iter().rev() {
+            values.insert(name.clone(), choices[at % choices.len()].clone());
+            at /= choices.len();
+        }
+        values
+    };
+    let all: Vec<Map<String, Value>> = (0..n).map(combination).collect();
+    all.iter().try_for_each(|values| with(request, values).map(|_| ()))?;
+    Ok(all)
+}
+
+/// The request with some values of the grid.
+fn with(request: &Request, values: &Map<String, Value>) -> Result<Request> {
+    let layers = [Layer::given(values.clone()), Layer::given(request.settings.clone())];
+    let Request { method, settings, .. } = Request::new(request.method, &layers)?;
+    Ok(Request { method, settings, options: request.options.clone() })
+}
+
+/// What must stay the same for trials to be comparable: everything but the grid.
+fn plan(job: &Job, seed: u64, grid: &[(String, Vec<Value>)]) -> Value {
+    let seed = veridical_core::Seed::new(seed);
+    let mut plan = seed.map(|seed| job.document(seed)).unwrap_or_default();
+    if let Some(settings) = plan.get_mut("settings").and_then(Value::as_object_mut) {
+        let is_tried = |name: &str| {
+            grid.iter()
+                .any(|(tried, _)| tried == name || (tried == "sse" && name.starts_with("sse-")))
+        };
+        settings.retain(|name, _| !is_tried(name));
+    }
+    plan
+}
+
+/// The models and the rows of the last word.
+fn last_word(run: &Path, ks: &[usize]) -> Evaluate {
+    Evaluate {
+        what: None,
+        models: Models::Runs(vec![run.to_owned()]),
+        options: Options::default(),
+        ks: ks.to_vec(),
+        seed: 0,
+        baselines: None,
+    }
+}
+
+fn shown(values: &Map<String, Value>) -> String {
+    let one = |(name, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{name}={text}"),
+        other => format!("{name}={other}"),
+    };
+    values.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// The folder of a tuning.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Refuses a folder that is in the way before any work is done.
+    fn check(out: &Path, if_exists: IfExists) -> Result<Self> {
+        let is_ours = out.join(PLAN).is_file();
+        let refused = |what: &str| Err(Error::Usage(format!("{} {what}", out.display())));
+        let is_empty =
+            !out.exists() || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
+        match if_exists {
+            _ if is_empty => {}
+            IfExists::Refuse if is_ours => {
+                return refused(
+                    "holds a tuning; continue it with --resume or start over with --force",
+                );
+            }
+            _ if !is_ours => return refused("is not a tuning; choose another name"),
+            _ => {}
+        }
+        Ok(Self { path: out.to_owned() })
+    }
+
+    /// Begins, or takes up: then the trials there are.
+    fn begin(&self, plan: &Value, request: &Request, if_exists: IfExists) -> Result<Vec<Trial>> {
+        let file = self.path.join(PLAN);
+        let damaged = |path: &Path, why: String| {
+            Error::Usage(format!("{}: {why}; start over with --force", path.display()))
+        };
+        if if_exists == IfExists::Resume && file.is_file() {
+            let text = fs::read(&file).map_err(|e| damaged(&file, e.to_string()))?;
+            let before: Value =
+                serde_json::from_slice(&text).map_err(|e| damaged(&file, e.to_string()))?;
+            if let Some((at, before, now)) = veridical_data::difference(&before, plan, "") {
+                let at = at.trim_start_matches('.');
+                let what = format!(
+                    "this is not the tuning that was begun: {at} was {before} and is now {now}"
+                );
+                return Err(damaged(&self.path, what));
+            }
+            let trials = self.path.join(TRIALS);
+            let text = fs::read_to_string(&trials).unwrap_or_default();
+            // A line that was cut off by a kill is tried again, and the file goes on after the last whole one.
+            let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+            if whole.len() < text.len() {
+                write_atomically(&trials, whole.as_bytes())?;
+            }
+            let parse = |line: &str| {
+                serde_json::from_str(line).map_err(|e| damaged(&trials, e.to_string()))
+            };
+            return whole.lines().map(parse).collect();
+        }
+        let failed = |e: std::io::Error| Error::Usage(format!("{}: {e}", self.path.display()));
+        if self.path.exists() {
+            fs::remove_dir_all(&self.path).map_err(failed)?;
+        }
+        fs::create_dir_all(&self.path).map_err(failed)?;
+        // INVARIANT: a JSON value is JSON.
+        let text = serde_json::to_string_pretty(plan).expect("a plan serialises");
+        write_atomically(&file, format!("{text}\n").as_bytes())?;
+        let mut log = request.files();
+        log.insert("event".into(), "data".into());
+        write_atomically(&self.path.join("log.jsonl"), format!("{}\n", json!(log)).as_bytes())?;
+        write_atomically(&self.path.join(TRIALS), b"")?;
+        Ok(Vec::new())
+    }
+
+    fn add(&self, trial: &Trial) -> Result<()> {
+        let path = self.path.join(TRIALS);
+        let failed = |e: std::io::Error| Error::Usage(format!("{}: {e}", path.display()));
+        let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+        writeln!(file, "{}", json!(trial)).map_err(failed)
+    }
+
+    /// Whether the best run that is there is this one, so that it can be gone on with.
+    fn for_best(&self, document: &Value) -> IfExists {
+        let run = self.path.join(RUN);
+        let partial = self.path.join(format!("{RUN}.partial"));
+        let found = [run, partial].into_iter().find_map(|folder| RunFolder::open(&folder).ok());
+        match found {
+            Some(run) if run.document().get("settings") != document.get("settings") => {
+                IfExists::Force
+            }
+            _ => IfExists::Resume,
+        }
+    }
+
+    /// Keeps trials; a tuning without any leaves nothing behind.
+    fn give_up(&self, error: Error, is_empty: bool) -> Error {
+        match crate::train::interrupted(error) {
+            Error::Interrupted => Error::Interrupted,
+            other => {
+                if is_empty {
+                    let _ = fs::remove_dir_all(&self.path); // the first error is the one to report
+                }
+                other
+            }
+        }
+    }
+}
+
+/// Says which trial a bar is about, and keeps quiet about its epochs.
+struct Trying<'a>(&'a dyn Observer, &'a str);
+
+impl Observer for Trying<'_> {
+    fn note(&self, _text: &str) {}
+
+    fn warn(&self, text: &str) {
+        self.0.warn(text);
+    }
+
+    fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress {
+        self.0.progress(&format!("{} {what}", self.1), unit, total)
+    }
+}
