@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::*;
 use serde_json::Value;
+use veridical_data::Table;
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
@@ -64,6 +65,30 @@ fn a_run_is_judged_beside_the_baselines_full_ranking_first() {
             assert_eq!(a, b, "{protocol} {name}");
         }
     }
+}
+
+#[test]
+fn ids_without_vectors_are_left_out_with_a_word() {
+    let sandbox = sandbox();
+    sandbox.ok(&format!("{BPR} --out run"));
+    let items = sandbox.table("run");
+    sandbox.put_table("some.csv", &slice(&items, 0, 30));
+    sandbox.put_table("none.csv", &rows(5, 8));
+    let line = "evaluate --users run --interactions r.csv --split leave-last-one --items";
+    let outcome = sandbox.run(&format!("{line} some.csv --baselines pop --similarity cosine"));
+    assert_eq!(outcome.warnings(), ["some.csv: 10 of 40 items have no vector and are left out"]);
+    assert_eq!(outcome.code, Some(0));
+    sandbox.refuses(
+        &format!("{line} none.csv"),
+        "none.csv has no vector of any item of the interactions; are the ids the same?",
+    );
+    sandbox.put_table("wide.csv", &Table { dim: 4, vectors: vec![0.5; 160], ..items });
+    sandbox.refuses_like(&format!("{line} wide.csv"), |error| {
+        assert!(
+            error.starts_with("vectors of users have 8 values and vectors of items 4"),
+            "{error}"
+        );
+    });
 }
 
 #[test]
@@ -160,6 +185,20 @@ fn recommendations_are_new_to_the_user_and_to_the_taste() {
     let outcome = sandbox.run("recommend --run als --users some.txt --k 2 --out some.csv");
     assert_eq!(outcome.warnings(), ["nothing is known of 1 users, who get no list: nobody"]);
     assert_eq!(lists(&sandbox.text("some.csv")).into_keys().collect::<Vec<_>>(), ["3", "7"]);
+}
+
+/// Those left out of the split have a history all the same; items of the test rows are not hidden.
+#[test]
+fn users_too_short_for_the_split_are_folded_in() {
+    let sandbox = sandbox();
+    let text = sandbox.text("r.csv") + "900,102,5,1\n900,106,5,2\n900,110,5,3\n";
+    sandbox.put("more.csv", text);
+    let flags = "--split per-user:10 --short-users drop --dim 4 --weight-decay 5 --quiet --out run";
+    sandbox.ok(&format!("train als --interactions more.csv {flags}"));
+    let done = json(&sandbox, "recommend", "recommend --run run --k 3 --out recs.csv");
+    assert_eq!((&done["users"], &done["folded_in"]), (&121.into(), &1.into()));
+    let lists = lists(&sandbox.text("recs.csv"));
+    assert!(lists["900"].iter().filter(|(item, _)| item % 4 == 2).count() >= 2, "{lists:?}");
 }
 
 /// A user who came after the training, with four items of taste 2, is given more of taste 2.

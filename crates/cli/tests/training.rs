@@ -101,6 +101,16 @@ fn the_runs_of_an_ensemble_are_those_of_single_seeds() {
         assert!(same, "seed {seed}");
         sandbox.remove("one");
     }
+    // As a kill would leave it after two seeds.
+    let want = run_files(&sandbox, "all");
+    std::fs::rename(sandbox.path("all"), sandbox.path("all.partial")).unwrap();
+    sandbox.remove("all.partial/seed-7");
+    sandbox.refuses_like(
+        "train item2vec --interactions r.csv --dim 6 --epochs 2 --seeds 2 --seed 5 --out all --resume",
+        |error| assert!(error.starts_with("all.partial: the ensemble that was begun has "), "{error}"),
+    );
+    sandbox.ok(&format!("{flags} --seeds 3 --seed 5 --out all --resume"));
+    assert!(run_files(&sandbox, "all") == want && !sandbox.has("all.partial"));
     sandbox.ok("train als --interactions r.csv --dim 4 --epochs 2 --seeds 2 --out als --quiet");
     assert!(sandbox.has("als/seed-0/run.json") && sandbox.has("als/seed-1/run.json"));
     sandbox.refuses(

@@ -167,12 +167,18 @@ impl Histories {
         Self::of_others(data, items, table("user")?, path, observer)
     }
 
-    /// Training and validation rows; what was kept back for the test may be recommended.
+    /// All rows but those kept back for the test, which may be recommended. Users without training rows, such
+    /// as those who were too short for the split, have a vector as it was drawn, and are folded in.
     fn of_run(divided: Divided) -> Self {
         let Divided { data, split, .. } = divided;
-        let mut rows = [split.train, split.validation].concat();
-        rows.sort_unstable();
-        let in_model = (0..data.users.len() as u32).map(Some).collect();
+        let mut is_test = vec![false; data.len()];
+        split.test.iter().for_each(|&row| is_test[row as usize] = true);
+        let rows: Vec<u32> = (0..data.len() as u32).filter(|&r| !is_test[r as usize]).collect();
+        let mut in_model = vec![None; data.users.len()];
+        for &row in &split.train {
+            let user = data.user[row as usize];
+            in_model[user as usize] = Some(user);
+        }
         let same = (0..data.items.len() as u32).map(Some).collect::<Vec<_>>();
         Self::new(data, &rows, &same, in_model, None)
     }
@@ -235,8 +241,7 @@ impl Histories {
         let number = self.users.number(id);
         let learnt = match &self.model_users {
             Some(users) => users.number(id),
-            // A row without data is as it was drawn.
-            None => number.filter(|&u| !self.lists.get(u as usize).is_empty()),
+            None => number.and_then(|u| self.in_model[u as usize]),
         };
         (number, learnt)
     }
