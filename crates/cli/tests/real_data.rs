@@ -60,7 +60,7 @@ fn movielens_is_trained_on_and_judged_beside_popularity() {
     let ratings = ratings.to_str().expect("a path in UTF-8");
     let split = "--split per-user:50 --short-users drop";
     veridical(&format!(
-        "train item2vec --interactions {ratings} {split} --dim 32 --epochs 5 --out run --quiet"
+        "train bpr --interactions {ratings} {split} --dim 32 --epochs 10 --out run --quiet"
     ));
     let judged = veridical("evaluate --run run --baselines pop --k 10 --json --quiet");
     let judged: serde_json::Value = serde_json::from_str(&judged).expect("JSON");
