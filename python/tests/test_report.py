@@ -45,15 +45,27 @@ def looked_at(chromium, page):
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
+def check_page(chromium, page, charts):
+    """The page draws its charts, complains about nothing and loads nothing."""
+    html = page.read_text()
+    ours = html.split("<script>")[0]  # before the code of ECharts
+    assert not re.search(r"<[^>]*(src|href)=|url\(|@import", ours)
+    dom, complaints = looked_at(chromium, page)
+    assert dom.count("<canvas") == html.count('<div class="chart">') == charts
+    assert complaints == []
+
+
 def test_the_page_of_check_draws_its_charts_and_loads_nothing(chromium, sandbox):
     rows = np.random.default_rng(1).standard_normal((400, 8)).astype(np.float32)
     np.save(sandbox.folder / "rows.npy", rows)
     sandbox.ok("featurize", "new", "--data", "rows.npy", "--out", "spec.json")
     sandbox.ok("featurize", "check", "--spec", "spec.json", "rows.npy", "--html", "check.html")
-    page = sandbox.folder / "check.html"
-    html = page.read_text()
-    ours = html.split("<script>")[0]  # before the code of ECharts
-    assert not re.search(r"<[^>]*(src|href)=|url\(|@import", ours)
-    dom, complaints = looked_at(chromium, page)
-    assert dom.count("<canvas") == html.count('<div class="chart">') == 3
-    assert complaints == []
+    check_page(chromium, sandbox.folder / "check.html", 3)
+
+
+def test_the_page_of_evaluate_draws_its_charts_and_loads_nothing(chromium, sandbox):
+    sandbox.ok("data", "generate", "shop", "--users", "80", "--items", "60", "--out", "shop")
+    data = ["--interactions", "shop/interactions.csv", "--split", "leave-last-one"]
+    sandbox.ok("train", "bpr", *data, "--dim", "4", "--epochs", "2", "--out", "run")
+    sandbox.ok("evaluate", "--run", "run", "--html", "evaluation.html")
+    check_page(chromium, sandbox.folder / "evaluation.html", 3)

@@ -45,7 +45,7 @@ pub struct StartArgs {
     /// Seed of everything that is drawn while training, 0 to 2^53 - 1 [default: 0]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Train N runs with the seeds S, S+1, ... into OUT/seed-<value>
+    /// Train N runs with the seeds S, S+1, ... into OUT/seed-S, OUT/seed-S+1, ...
     #[arg(long, value_name = "N")]
     #[serde(skip)]
     pub seeds: Option<u64>,
