@@ -50,7 +50,7 @@ pub struct Tune {
 pub struct Trial {
     /// The values of the grid.
     pub settings: Map<String, Value>,
-    /// The best value on the validation rows; none if training diverged.
+    /// The value on the validation rows of the model it would hand out; none if training diverged.
     pub value: Option<f64>,
     /// How training went.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -142,7 +142,11 @@ pub fn tune(settings: &Tune, observer: &dyn Observer) -> Result<Tuned> {
             Err(Error::Embed(e @ EmbedError::Diverged { .. })) => (None, Some(e.to_string())),
             Err(error) => return Err(folder.give_up(error, trials.is_empty() && known.is_empty())),
         };
-        let value = fitted.as_ref().and_then(|fitted| fitted.best).map(|best| best.value);
+        // The model that would be handed out: the best one with patience, else the last.
+        let value = fitted.as_ref().and_then(|fitted| match common.options.patience {
+            Some(_) => fitted.best.map(|best| best.value),
+            None => fitted.validation.as_ref()?.get(measure).copied(),
+        });
         let result = value.map_or("diverged".to_owned(), |value| format!("{measure} {value:.4}"));
         observer.note(&format!("{label}: {result}"));
         let trial = Trial { settings: values.clone(), value, fitted, failed };

@@ -93,7 +93,7 @@ fn text(tuned: &Tuned) -> String {
         let Trial { settings, value, fitted, .. } = trial;
         let value = value.map_or("diverged".into(), |value| format!("{value:.4}"));
         let epoch = fitted.as_ref().and_then(|fitted| fitted.best).map(|best| best.epoch);
-        let epoch = epoch.map_or(String::new(), |epoch| format!("  epoch {epoch}"));
+        let epoch = epoch.map_or(String::new(), |epoch| format!("  (best at epoch {epoch})"));
         let one = |(name, value): (&String, &Value)| match value {
             Value::String(text) => format!("{name}={text}"),
             other => format!("{name}={other}"),
