@@ -1,4 +1,4 @@
-//! The evaluation as a page: a table per protocol, and charts of the measures people quote.
+//! The evaluation as a page: charts of the measures people quote, and a table per protocol.
 
 use serde_json::{Value, json};
 use veridical_embed::evaluate::Estimate;
@@ -16,11 +16,11 @@ impl Evaluation {
         for note in &self.notes {
             page = page.text(note.clone());
         }
-        for protocol in self.protocols() {
-            page = self.protocol_table(page, &protocol);
-        }
         for measure in self.charted() {
             page = page.chart(measure.clone(), self.chart(&measure));
+        }
+        for protocol in self.protocols() {
+            page = self.protocol_table(page, &protocol);
         }
         self.ratings_table(page).to_html()
     }
@@ -46,17 +46,18 @@ impl Evaluation {
     }
 
     fn protocol_table(&self, page: Page, protocol: &str) -> Page {
-        let measures = self.measures();
-        let head: Vec<&str> =
-            ["model"].into_iter().chain(measures.iter().map(String::as_str)).collect();
-        let row = |model: &Judged| {
-            let cell = |name: &String| {
-                let estimate = model.ranking.as_ref().and_then(|r| r.get(protocol, name));
+        let names = self.models.iter().map(|model| model.name.as_str());
+        let head: Vec<&str> = ["measure"].into_iter().chain(names).collect();
+        let row = |measure: String| {
+            let cell = |model: &Judged| {
+                let estimate = model.ranking.as_ref().and_then(|r| r.get(protocol, &measure));
                 estimate.map_or("-".into(), shown)
             };
-            [model.name.clone()].into_iter().chain(measures.iter().map(cell)).collect()
+            let cells: Vec<String> = self.models.iter().map(cell).collect();
+            [measure.clone()].into_iter().chain(cells).collect()
         };
-        page.table(format!("Protocol {protocol}"), &head, self.models.iter().map(row).collect())
+        let rows = self.measures().into_iter().map(row).collect();
+        page.table(format!("Protocol {protocol}"), &head, rows)
     }
 
     fn ratings_table(&self, page: Page) -> Page {
