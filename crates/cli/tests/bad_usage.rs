@@ -496,10 +496,28 @@ fn the_result_of_an_experiment_does_not_replace_a_file() {
 fn an_unknown_experiment_is_refused_with_those_there_are() {
     let sandbox = Sandbox::new();
     for action in ["show", "run"] {
-        sandbox.refuses(
-            &format!("reproduce {action} 999-nothing"),
-            "there is no experiment `999-nothing`; there are: 000-kernel-error, 000-families",
-        );
+        sandbox.refuses_like(&format!("reproduce {action} 999-nothing"), |error| {
+            let ids =
+                "there is no experiment `999-nothing`; there are: 000-kernel-error, 000-families, ";
+            assert!(error.starts_with(ids), "{error}");
+        });
+    }
+}
+
+#[test]
+fn an_experiment_without_its_data_says_how_to_name_the_folder() {
+    let sandbox = Sandbox::new();
+    sandbox.put("page.html", "precious");
+    sandbox.refuses_like("reproduce run 001-table3 --data nowhere --html page.html", |error| {
+        assert!(error.starts_with("page.html exists already"), "{error}");
+    });
+    for id in
+        ["table1", "table2", "table3", "figure3", "figure4", "figure5", "sweep-mf", "sweep-bpr"]
+    {
+        sandbox.refuses_like(&format!("reproduce run 001-{id} --data nowhere"), |error| {
+            assert!(error.starts_with("nowhere"), "{error}");
+            assert!(error.contains("--data or VERIDICAL_DATA"), "{error}");
+        });
     }
 }
 

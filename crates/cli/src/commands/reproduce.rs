@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use veridical::reproduce::{self, Outcome};
+use veridical::reproduce::{self, Outcome, RunOptions};
 use veridical::{Error, Observer, Result};
 
 use crate::terminal::Terminal;
@@ -14,7 +14,8 @@ const EXAMPLES: &str = "\
 Examples:
   veridical reproduce list
   veridical reproduce show 000-kernel-error
-  veridical reproduce run 000-kernel-error --quick";
+  veridical reproduce run 000-kernel-error --quick
+  veridical reproduce run 001-table3 --data ../shared/data --out result.json --html table3.html";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -36,12 +37,18 @@ enum Action {
     Run {
         /// Experiment, as `list` names it
         id: String,
-        /// Fewer seeds
+        /// Less data and fewer seeds: whether it runs, not what comes out
         #[arg(long)]
         quick: bool,
+        /// Folder of the data sets, for experiments on real data; otherwise VERIDICAL_DATA, otherwise ../shared/data
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
         /// Write the result as JSON to this file
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Write numbers and pictures as one HTML file
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
         /// Replace a file that is there
         #[arg(long)]
         force: bool,
@@ -66,12 +73,19 @@ impl Command {
                 let result = json!({ "action": "show", "experiment": e, "config": e.config() });
                 terminal.result("reproduce", &result, &text)
             }
-            Action::Run { id, quick, out, force } => {
-                if let Some(out) = out.as_ref().filter(|out| !force && out.exists()) {
+            Action::Run { id, quick, data, out, html, force } => {
+                let there = |file: &&PathBuf| !force && file.exists();
+                if let Some(file) = out.iter().chain(&html).find(there) {
                     let what = "exists already; choose another name or replace it with --force";
-                    return Err(Error::Usage(format!("{} {what}", out.display())));
+                    return Err(Error::Usage(format!("{} {what}", file.display())));
                 }
-                let outcome = reproduce::find(&id)?.run(quick, terminal)?;
+                let data = data.or_else(|| std::env::var_os("VERIDICAL_DATA").map(PathBuf::from));
+                let options = RunOptions { quick, data: data.as_deref(), observer: terminal };
+                let outcome = reproduce::find(&id)?.run(&options)?;
+                if let Some(html) = &html {
+                    veridical::data::write_atomically(html, outcome.to_html().as_bytes())?;
+                    terminal.note(&format!("wrote {}", html.display()));
+                }
                 if let Some(out) = &out {
                     // INVARIANT: an outcome is numbers and strings.
                     let json =
@@ -106,6 +120,9 @@ fn text(outcome: &Outcome) -> String {
             "{:<width$}  expected {:>7}  measured {:>8.5}  [{low:.5}, {high:.5}]  {} seeds  {mark}",
             row.what, expected, row.measured, row.seeds
         );
+    }
+    for note in &outcome.notes {
+        let _ = writeln!(text, "{note}");
     }
     text
 }

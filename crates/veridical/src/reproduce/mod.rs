@@ -1,12 +1,29 @@
 //! `veridical reproduce`: experiments that check the papers' claims, each with its rule written down
 //! before it runs.
 
+mod chart;
 mod families;
 mod kernel_error;
+mod sse;
+
+use std::path::Path;
 
 use serde::Serialize;
+use veridical_report::Page;
 
+pub use self::chart::{Chart, Series, Shape};
 use crate::{Error, Observer, Result};
+
+/// How an experiment is run.
+#[derive(Clone, Copy)]
+pub struct RunOptions<'a> {
+    /// Less data and fewer seeds: whether it runs, not what comes out.
+    pub quick: bool,
+    /// The folder of the data sets, for experiments on real data; `../shared/data` unless given.
+    pub data: Option<&'a Path>,
+    /// Who is told how far it is.
+    pub observer: &'a dyn Observer,
+}
 
 /// An experiment that can be run.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -22,7 +39,7 @@ pub struct Experiment {
     #[serde(skip)]
     config: &'static str,
     #[serde(skip)]
-    run: fn(&str, bool, &dyn Observer) -> Result<Vec<Row>>,
+    run: fn(&str, &RunOptions<'_>) -> Result<Findings>,
 }
 
 /// Every experiment.
@@ -39,7 +56,9 @@ pub const REGISTRY: &[Experiment] = &[
             "paper 000 draws iid directions; orthogonal ones (Yu et al. 2016) are measured beside them",
         ],
         config: include_str!("../../../../experiments/000-kernel-error/config.toml"),
-        run: kernel_error::run,
+        run: |config, options| {
+            kernel_error::run(config, options.quick, options.observer).map(Findings::from)
+        },
     },
     Experiment {
         id: "000-families",
@@ -54,8 +73,18 @@ pub const REGISTRY: &[Experiment] = &[
             "unit rows of a uniform law stand for embeddings: real ones are measured by featurize check",
         ],
         config: include_str!("../../../../experiments/000-families/config.toml"),
-        run: families::run,
+        run: |config, options| {
+            families::run(config, options.quick, options.observer).map(Findings::from)
+        },
     },
+    sse::TABLE1,
+    sse::TABLE2,
+    sse::TABLE3,
+    sse::FIGURE3,
+    sse::FIGURE4,
+    sse::FIGURE5,
+    sse::SWEEP_MF,
+    sse::SWEEP_BPR,
 ];
 
 /// Finds an experiment.
@@ -75,20 +104,36 @@ impl Experiment {
         self.config
     }
 
-    /// Runs it; `quick` takes fewer seeds.
+    /// Runs it.
     ///
     /// # Errors
-    /// Whatever stops the run.
-    pub fn run(&self, quick: bool, observer: &dyn Observer) -> Result<Outcome> {
-        let rows = (self.run)(self.config, quick, observer)?;
+    /// Whatever stops the run; data that is not there.
+    pub fn run(&self, options: &RunOptions<'_>) -> Result<Outcome> {
+        let Findings { rows, notes, charts } = (self.run)(self.config, options)?;
         let claims: Vec<bool> = rows.iter().filter_map(|row| row.holds).collect();
         let verdict = match claims.iter().filter(|held| **held).count() {
+            _ if claims.is_empty() => "not comparable",
             n if n == claims.len() => "replicated",
             0 => "refuted",
             _ => "partly",
         };
         let Self { id, claim, rule, deviations, .. } = *self;
-        Ok(Outcome { id, claim, rule, deviations, quick, verdict, rows })
+        let quick = options.quick;
+        Ok(Outcome { id, claim, rule, deviations, quick, verdict, notes, rows, charts })
+    }
+}
+
+/// What a run has found.
+#[derive(Default)]
+struct Findings {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+    charts: Vec<Chart>,
+}
+
+impl From<Vec<Row>> for Findings {
+    fn from(rows: Vec<Row>) -> Self {
+        Self { rows, ..Self::default() }
     }
 }
 
@@ -105,10 +150,48 @@ pub struct Outcome {
     pub deviations: &'static [&'static str],
     /// Fewer seeds than the configuration says.
     pub quick: bool,
-    /// replicated, partly or refuted.
+    /// replicated, partly, refuted or not comparable.
     pub verdict: &'static str,
+    /// What was chosen on validation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// One entry per measured number.
     pub rows: Vec<Row>,
+    /// Pictures, as numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub charts: Vec<Chart>,
+}
+
+impl Outcome {
+    /// Rule, numbers and pictures in one HTML file.
+    pub fn to_html(&self) -> String {
+        let quick = if self.quick { " A quick run: less data and fewer seeds." } else { "" };
+        let row = |row: &Row| {
+            let number = |x: f64| format!("{x:.4}");
+            let held = row.holds.map_or("", |held| if held { "holds" } else { "fails" });
+            let [low, high] = row.interval;
+            vec![
+                row.what.clone(),
+                row.expected.map_or_else(String::new, number),
+                number(row.measured),
+                format!("{low:.4} .. {high:.4}"),
+                row.seeds.to_string(),
+                held.into(),
+            ]
+        };
+        let head = ["what", "expected", "measured", "interval", "seeds", "claim"];
+        let mut page = Page::new(format!("{}: {}", self.id, self.verdict))
+            .text(self.claim)
+            .text(format!("Rule: {}.{quick}", self.rule))
+            .table("Measured", &head, self.rows.iter().map(row).collect());
+        for chart in &self.charts {
+            page = page.chart(&chart.caption, chart.option());
+        }
+        for text in self.notes.iter().map(String::as_str).chain(self.deviations.iter().copied()) {
+            page = page.text(text);
+        }
+        page.to_html()
+    }
 }
 
 /// One measured number.

@@ -1,0 +1,298 @@
+//! What the experiments share: trainings side by side, settings chosen on validation, intervals over seeds.
+//!
+//! Interval of a mean over n seeds: mean +- t(n - 1, 0.975) s / sqrt(n), s the deviation between seeds.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Map, Value};
+use veridical_core::progress::Progress;
+use veridical_core::threads::with_threads;
+use veridical_core::{Seed, interrupt};
+use veridical_data::{Interactions, Split};
+use veridical_embed::evaluate::{self, Protocol, Task};
+use veridical_embed::{Graphs, Input, Method, Model};
+
+use crate::reproduce::Row;
+use crate::{Error, Result};
+
+/// The settings of a training.
+pub type Settings = Map<String, Value>;
+
+/// What is learnt from, and how it is judged.
+pub struct Problem {
+    pub data: Interactions,
+    /// By name; `""` has none.
+    pub graphs: BTreeMap<String, Graphs>,
+    pub judged: Judged,
+}
+
+/// How a model is judged.
+#[derive(Clone, Copy)]
+pub enum Judged {
+    /// Root mean squared error of ratings.
+    Rmse,
+    /// Measures of full rankings, by their names, at these lengths.
+    Ranking(&'static [&'static str], &'static [usize]),
+}
+
+impl Judged {
+    /// What is measured, under the names of the tables.
+    pub fn measures(self) -> &'static [&'static str] {
+        match self {
+            Self::Rmse => &["RMSE"],
+            Self::Ranking(names, _) => names,
+        }
+    }
+
+    /// 1 if more is better, -1 if less is.
+    pub const fn sign(self) -> f64 {
+        match self {
+            Self::Rmse => -1.0,
+            Self::Ranking(..) => 1.0,
+        }
+    }
+}
+
+impl Problem {
+    pub fn new(data: Interactions, graphs: Vec<(String, Graphs)>, judged: Judged) -> Self {
+        let mut graphs: BTreeMap<String, Graphs> = graphs.into_iter().collect();
+        graphs.insert(String::new(), Graphs::default());
+        Self { data, graphs, judged }
+    }
+
+    /// The measures of a model on `relevant` rows; what was learnt from and what is `aside` is not ranked.
+    pub fn judge(
+        &self,
+        model: &Model,
+        train: &[u32],
+        aside: &[u32],
+        relevant: &[u32],
+    ) -> Result<Vec<f64>> {
+        let data = &self.data;
+        match self.judged {
+            Judged::Rmse => {
+                let of = |values: &[u32]| -> Vec<u32> {
+                    relevant.iter().map(|&r| values[r as usize]).collect()
+                };
+                let rating = data.rating.as_deref().unwrap_or_default();
+                let rating: Vec<f32> = relevant.iter().map(|&r| rating[r as usize]).collect();
+                let report = evaluate::ratings(model, &of(&data.user), &of(&data.item), &rating)?;
+                Ok(vec![report.rmse.value])
+            }
+            Judged::Ranking(names, ks) => {
+                let (train, aside) = (data.by_user(train), data.by_user(aside));
+                let relevant = data.by_user(relevant);
+                let task = Task { train: &train, aside: Some(&aside), relevant: &relevant };
+                let settings = evaluate::Settings {
+                    ks: ks.to_vec(),
+                    protocols: vec![Protocol::Full],
+                    seed: Seed::new(0)?,
+                };
+                let report = evaluate::ranking(&*model.scorer()?, &task, &settings)?;
+                let value = |name: &&str| {
+                    report
+                        .get("full", name)
+                        .map(|estimate| estimate.value)
+                        .ok_or_else(|| Error::Usage(format!("there is no measure `{name}`")))
+                };
+                names.iter().map(value).collect()
+            }
+        }
+    }
+}
+
+/// One training.
+#[derive(Clone, Copy)]
+pub struct Fit<'a> {
+    pub problem: &'a Problem,
+    pub method: Method,
+    pub settings: &'a Settings,
+    pub graphs: &'a str,
+    pub rows: &'a [u32],
+    pub seed: u64,
+}
+
+impl Fit<'_> {
+    /// Trains; `each` sees the number of epochs done, the loss and the model after every epoch.
+    pub fn run(
+        &self,
+        mut each: impl FnMut(u32, Option<f64>, &Model) -> Result<()>,
+    ) -> Result<Model> {
+        let Self { problem, method, settings, rows, seed, .. } = *self;
+        let graphs = problem.graphs.get(self.graphs).ok_or_else(|| {
+            Error::Usage(format!(
+                "the configuration is damaged: there is no graph `{}`",
+                self.graphs
+            ))
+        })?;
+        let input = Input::Interactions { data: &problem.data, rows };
+        let mut trainer = method.trainer(settings, input, graphs, Seed::new(seed)?)?;
+        let hidden = Progress::hidden();
+        for epoch in 0..trainer.epochs() {
+            interrupt::check()?;
+            let loss = trainer.epoch(epoch, &hidden)?;
+            each(epoch + 1, loss, trainer.model())?;
+        }
+        Ok(trainer.into_model())
+    }
+}
+
+/// The best of several settings on validation, with the number of epochs in its place.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub settings: Settings,
+    /// The measure on validation, the last of the problem's.
+    pub value: f64,
+}
+
+/// Trains on the training rows and looks at validation after every `every` epochs. `None` if it diverged.
+///
+/// Only for schedules whose rate does not depend on how many epochs follow.
+pub fn validate(fit: &Fit<'_>, validation: &[u32], every: u32) -> Result<Option<Choice>> {
+    let (problem, sign) = (fit.problem, fit.problem.judged.sign());
+    let mut best: Option<Choice> = None;
+    let outcome = fit.run(|epochs, _, model| {
+        if epochs % every == 0 {
+            let values = problem.judge(model, fit.rows, &[], validation)?;
+            let value = values.last().copied().unwrap_or(f64::NAN);
+            if best.as_ref().is_none_or(|best| sign * value > sign * best.value) {
+                let mut settings = fit.settings.clone();
+                if settings.contains_key("epochs") {
+                    settings.insert("epochs".into(), epochs.into());
+                }
+                best = Some(Choice { settings, value });
+            }
+        }
+        Ok(())
+    });
+    match outcome {
+        Ok(_) => Ok(best),
+        Err(Error::Embed(veridical_embed::Error::Diverged { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Does all jobs, one thread each, as many at a time as there are threads; results in the order of the jobs.
+///
+/// # Errors
+/// The error of the first job that failed.
+pub fn side_by_side<J: Sync, T: Send>(
+    jobs: &[J],
+    bar: &Progress,
+    work: impl Fn(&J) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::new());
+    let worker = || {
+        loop {
+            let taken = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(taken) else { break };
+            let result = with_threads(Some(1), || work(job)).map_err(Error::from).and_then(|r| r);
+            if result.is_err() {
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+            bar.advance(1);
+            // INVARIANT: nothing panics while it holds the lock.
+            done.lock().expect("not poisoned").push((taken, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..rayon::current_num_threads().min(jobs.len()) {
+            scope.spawn(worker);
+        }
+    });
+    // INVARIANT: as above.
+    let mut done = done.into_inner().expect("not poisoned");
+    done.sort_by_key(|(taken, _)| *taken);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Every combination of the values that stand in lists.
+pub fn grid(given: &toml::Table) -> Vec<Settings> {
+    let mut all = vec![Settings::new()];
+    for (name, value) in given {
+        let values = match value {
+            toml::Value::Array(values) => values.clone(),
+            one => vec![one.clone()],
+        };
+        all = all
+            .into_iter()
+            .flat_map(|settings| {
+                values.iter().map(move |value| {
+                    let mut settings = settings.clone();
+                    // INVARIANT: numbers, booleans and names.
+                    let value = serde_json::to_value(value).expect("a TOML value is a JSON value");
+                    settings.insert(name.clone(), value);
+                    settings
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+/// Training and validation rows together: what the last word is learnt from.
+pub fn learnt(split: &Split) -> Vec<u32> {
+    let mut rows = [&split.train[..], &split.validation].concat();
+    rows.sort_unstable();
+    rows
+}
+
+/// t(n - 1, 0.975) for n = 2, 3, ...: `scipy.stats.t.ppf(0.975, n - 1)`.
+const T: [f64; 9] = [12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622];
+
+/// Mean and 95 % interval over seeds; one seed alone has no interval but its value.
+pub fn interval(values: &[f64]) -> (f64, [f64; 2]) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    if values.len() < 2 {
+        return (mean, [mean, mean]);
+    }
+    let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = T[(values.len() - 2).min(T.len() - 1)] * (variance / n).sqrt();
+    (mean, [mean - half, mean + half])
+}
+
+/// A row about a mean over seeds.
+pub fn row(what: String, expected: Option<f64>, values: &[f64]) -> Row {
+    let (measured, interval) = interval(values);
+    Row { what, expected, measured, interval, seeds: values.len() as u64, holds: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_combined_and_single_values_kept() {
+        let given: toml::Table =
+            toml::from_str("dim = 4\nlr = [0.1, 0.2]\ndropout = [0.0, 0.5, 0.9]").unwrap();
+        let all = grid(&given);
+        assert_eq!(all.len(), 6);
+        assert!(all.iter().all(|settings| settings["dim"] == 4));
+        let distinct: std::collections::BTreeSet<String> =
+            all.iter().map(|settings| Value::Object(settings.clone()).to_string()).collect();
+        assert_eq!(distinct.len(), 6);
+    }
+
+    /// 1, 2, 3, 4, 5: mean 3, s = sqrt(2.5), 2.7764 sqrt(2.5 / 5) = 1.96321.
+    #[test]
+    fn intervals_follow_student() {
+        let (mean, [low, high]) = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((mean - 3.0).abs() < 1e-12);
+        assert!((high - 4.963_21).abs() < 1e-4 && (low - 1.036_79).abs() < 1e-4, "{low} {high}");
+        assert_eq!(interval(&[7.0]), (7.0, [7.0, 7.0]));
+    }
+
+    #[test]
+    fn jobs_side_by_side_keep_their_order_and_the_first_error_counts() {
+        let jobs: Vec<u32> = (0..40).collect();
+        let squares = side_by_side(&jobs, &Progress::hidden(), |&j| Ok(j * j)).unwrap();
+        assert_eq!(squares, jobs.iter().map(|j| j * j).collect::<Vec<_>>());
+        let odd = |&j: &u32| if j == 3 { Err(Error::Usage("three".into())) } else { Ok(j) };
+        let message = side_by_side(&jobs, &Progress::hidden(), odd).unwrap_err().to_string();
+        assert_eq!(message, "three");
+    }
+}
