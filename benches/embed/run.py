@@ -118,12 +118,13 @@ def seconds(case, side, found):
     return found["train_seconds"] + prepared
 
 
-def run_case(case, source, folder):
+def run_case(case, source, folder, most):
     """Everybody in turns; another seed in every round."""
+    rounds = min(case.rounds, most)
     result = {"name": case.name(), "method": case.method, "data": case.data,
-              "settings": case.settings, "only_ours": case.only_ours, "rounds": case.rounds,
+              "settings": case.settings, "only_ours": case.only_ours, "rounds": rounds,
               "sides": {}}  # fmt: skip
-    for seed in range(case.rounds):
+    for seed in range(rounds):
         for side, program, settings in sides(case):
             say(f"{case.name()}: {side}, seed {seed}")
             found, tables = trained(program, case, source.path, settings, seed, folder)
@@ -137,14 +138,14 @@ def run_case(case, source, folder):
     return result
 
 
-def run_sse(sources):
+def run_sse(sources, rounds):
     for method, name, settings, flags in SSE:
         if name not in sources:
             continue
         for mode in MODES:
             say(f"SSE, {method}, {mode}")
             times = {0.0: [], 0.01: []}
-            for seed in range(SSE_ROUNDS):
+            for seed in range(rounds):
                 for p, taken in times.items():
                     own = {**settings, "mode": mode, **dict.fromkeys(flags, p)}
                     job = (method, sources[name].path, json.dumps(own), THREADS, seed)
@@ -194,11 +195,11 @@ def run_all(given):
             say(f"skipped: {absent}")
     for case in CASES:
         if case.data in sources and given.only in case.name():
-            results["cases"].append(run_case(case, sources[case.data], folder))
+            results["cases"].append(run_case(case, sources[case.data], folder, given.rounds))
     if not given.only or given.only == "sse":
         if given.only:
             sources = {name: makers[name]() for name in ("ml-1m", "imdb-10k")}
-        results["sse"] = list(run_sse(sources))
+        results["sse"] = list(run_sse(sources, min(SSE_ROUNDS, max(3, given.rounds))))
     if not given.only or given.only == "memory":
         results["memory"] = run_memory(given.scale)
     return results
@@ -215,7 +216,11 @@ def arguments():
                         help="cases whose name has this in it; `sse` and `memory` are cases too")  # fmt: skip
     parser.add_argument("--scale", type=float, default=1.0,
                         help="share of the generated data; below 1 only to try the script")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=SSE_ROUNDS, metavar="N",
+                        help="at most so many rounds of a case")  # fmt: skip
     given = parser.parse_args()
+    if given.rounds < 1:
+        parser.error("--rounds must be at least 1")
     if given.markdown and (given.scale != 1.0 or given.only):
         parser.error("--markdown needs everything, without --scale and --only")
     if not 0.0 < given.scale <= 1.0:
