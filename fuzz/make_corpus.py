@@ -223,7 +223,11 @@ def records():
     header = "userId,movieId,rating,timestamp\n"
     put("interactions_csv", "movielens", (header + lines(",")).encode())
     put("interactions_csv", "no-header", lines(",").encode())
-    put("interactions_csv", "text-ids", 'user;item\nann;"a;b"\n"b ""b""";07\n\u00e9;a\n'.encode("utf-8-sig"))
+    put(
+        "interactions_csv",
+        "text-ids",
+        'user;item\nann;"a;b"\n"b ""b""";07\n\u00e9;a\n'.encode("utf-8-sig"),
+    )
     put("interactions_csv_gz", "movielens", gzip.compress((header + lines(",")).encode(), mtime=0))
     put("interactions_dat", "movielens", lines("::").encode())
     put("interactions_dat", "latin-1", "1::caf\u00e9\n2::b\n".encode("latin-1"))
@@ -259,11 +263,21 @@ def records():
     scipy.sparse.save_npz(out, matrix.todia())
     put("interactions_npz", "damaged-dia", out.getvalue())  # refused by name
 
-    put("labels_dat", "movies", "1::Toy Story (1995)::Animation|Comedy\n2::Caf\u00e9::Drama\n9::C::Comedy\n".encode("latin-1"))
+    put(
+        "labels_dat",
+        "movies",
+        "1::Toy Story (1995)::Animation|Comedy\n2::Caf\u00e9::Drama\n9::C::Comedy\n".encode(
+            "latin-1"
+        ),
+    )
     put("labels_csv", "pairs", b"movieId,genre\n1,Comedy\n1,Drama\n2,Drama\n77,Drama\n")
     put("labels_csv", "lists", b"title,id,genres\nA,1,Comedy|Drama\nB,2,\nC,3,Drama\n")
     genres = pa.array([["b", "a"], [], None, ["a"]])
-    put("labels_parquet", "lists", parquet(pa.table({"id": [1, 2, 3, 4], "genres": genres}), compression="none"))
+    put(
+        "labels_parquet",
+        "lists",
+        parquet(pa.table({"id": [1, 2, 3, 4], "genres": genres}), compression="none"),
+    )
     put("labels_triples", "kg", b"1\tgenre\ta\n1\tactor\tx\n2\tgenre\ta\n3\tgenre\tb\n")
     put("edges_csv", "weights", b"source,target,weight\n1,2,0.5\n2,1,1\n3,3,1\n4,99,1\n5,4,2\n")
     put("edges_csv", "bare", b"1,2\n2,3\n9,0\n")

@@ -18,7 +18,9 @@ rng = np.random.default_rng(4)
 
 def ranking(n, n_relevant, levels):
     """Scores on a few levels have ties; `levels` 0 has none. scikit-learn averages NDCG over tied orders."""
-    scores = rng.integers(0, levels, n).astype(float) if levels else rng.permutation(n).astype(float)
+    scores = (
+        rng.integers(0, levels, n).astype(float) if levels else rng.permutation(n).astype(float)
+    )
     relevant = np.zeros(n, dtype=int)
     relevant[rng.choice(n, n_relevant, replace=False)] = 1
     case = {
@@ -44,7 +46,9 @@ def ease(users, items, weight):
 document = {
     "made_with": f"numpy {np.__version__}, scikit-learn {sklearn.__version__}, scipy {scipy.__version__}",
     "ks": KS,
-    "rankings": [ranking(n, r, levels) for n, r in [(20, 3), (50, 1), (60, 25)] for levels in (0, 3, 8)],
+    "rankings": [
+        ranking(n, r, levels) for n, r in [(20, 3), (50, 1), (60, 25)] for levels in (0, 3, 8)
+    ],
     "ease": ease(30, 12, 5.0),
     "student": [[df, t.ppf(0.975, df)] for df in (1, 1.5, 2, 3, 4.5, 9, 30, 250.25, 1e6)],
 }
