@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test golden bench wheel wheel-test fuzz
+.PHONY: demo build test lint rust-test python-test golden bench bench-embed wheel wheel-test fuzz
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -72,6 +72,10 @@ golden:
 bench:
 	cargo build --release --locked -p veridical-cli -p bench-features
 	benches/features/run.sh
+
+bench-embed:
+	cargo build --release --locked -p bench-embed
+	benches/embed/run.sh
 
 $(RUFF):
 	python3 -m venv $(VENV)

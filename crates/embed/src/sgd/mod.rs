@@ -9,6 +9,7 @@ mod dropout;
 mod predict;
 mod rows;
 pub(crate) mod vector;
+mod walk;
 mod windows;
 
 use std::ops::Range;
@@ -23,6 +24,7 @@ pub(crate) use self::dropout::Dropout;
 pub(crate) use self::predict::Desk;
 use self::rows::Locked;
 pub(crate) use self::rows::{Rows, Table};
+pub(crate) use self::walk::{Position, Scratch, Step, Walk, check_walk};
 pub(crate) use self::windows::{Noise, Pieces, neighbours};
 use crate::{Error, Mode, Result, Schedule, finite};
 
@@ -115,7 +117,7 @@ pub(crate) fn pass<P: Pass>(
             let rate = plan.rate(samples.start) as f32;
             let (tables, scratch) = (&mut tables[..], &mut scratch);
             let loss =
-                arch.dispatch(Step { pass, tables, scratch, samples: samples.clone(), rate });
+                arch.dispatch(Block { pass, tables, scratch, samples: samples.clone(), rate });
             looked(&samples, loss)?;
             total.join(loss);
         }
@@ -137,7 +139,7 @@ pub(crate) fn pass<P: Pass>(
                 let rate = plan.rate(samples.start) as f32;
                 let (tables, scratch) = (&mut rows[..], &mut scratch);
                 let loss =
-                    arch.dispatch(Step { pass, tables, scratch, samples: samples.clone(), rate });
+                    arch.dispatch(Block { pass, tables, scratch, samples: samples.clone(), rate });
                 result = looked(&samples, loss);
                 own.join(loss);
             }
@@ -161,7 +163,7 @@ pub(crate) fn pass<P: Pass>(
     finite(total.mean(), plan.epoch, plan.rate(0))
 }
 
-struct Step<'a, P: Pass, R> {
+struct Block<'a, P: Pass, R> {
     pass: &'a P,
     tables: &'a mut [R],
     scratch: &'a mut P::Scratch,
@@ -169,7 +171,7 @@ struct Step<'a, P: Pass, R> {
     rate: f32,
 }
 
-impl<P: Pass, R: Rows> WithSimd for Step<'_, P, R> {
+impl<P: Pass, R: Rows> WithSimd for Block<'_, P, R> {
     type Output = Loss;
 
     #[inline(always)]

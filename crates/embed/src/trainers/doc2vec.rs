@@ -8,23 +8,18 @@
 //! predicted word (`context`). A new document is inferred with all words fixed, from zero, by the same steps:
 //! its vector depends on the model and its own words alone.
 
-use std::ops::Range;
-
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use veridical_core::progress::Progress;
-use veridical_core::{Order, Seed, Stream, interrupt};
+use veridical_core::{Seed, Stream, interrupt};
 use veridical_data::{Corpus, Lists};
 
-use super::item2vec::first_vectors;
+use super::item2vec::{add, first_vectors};
 use crate::model::table;
 use crate::settings::settings;
-use crate::sgd::{self, Desk, Dropout, Loss, Noise, Pass, Pieces, Plan, Rows};
+use crate::sgd::{self, Desk, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
 use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
-
-/// The loss is measured at every so many positions.
-const MEASURED: usize = 16;
 
 settings! {
     /// Settings of `doc2vec`.
@@ -115,14 +110,7 @@ pub fn trainer<'a>(
 fn check(settings: &Settings, n_words: usize) -> Result<()> {
     let Settings { dim, window, negatives, .. } = *settings;
     sgd::check(dim, settings.lr, settings.weight_decay, settings.dropout)?;
-    if window == 0 {
-        return Err(Error::setting("window", "at least 1", window));
-    }
-    if negatives == 0 || negatives >= n_words {
-        let must_be = format!("at least 1 and below the number of words, {n_words}");
-        return Err(Error::setting("negatives", must_be, negatives));
-    }
-    Ok(())
+    sgd::check_walk(window, negatives, n_words, "words")
 }
 
 impl Settings {
@@ -165,18 +153,21 @@ impl Trainer for Doc2vec<'_> {
         let Model::Documents { doc, word, context, .. } = &mut self.model else {
             unreachable!("the trainer holds documents")
         };
-        let pass = Walk {
-            settings: &self.settings,
-            tokens: self.corpus.tokens.values(),
-            pieces: &self.pieces,
-            noise: &self.noise,
-            order: Order::new(plan.samples, self.seed, "doc2vec/order", epoch),
-            stream: Stream::new(self.seed, "doc2vec/position"),
-            keep: Stream::new(self.seed, "doc2vec/keep"),
+        let Settings { dim, .. } = self.settings;
+        let (noise, dropout) = (&self.noise, self.dropout);
+        let step = Describe { settings: &self.settings, noise, dropout };
+        let tokens = self.corpus.tokens.values();
+        let pass = Walk::new(
+            "doc2vec",
+            self.seed,
             epoch,
-            sse: &self.sse,
-            dropout: self.dropout,
-        };
+            tokens,
+            &self.pieces,
+            noise,
+            &self.sse,
+            dim,
+            step,
+        );
         let tables = vec![table(doc, &mut []), table(word, &mut []), table(context, &mut [])];
         sgd::pass(&pass, tables, plan, progress).map(Some)
     }
@@ -196,97 +187,34 @@ impl Trainer for Doc2vec<'_> {
     }
 }
 
-struct Walk<'a> {
+/// The document, and words near a position, predict the word there.
+struct Describe<'a> {
     settings: &'a Settings,
-    tokens: &'a [u32],
-    pieces: &'a Pieces,
     noise: &'a Noise,
-    order: Order,
-    stream: Stream,
-    keep: Stream,
-    epoch: u32,
-    sse: &'a Moves<'a, 3>,
     dropout: Option<Dropout>,
 }
 
-struct Scratch {
-    desk: Desk,
-    /// The tokens of a piece that are kept, and where they stand.
-    kept: Vec<(u32, usize)>,
-    words: Vec<u32>,
-    mask: Vec<f32>,
-}
-
-impl Pass for Walk<'_> {
-    type Scratch = Scratch;
-
-    fn block_size(&self) -> u64 {
-        self.pieces.block_size()
-    }
-
-    fn scratch(&self) -> Scratch {
-        let dim = self.settings.dim;
-        let (kept, words) = (Vec::new(), Vec::new());
-        Scratch { desk: Desk::new(dim), kept, words, mask: vec![1.0; dim] }
-    }
-
+impl Step<3> for Describe<'_> {
     #[inline(always)]
-    fn block<S: Simd, R: Rows>(
+    fn step<S: Simd, R: Rows>(
         &self,
         simd: S,
         tables: &mut [R],
         scratch: &mut Scratch,
-        samples: Range<u64>,
-        rate: f32,
-    ) -> Loss {
-        let mut movers = self.sse.movers(self.epoch, samples.start);
-        let mut loss = Loss::default();
-        for t in samples {
-            let (doc, tokens) = self.pieces.get(self.order.at(t));
-            let mut kept = std::mem::take(&mut scratch.kept);
-            self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
-            for position in 0..kept.len() {
-                let measured =
-                    self.position(simd, tables, scratch, &mut movers, doc, &kept, position, rate);
-                if let Some(measured) = measured {
-                    loss.add(measured);
-                }
-            }
-            scratch.kept = kept;
-        }
-        loss
-    }
-}
-
-impl Walk<'_> {
-    /// The step at one position; its loss, if it is measured.
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "a position is all of these")]
-    fn position<S: Simd, R: Rows>(
-        &self,
-        simd: S,
-        tables: &mut [R],
-        scratch: &mut Scratch,
-        movers: &mut [Mover<'_>; 3],
-        doc: u32,
-        kept: &[(u32, usize)],
-        position: usize,
-        rate: f32,
+        [move_doc, move_word, move_target]: &mut [Mover<'_>; 3],
+        mut here: Position<'_>,
     ) -> Option<f64> {
         let [docs, words, contexts] = tables else { return None };
-        let Scratch { desk, words: near, mask, .. } = scratch;
         let Settings { negatives, window, .. } = *self.settings;
         let is_mean = self.settings.algorithm == Algorithm::Dm;
-        let (word, at) = kept[position];
-        let mut draws = self.stream.at(self.epoch, at as u64).draws();
-        let doc = movers[0].draw(doc);
-        near.clear();
+        let doc = move_doc.draw(here.sequence);
+        scratch.inputs.clear();
         if self.settings.has_words() {
-            let reach = 1 + draws.below(window as u32) as usize;
-            for &(neighbour, _) in sgd::neighbours(kept, position, reach) {
-                near.push(movers[1].draw(neighbour));
+            for neighbour in here.neighbours(window) {
+                scratch.inputs.push(move_word.draw(neighbour));
             }
         }
+        let Scratch { desk, inputs: near, .. } = scratch;
         desk.clear();
         docs.with(
             doc,
@@ -306,34 +234,28 @@ impl Walk<'_> {
         if is_mean {
             desk.scale_inputs(1.0 / (1 + near.len()) as f32);
         }
-        if let Some(dropout) = self.dropout {
-            dropout.fill(mask, &mut draws);
-            desk.mask_inputs(mask);
-        }
-        desk.targets.push(movers[2].draw(word));
-        self.noise.targets(word, negatives, &mut draws, &mut desk.targets);
-        let keep = 1.0 - rate * self.settings.weight_decay as f32;
-        let loss = desk.predict(simd, contexts, rate, keep, at % MEASURED == 0);
-        if self.dropout.is_some() {
-            desk.mask_errors(mask);
-        }
+        scratch.drop_out(self.dropout, &mut here.draws);
+        let desk = &mut scratch.desk;
+        desk.targets.push(move_target.draw(here.token));
+        self.noise.targets(here.token, negatives, &mut here.draws, &mut desk.targets);
+        let keep = 1.0 - here.rate * self.settings.weight_decay as f32;
+        let loss = desk.predict(simd, contexts, here.rate, keep, here.is_measured);
+        scratch.hold_dropped(self.dropout);
+        let Scratch { desk, inputs: near, .. } = scratch;
         if is_mean {
             let error = desk.error(simd, 1.0);
-            let add = |row: &mut [f32]| {
-                row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
-            };
             docs.with(
                 doc,
                 #[inline(always)]
-                |row, _| add(row),
+                |row, _| add(row, keep, error),
             );
-            near.iter().for_each(|&n| {
+            for &neighbour in near.iter() {
                 words.with(
-                    n,
+                    neighbour,
                     #[inline(always)]
-                    |row, _| add(row),
-                )
-            });
+                    |row, _| add(row, keep, error),
+                );
+            }
         } else {
             docs.with(
                 doc,

@@ -8,21 +8,16 @@
 //! drawn by count^power. SSE replaces inputs (`item`) and the predicted item (`context`); negatives are
 //! noise already. Reported is the mean loss of an input over every 16th position.
 
-use std::ops::Range;
-
 use pulp::Simd;
+use veridical_core::Seed;
 use veridical_core::progress::Progress;
-use veridical_core::{Order, Seed, Stream};
 use veridical_data::Lists;
 
 use crate::model::table;
 use crate::settings::settings;
-use crate::sgd::{self, Desk, Dropout, Loss, Noise, Pass, Pieces, Plan, Rows};
+use crate::sgd::{self, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
 use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
-
-/// The loss is measured at every so many positions.
-const MEASURED: usize = 16;
 
 settings! {
     /// Settings of `item2vec`.
@@ -78,13 +73,7 @@ pub fn trainer<'a>(
     sgd::check(dim, settings.lr, settings.weight_decay, settings.dropout)?;
     let (data, rows) = input.interactions()?;
     let n_items = data.items.len();
-    if window == 0 {
-        return Err(Error::setting("window", "at least 1", window));
-    }
-    if negatives == 0 || negatives >= n_items {
-        let must_be = format!("at least 1 and below the number of items, {n_items}");
-        return Err(Error::setting("negatives", must_be, negatives));
-    }
+    sgd::check_walk(window, negatives, n_items, "items")?;
     let sequences = data.sequences(rows);
     if sequences.iter().all(|sequence| sequence.len() < 2) {
         let what = "no user has two items in sequence, so no item has a neighbour to learn from";
@@ -158,18 +147,21 @@ impl Trainer for Item2vec<'_> {
         let Model::Items { item, context: Some(context) } = &mut self.model else {
             unreachable!("the trainer holds both tables")
         };
-        let pass = Walk {
-            settings: &self.settings,
-            tokens: self.sequences.values(),
-            pieces: &self.pieces,
-            noise: &self.noise,
-            order: Order::new(plan.samples, self.seed, "item2vec/order", epoch),
-            stream: Stream::new(self.seed, "item2vec/position"),
-            keep: Stream::new(self.seed, "item2vec/keep"),
+        let Settings { dim, .. } = self.settings;
+        let (noise, dropout) = (&self.noise, self.dropout);
+        let step = Skip { settings: &self.settings, noise, dropout };
+        let tokens = self.sequences.values();
+        let pass = Walk::new(
+            "item2vec",
+            self.seed,
             epoch,
-            sse: &self.sse,
-            dropout: self.dropout,
-        };
+            tokens,
+            &self.pieces,
+            noise,
+            &self.sse,
+            dim,
+            step,
+        );
         let tables = vec![table(item, &mut []), table(context, &mut [])];
         sgd::pass(&pass, tables, plan, progress).map(Some)
     }
@@ -197,128 +189,62 @@ impl Trainer for Item2vec<'_> {
     }
 }
 
-struct Walk<'a> {
+/// The items near a position predict the item there.
+struct Skip<'a> {
     settings: &'a Settings,
-    tokens: &'a [u32],
-    pieces: &'a Pieces,
     noise: &'a Noise,
-    order: Order,
-    stream: Stream,
-    keep: Stream,
-    epoch: u32,
-    sse: &'a Moves<'a, 2>,
     dropout: Option<Dropout>,
 }
 
-struct Scratch {
-    desk: Desk,
-    /// The tokens of a piece that are kept, and where they stand.
-    kept: Vec<(u32, usize)>,
-    inputs: Vec<u32>,
-    mask: Vec<f32>,
-}
-
-impl Pass for Walk<'_> {
-    type Scratch = Scratch;
-
-    fn block_size(&self) -> u64 {
-        self.pieces.block_size()
-    }
-
-    fn scratch(&self) -> Scratch {
-        let dim = self.settings.dim;
-        let (kept, inputs) = (Vec::new(), Vec::new());
-        Scratch { desk: Desk::new(dim), kept, inputs, mask: vec![1.0; dim] }
-    }
-
+impl Step<2> for Skip<'_> {
     #[inline(always)]
-    fn block<S: Simd, R: Rows>(
+    fn step<S: Simd, R: Rows>(
         &self,
         simd: S,
         tables: &mut [R],
         scratch: &mut Scratch,
-        samples: Range<u64>,
-        rate: f32,
-    ) -> Loss {
-        let mut movers = self.sse.movers(self.epoch, samples.start);
-        let mut loss = Loss::default();
-        for t in samples {
-            let (_, tokens) = self.pieces.get(self.order.at(t));
-            let mut kept = std::mem::take(&mut scratch.kept);
-            self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
-            for position in 0..kept.len() {
-                if let Some(measured) =
-                    self.position(simd, tables, scratch, &mut movers, &kept, position, rate)
-                {
-                    loss.add(measured);
-                }
-            }
-            scratch.kept = kept;
-        }
-        loss
-    }
-}
-
-impl Walk<'_> {
-    /// The step at one position; its loss, if it is measured.
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "a position is all of these")]
-    fn position<S: Simd, R: Rows>(
-        &self,
-        simd: S,
-        tables: &mut [R],
-        scratch: &mut Scratch,
-        movers: &mut [Mover<'_>; 2],
-        kept: &[(u32, usize)],
-        position: usize,
-        rate: f32,
+        [move_input, move_target]: &mut [Mover<'_>; 2],
+        mut here: Position<'_>,
     ) -> Option<f64> {
         let [items, contexts] = tables else { return None };
-        let Scratch { desk, inputs, mask, .. } = scratch;
-        let (item, at) = kept[position];
-        let mut draws = self.stream.at(self.epoch, at as u64).draws();
-        let reach = 1 + draws.below(self.settings.window as u32) as usize;
-        inputs.clear();
-        for &(neighbour, _) in sgd::neighbours(kept, position, reach) {
-            inputs.push(movers[0].draw(neighbour));
+        let Settings { cbow, window, negatives, .. } = *self.settings;
+        scratch.inputs.clear();
+        for neighbour in here.neighbours(window) {
+            scratch.inputs.push(move_input.draw(neighbour));
         }
-        if inputs.is_empty() {
+        if scratch.inputs.is_empty() {
             return None;
         }
+        let Scratch { desk, inputs, .. } = scratch;
         desk.clear();
         for &input in inputs.iter() {
             items.with(
                 input,
                 #[inline(always)]
-                |row, _| match self.settings.cbow {
+                |row, _| match cbow {
                     true => desk.sum_input(row),
                     false => desk.push_input(row),
                 },
             );
         }
-        if self.settings.cbow {
+        if cbow {
             desk.scale_inputs(1.0 / inputs.len() as f32);
         }
-        if let Some(dropout) = self.dropout {
-            dropout.fill(mask, &mut draws);
-            desk.mask_inputs(mask);
-        }
-        desk.targets.push(movers[1].draw(item));
-        self.noise.targets(item, self.settings.negatives, &mut draws, &mut desk.targets);
-        let keep = 1.0 - rate * self.settings.weight_decay as f32;
-        let loss = desk.predict(simd, contexts, rate, keep, at % MEASURED == 0);
-        if self.dropout.is_some() {
-            desk.mask_errors(mask);
-        }
-        if self.settings.cbow {
+        scratch.drop_out(self.dropout, &mut here.draws);
+        let desk = &mut scratch.desk;
+        desk.targets.push(move_target.draw(here.token));
+        self.noise.targets(here.token, negatives, &mut here.draws, &mut desk.targets);
+        let keep = 1.0 - here.rate * self.settings.weight_decay as f32;
+        let loss = desk.predict(simd, contexts, here.rate, keep, here.is_measured);
+        scratch.hold_dropped(self.dropout);
+        let Scratch { desk, inputs, .. } = scratch;
+        if cbow {
             let error = desk.error(simd, 1.0);
             for &input in inputs.iter() {
                 items.with(
                     input,
                     #[inline(always)]
-                    |row, _| {
-                        row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
-                    },
+                    |row, _| add(row, keep, error),
                 );
             }
         } else {
@@ -332,6 +258,12 @@ impl Walk<'_> {
         }
         loss
     }
+}
+
+/// row <- keep row + error.
+#[inline(always)]
+pub(super) fn add(row: &mut [f32], keep: f32, error: &[f32]) {
+    row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
 }
 
 /// Which vectors are handed out.

@@ -1,0 +1,176 @@
+//! One pass over sequences of tokens; what happens at a position is the method's.
+
+use std::ops::Range;
+
+use pulp::Simd;
+use veridical_core::{Draws, Order, Seed, Stream};
+
+use super::{Desk, Dropout, Loss, Noise, Pass, Pieces, Rows, neighbours};
+use crate::sse::{Mover, Moves};
+use crate::{Error, Result};
+
+/// The loss is measured at every so many positions.
+const MEASURED: usize = 16;
+
+/// What a method does at a position; `N` tables have transitions.
+pub(crate) trait Step<const N: usize>: Sync {
+    /// Moves the rows of a position; its loss, if it is measured.
+    fn step<S: Simd, R: Rows>(
+        &self,
+        simd: S,
+        tables: &mut [R],
+        scratch: &mut Scratch,
+        movers: &mut [Mover<'_>; N],
+        here: Position<'_>,
+    ) -> Option<f64>;
+}
+
+/// One token in its sequence.
+pub(crate) struct Position<'a> {
+    /// The sequence.
+    pub sequence: u32,
+    /// The token.
+    pub token: u32,
+    /// What is drawn for this position.
+    pub draws: Draws,
+    /// Whether the loss is to be measured.
+    pub is_measured: bool,
+    pub rate: f32,
+    kept: &'a [(u32, usize)],
+    position: usize,
+}
+
+impl Position<'_> {
+    /// The tokens at most b away, b uniform in 1 .. window.
+    #[inline(always)]
+    pub fn neighbours(&mut self, window: usize) -> impl Iterator<Item = u32> {
+        let reach = 1 + self.draws.below(window as u32) as usize;
+        neighbours(self.kept, self.position, reach).map(|&(token, _)| token)
+    }
+}
+
+/// What a thread needs for itself.
+pub(crate) struct Scratch {
+    pub desk: Desk,
+    /// The rows behind the inputs.
+    pub inputs: Vec<u32>,
+    mask: Vec<f32>,
+    kept: Vec<(u32, usize)>,
+}
+
+impl Scratch {
+    /// Leaves coordinates of the inputs out, if there is dropout.
+    #[inline(always)]
+    pub fn drop_out(&mut self, dropout: Option<Dropout>, draws: &mut Draws) {
+        if let Some(dropout) = dropout {
+            dropout.fill(&mut self.mask, draws);
+            self.desk.mask_inputs(&self.mask);
+        }
+    }
+
+    /// Keeps those coordinates from moving.
+    #[inline(always)]
+    pub fn hold_dropped(&mut self, dropout: Option<Dropout>) {
+        if dropout.is_some() {
+            self.desk.mask_errors(&self.mask);
+        }
+    }
+}
+
+/// An epoch's walk.
+pub(crate) struct Walk<'a, P, const N: usize> {
+    pub step: P,
+    tokens: &'a [u32],
+    pieces: &'a Pieces,
+    noise: &'a Noise,
+    sse: &'a Moves<'a, N>,
+    dim: usize,
+    epoch: u32,
+    order: Order,
+    stream: Stream,
+    keep: Stream,
+}
+
+impl<'a, P: Step<N>, const N: usize> Walk<'a, P, N> {
+    /// Streams are called after the method.
+    #[expect(clippy::too_many_arguments, reason = "a walk is all of these")]
+    pub fn new(
+        method: &str,
+        seed: Seed,
+        epoch: u32,
+        tokens: &'a [u32],
+        pieces: &'a Pieces,
+        noise: &'a Noise,
+        sse: &'a Moves<'a, N>,
+        dim: usize,
+        step: P,
+    ) -> Self {
+        let stream = |purpose: &str| Stream::new(seed, &format!("{method}/{purpose}"));
+        Self {
+            step,
+            tokens,
+            pieces,
+            noise,
+            sse,
+            dim,
+            epoch,
+            order: Order::new(pieces.len(), seed, &format!("{method}/order"), epoch),
+            stream: stream("position"),
+            keep: stream("keep"),
+        }
+    }
+}
+
+impl<P: Step<N>, const N: usize> Pass for Walk<'_, P, N> {
+    type Scratch = Scratch;
+
+    fn block_size(&self) -> u64 {
+        self.pieces.block_size()
+    }
+
+    fn scratch(&self) -> Scratch {
+        let mask = vec![1.0; self.dim];
+        Scratch { desk: Desk::new(self.dim), inputs: Vec::new(), mask, kept: Vec::new() }
+    }
+
+    #[inline(always)]
+    fn block<S: Simd, R: Rows>(
+        &self,
+        simd: S,
+        tables: &mut [R],
+        scratch: &mut Scratch,
+        samples: Range<u64>,
+        rate: f32,
+    ) -> Loss {
+        let mut movers = self.sse.movers(self.epoch, samples.start);
+        let mut loss = Loss::default();
+        for t in samples {
+            let (sequence, tokens) = self.pieces.get(self.order.at(t));
+            let mut kept = std::mem::take(&mut scratch.kept);
+            self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
+            for (position, &(token, at)) in kept.iter().enumerate() {
+                let draws = self.stream.at(self.epoch, at as u64).draws();
+                let is_measured = at % MEASURED == 0;
+                let kept = &kept[..];
+                let here = Position { sequence, token, draws, is_measured, rate, kept, position };
+                if let Some(measured) = self.step.step(simd, tables, scratch, &mut movers, here) {
+                    loss.add(measured);
+                }
+            }
+            scratch.kept = kept;
+        }
+        loss
+    }
+}
+
+/// Settings that every walk shares, checked; `tokens` names what there are `n` of.
+pub(crate) fn check_walk(window: usize, negatives: usize, n: usize, tokens: &str) -> Result<()> {
+    if window == 0 {
+        return Err(Error::setting("window", "at least 1", window));
+    }
+    if negatives == 0 || negatives >= n {
+        let must_be = format!("at least 1 and below the number of {tokens}, {n}");
+        return Err(Error::setting("negatives", must_be, negatives));
+    }
+    Ok(())
+}
