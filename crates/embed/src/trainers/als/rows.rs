@@ -3,7 +3,7 @@
 //! Row x minimises sum_k w_k (t_k / w_k - <x, y_k>)^2 + x'G x over its entries k, up to a constant, so
 //! A x = b with A = G + sum_k w_k y_k y_k', b = sum_k t_k y_k.
 //!
-//!            w_k      t_k                             G
+//! feedback   w_k      t_k                             G
 //! implicit   a r_k    1 + a r_k (0 for r_k = 0)       Y'Y + lambda I      (Hu, Koren & Volinsky 2008)
 //! explicit   1        r_k - mean                      lambda I
 //!
