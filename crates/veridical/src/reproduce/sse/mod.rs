@@ -33,7 +33,7 @@ pub(super) const TABLE1: Experiment = Experiment {
     deviations: &[
         "the paper does not state the split: 20 % of the ratings at random, another split for every seed",
         "the paper states neither dimension nor weight decay here: dim 50 (of figure 3), weight decay and epochs \
-         chosen on a tenth of the training ratings, before SSE; p and rho are the paper's, and chosen beside it",
+         chosen on a tenth of the training ratings for every method; p and rho are the paper's, and chosen beside it",
         "biases and the mean are left out as in the authors' code, and reported with them as well",
         "the graph of movies is the cast in movie-kg-ml1m (at most a few actors of each movie), not IMDb's",
         DECAY,
