@@ -43,7 +43,7 @@ pub enum Mode {
     /// The same bytes for any number of threads.
     #[default]
     Deterministic,
-    /// Threads write without waiting for each other: fastest, and different at every run.
+    /// Threads take samples as they come and lock one row at a time: different at every run.
     Hogwild,
 }
 
