@@ -1,0 +1,1 @@
+//! What changed between representations of the same things, and whether it matters.
