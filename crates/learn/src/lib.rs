@@ -14,7 +14,7 @@ mod svd;
 mod top_k;
 
 pub use eigen::{Pca, eigen, orthonormal};
-pub use product::{cosine_neighbours, dot, products, unit_rows};
+pub use product::{cosine_neighbours, dot, products, to_unit_rows, unit_rows};
 pub use solve::{gram, invert_spd, solve_spd};
 pub use svd::{Operator, randomised_svd};
-pub use top_k::{Scored, top_k};
+pub use top_k::{Best, Scored, top_k};
