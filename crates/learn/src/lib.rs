@@ -4,17 +4,28 @@
 //! - [`top_k`]: the best of many scores, ties decided by number.
 //! - [`gram`], [`solve_spd`], [`invert_spd`]: least squares.
 //! - [`eigen`], [`Pca`], [`randomised_svd`]: directions of large variance.
+//! - [`PairMoments`]: what two tables have in common, in one pass; [`Procrustes`], [`ridge_map`], [`low_rank_map`],
+//!   [`generalised_procrustes`]: the [`LinearMap`] from one to another; [`canonical_correlations`].
 //!
 //! Work is divided by the sizes alone, so every result has the same bytes on any number of threads.
 
+mod dense;
 mod eigen;
+mod map;
+mod moments;
+mod procrustes;
 mod product;
+mod regress;
 mod solve;
 mod svd;
 mod top_k;
 
 pub use eigen::{Pca, eigen, orthonormal};
+pub use map::LinearMap;
+pub use moments::PairMoments;
+pub use procrustes::{Procrustes, generalised_procrustes, residual};
 pub use product::{cosine_neighbours, dot, products, to_unit_rows, unit_rows};
+pub use regress::{canonical_correlations, low_rank_map, ridge_map};
 pub use solve::{gram, invert_spd, solve_spd};
 pub use svd::{Operator, randomised_svd};
 pub use top_k::{Best, Scored, top_k};
