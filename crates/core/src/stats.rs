@@ -125,6 +125,87 @@ pub fn student_975(freedom: f64) -> f64 {
     freedom.sqrt() * angle.tan()
 }
 
+/// The quantile `p` in (0, 1) of the chi-square law with `freedom` > 0 degrees, by bisection of its distribution
+/// function P(freedom / 2, x / 2).
+pub fn chi_square_quantile(p: f64, freedom: f64) -> f64 {
+    let below = |x: f64| gamma_p(freedom / 2.0, x / 2.0) < p;
+    let mut high = freedom.max(1.0);
+    while below(high) {
+        high *= 2.0;
+    }
+    let mut low = 0.0;
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        if below(middle) { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}
+
+/// The 95 % interval of a standard deviation that `freedom` degrees of normal values estimate as `sd`:
+/// sd sqrt(f / chi2_0.975) to sd sqrt(f / chi2_0.025).
+pub fn sd_interval(sd: f64, freedom: f64) -> [f64; 2] {
+    [0.975, 0.025].map(|p| sd * (freedom / chi_square_quantile(p, freedom)).sqrt())
+}
+
+/// The regularised lower incomplete gamma function P(a, x): its series below a + 1, Lentz' continued fraction
+/// above (Press et al., Numerical Recipes, 6.2).
+fn gamma_p(a: f64, x: f64) -> f64 {
+    const TERMS: u32 = 100_000;
+    if x <= 0.0 {
+        return 0.0;
+    }
+    let front = (a * x.ln() - x - ln_gamma(a)).exp();
+    if x < a + 1.0 {
+        let (mut term, mut sum) = (1.0 / a, 1.0 / a);
+        for n in 1..TERMS {
+            term *= x / (a + f64::from(n));
+            sum += term;
+            if term < sum * 1e-17 {
+                break;
+            }
+        }
+        return front * sum;
+    }
+    let mut b = x + 1.0 - a;
+    let (mut c, mut d) = (f64::MAX, 1.0 / b);
+    let mut fraction = d;
+    for n in 1..TERMS {
+        let n = f64::from(n);
+        let factor = n * (a - n);
+        b += 2.0;
+        d = 1.0 / (factor * d + b);
+        c = b + factor / c;
+        fraction *= c * d;
+        if (c * d - 1.0).abs() < 1e-16 {
+            break;
+        }
+    }
+    1.0 - front * fraction
+}
+
+/// ln Gamma(x) for x > 0 (Lanczos 1964, g = 7, nine terms: relative error below 1e-14).
+fn ln_gamma(x: f64) -> f64 {
+    const LANCZOS: [f64; 9] = [
+        0.999_999_999_999_809_9,
+        676.520_368_121_885_1,
+        -1_259.139_216_722_402_8,
+        771.323_428_777_653_1,
+        -176.615_029_162_140_6,
+        12.507_343_278_686_905,
+        -0.138_571_095_265_720_12,
+        9.984_369_578_019_572e-6,
+        1.505_632_735_149_311_6e-7,
+    ];
+    if x < 0.5 {
+        // Gamma(x) Gamma(1 - x) = pi / sin(pi x).
+        return (std::f64::consts::PI / (std::f64::consts::PI * x).sin()).ln() - ln_gamma(1.0 - x);
+    }
+    let x = x - 1.0;
+    let sum: f64 = (1..).zip(&LANCZOS[1..]).map(|(i, c)| c / (x + f64::from(i))).sum();
+    let t = x + 7.5;
+    0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * t.ln() - t + (LANCZOS[0] + sum).ln()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,5 +284,44 @@ mod tests {
             assert!((got / want - 1.0).abs() < 1e-5, "{freedom}: {got} is not {want}");
         }
         assert_eq!(student_975(0.0), f64::INFINITY);
+    }
+
+    /// `scipy.stats.chi2.ppf`.
+    #[test]
+    fn chi_square_quantiles_are_those_of_scipy() {
+        for (p, freedom, want) in CHI_SQUARE {
+            let got = chi_square_quantile(p, freedom);
+            assert!((got / want - 1.0).abs() < 1e-9, "{p} of {freedom}: {got} is not {want}");
+        }
+    }
+
+    const CHI_SQUARE: [(f64, f64, f64); 9] = [
+        (0.025, 1.0, 0.0009820691171752555),
+        (0.975, 1.0, 5.023886187314888),
+        (0.025, 4.0, 0.4844185570879299),
+        (0.975, 4.0, 11.143286781877796),
+        (0.025, 9.0, 2.7003894999803584),
+        (0.975, 9.0, 19.02276779864163),
+        (0.975, 30.5, 47.606091027853594),
+        (0.025, 500.0, 439.9359912618746),
+        (0.975, 500.0, 563.8515293442852),
+    ];
+
+    /// By simulation: sample deviations of n = 6 normal values; 2,000 of them hit the level within four binomial
+    /// errors (4 sqrt(0.95 * 0.05 / 2000) = 0.0195).
+    #[test]
+    fn intervals_of_deviations_cover_at_their_level() {
+        let stream = crate::Stream::new(crate::Seed::new(0).unwrap(), "coverage");
+        let covered = (0..2000).filter(|&draw| {
+            let mut values = [0.0; 6];
+            stream.at(0, draw).fill_normals(&mut values);
+            let mut moments = Moments::default();
+            values.iter().for_each(|&x| moments.push(x));
+            let sd = (moments.variance() * 6.0 / 5.0).sqrt();
+            let [low, high] = sd_interval(sd, 5.0);
+            low <= 1.0 && 1.0 <= high
+        });
+        let share = covered.count() as f64 / 2000.0;
+        assert!((share - 0.95).abs() < 0.0195, "{share}");
     }
 }

@@ -85,11 +85,16 @@ fn join_on<K: Hash + Eq + ToString>(
     }
     let missing = places.iter().map(|p| keys[0].iter().filter(|k| !p.contains_key(k)).count());
     let extra = keys.iter().map(|ks| ks.iter().filter(|k| !places[0].contains_key(k)).count());
-    let joined = tables.iter().zip(&places).map(|(table, place)| {
-        let rows: Vec<usize> = common.iter().map(|key| place[key]).collect();
-        take(table, &rows)
+    let (missing, extra) = (missing.collect(), extra.collect());
+    let rows = places.iter().map(|place| common.iter().map(|key| place[key]).collect());
+    let rows: Vec<Vec<usize>> = rows.collect();
+    // One after the other: a table in the order of the first one is not copied, any other one is let go
+    // before the next is taken.
+    let tables = tables.into_iter().zip(rows).map(|(table, rows)| {
+        let as_it_is = rows.len() == table.n_rows() && rows.iter().copied().eq(0..rows.len());
+        if as_it_is { table } else { take(&table, &rows) }
     });
-    Ok(Joined { missing: missing.collect(), extra: extra.collect(), tables: joined.collect() })
+    Ok(Joined { missing, extra, tables: tables.collect() })
 }
 
 fn take(table: &Table, rows: &[usize]) -> Table {

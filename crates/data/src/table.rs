@@ -263,15 +263,18 @@ impl Table {
     /// As [`TableReader`].
     pub fn load(source: &Source, options: &ReadOptions) -> Result<Self> {
         let mut reader = TableReader::open(source, options)?;
-        let mut chunks = Vec::new();
+        let dim = reader.schema().dim;
+        let mut vectors = Vec::new();
+        let mut ids = Vec::new();
         while let Some(chunk) = reader.next_chunk()? {
-            chunks.push(chunk);
+            vectors.extend_from_slice(&chunk.vectors);
+            let none = ScalarBuffer::default();
+            ids.push(Chunk { vectors: none, kept: Vec::new(), ..chunk });
         }
-        if chunks.is_empty() {
+        if ids.is_empty() {
             return Err(Error::Usage(format!("{source}: no rows are left")));
         }
-        let all = Chunk::concat(&chunks)?;
-        Ok(Self { ids: all.ids, dim: reader.schema().dim, vectors: all.vectors.to_vec() })
+        Ok(Self { ids: Chunk::concat(&ids)?.ids, dim, vectors })
     }
 
     /// Writes the table to `path`, replacing what is there.

@@ -8,7 +8,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-use crate::{Scored, top_k};
+use crate::{Best, Scored};
 
 /// Writes <a_i, b_j> to row i, column j of `out`, for rows of `dim` values.
 ///
@@ -44,17 +44,17 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
 /// The rows divided by their norms; rows of zeros stay.
 pub fn unit_rows(rows: &[f32], dim: usize) -> Vec<f32> {
     let mut unit = rows.to_vec();
-    unit.par_chunks_mut(dim).for_each(|row| {
-        let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
-        if norm > 0.0 {
-            row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
-        }
-    });
+    to_unit_rows(&mut unit, dim);
     unit
 }
 
+/// Divides rows by their norms; rows of zeros stay.
+pub fn to_unit_rows(rows: &mut [f32], dim: usize) {
+    rows.par_chunks_mut(dim).for_each(to_unit);
+}
+
 /// The `k` rows of `table` with the largest cosine to each row of `queries`; `itself` names the row of the
-/// table that is left out of the answer to query q.
+/// table that is left out of the answer to query q. The table is read block by block and not copied.
 pub fn cosine_neighbours(
     table: &[f32],
     queries: &[f32],
@@ -62,20 +62,48 @@ pub fn cosine_neighbours(
     k: usize,
     itself: impl Fn(usize) -> Option<u32> + Sync,
 ) -> Vec<Vec<Scored>> {
-    let (table, queries) = (unit_rows(table, dim), unit_rows(queries, dim));
-    let n = table.len() / dim;
-    let block = ((1 << 20) / n.max(1)).clamp(1, 256);
-    let answers =
-        queries.par_chunks(block * dim).enumerate().map_init(Vec::new, |scores, (b, q)| {
-            scores.resize(q.len() / dim * n, 0.0);
-            products(q, &table, dim, scores);
-            let best = |(r, row): (usize, &[f32])| {
-                let own = itself(b * block + r);
-                top_k((0..).zip(row.iter().copied()).filter(|&(i, _)| Some(i) != own), k)
-            };
-            scores.chunks_exact(n).enumerate().map(best).collect::<Vec<_>>()
-        });
+    let queries = unit_rows(queries, dim);
+    let rows = (BLOCK_VALUES / dim).clamp(1, n_rows(table, dim).max(1));
+    let answers = queries.par_chunks(QUERIES * dim).enumerate().map(|(b, queries)| {
+        let n = queries.len() / dim;
+        let mut best: Vec<Best> = (0..n).map(|_| Best::new(k)).collect();
+        let mut scores = vec![0.0; n * rows];
+        let mut unit = Vec::with_capacity(rows * dim);
+        for (first, block) in (0..).step_by(rows).zip(table.chunks(rows * dim)) {
+            unit.clear();
+            unit.extend_from_slice(block);
+            unit.chunks_exact_mut(dim).for_each(to_unit);
+            let width = block.len() / dim;
+            let scores = &mut scores[..n * width];
+            products(queries, &unit, dim, scores);
+            for (q, (best, row)) in best.iter_mut().zip(scores.chunks_exact(width)).enumerate() {
+                let own = itself(b * QUERIES + q);
+                for (number, &score) in (first..).zip(row) {
+                    if Some(number) != own {
+                        best.offer(number, score);
+                    }
+                }
+            }
+        }
+        best.into_iter().map(Best::into_sorted).collect::<Vec<_>>()
+    });
     answers.collect::<Vec<_>>().into_iter().flatten().collect()
+}
+
+/// Queries that are compared with a block of the table at once.
+const QUERIES: usize = 128;
+/// Values of a block: it stays in the second cache while the queries pass.
+const BLOCK_VALUES: usize = 1 << 16;
+
+fn n_rows(table: &[f32], dim: usize) -> usize {
+    table.len() / dim
+}
+
+fn to_unit(row: &mut [f32]) {
+    let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
+    if norm > 0.0 {
+        row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
+    }
 }
 
 #[cfg(test)]

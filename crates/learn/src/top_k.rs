@@ -43,19 +43,46 @@ impl Ord for Kept {
     }
 }
 
-/// The `k` best, best first; all of them if there are fewer.
-pub fn top_k(scores: impl Iterator<Item = (u32, f32)>, k: usize) -> Vec<Scored> {
-    let mut kept: BinaryHeap<Kept> = BinaryHeap::new();
-    let mut scores = scores.map(|(number, score)| Scored { number, score });
-    kept.extend(scores.by_ref().take(k).map(Kept));
-    for scored in scores {
-        if let Some(mut last) = kept.peek_mut()
+/// The best of the scores that are offered one by one.
+pub struct Best {
+    k: usize,
+    kept: BinaryHeap<Kept>,
+}
+
+impl Best {
+    /// None yet, of `k`.
+    pub fn new(k: usize) -> Self {
+        Self { k, kept: BinaryHeap::with_capacity(k) }
+    }
+
+    /// Takes one more.
+    #[inline]
+    pub fn offer(&mut self, number: u32, score: f32) {
+        let scored = Scored { number, score };
+        if self.kept.len() < self.k {
+            self.kept.push(Kept(scored));
+        } else if let Some(last) = self.kept.peek()
+            // Most are below: one comparison for them; NaN goes on to the order.
+            && (score >= last.0.score || score.is_nan() || last.0.score.is_nan())
+            && let Some(mut last) = self.kept.peek_mut()
             && scored.order(&last.0) == Ordering::Less
         {
             last.0 = scored;
         }
     }
-    kept.into_sorted_vec().into_iter().map(|kept| kept.0).collect()
+
+    /// Best first.
+    pub fn into_sorted(self) -> Vec<Scored> {
+        self.kept.into_sorted_vec().into_iter().map(|kept| kept.0).collect()
+    }
+}
+
+/// The `k` best, best first; all of them if there are fewer.
+pub fn top_k(scores: impl Iterator<Item = (u32, f32)>, k: usize) -> Vec<Scored> {
+    let mut best = Best::new(k.min(scores.size_hint().1.unwrap_or(k)));
+    best.k = k;
+    scores.for_each(|(number, score)| best.offer(number, score));
+    best.into_sorted()
 }
 
 #[cfg(test)]

@@ -1,0 +1,69 @@
+//! Representations of the same things: the rows that several tables share.
+
+use veridical_core::{Order, Seed};
+use veridical_data::{Ids, Table};
+
+/// Rows of one table for the shared ids.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What it is called in a report.
+    pub name: String,
+    /// d.
+    pub dim: usize,
+    /// Row-major, one row per shared id.
+    pub rows: Vec<f32>,
+}
+
+impl Run {
+    /// Row `i`.
+    #[inline]
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.rows[i * self.dim..][..self.dim]
+    }
+
+    /// The rows with these numbers.
+    pub fn gather(&self, rows: &[u32]) -> Vec<f32> {
+        rows.iter().flat_map(|&i| self.row(i as usize)).copied().collect()
+    }
+}
+
+/// Tables joined on their ids.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// The shared ids.
+    pub ids: Ids,
+    /// One per table, in the order they were named.
+    pub runs: Vec<Run>,
+}
+
+impl Runs {
+    /// Takes joined tables and their names; with `unit` every row is divided by its norm.
+    pub fn new(tables: Vec<Table>, names: Vec<String>, unit: bool) -> Option<Self> {
+        let ids = tables.first()?.ids.clone();
+        let runs = tables.into_iter().zip(names).map(|(table, name)| {
+            let Table { dim, vectors: mut rows, .. } = table;
+            if unit {
+                veridical_learn::to_unit_rows(&mut rows, dim);
+            }
+            Run { name, dim, rows }
+        });
+        Some(Self { ids, runs: runs.collect() })
+    }
+
+    /// How many ids are shared.
+    pub fn n(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether all tables have one width.
+    pub fn same_width(&self) -> bool {
+        self.runs.iter().all(|run| run.dim == self.runs[0].dim)
+    }
+
+    /// `count` of the shared rows, drawn without replacement from the stream `name`, in random order.
+    pub fn sample(&self, count: usize, seed: Seed, name: &str) -> Vec<u32> {
+        let n = self.n();
+        let order = Order::new(n as u64, seed, name, 0);
+        (0..count.min(n) as u64).map(|t| order.at(t) as u32).collect()
+    }
+}
