@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use veridical_core::{Order, Seed};
 use veridical_learn::{
-    LinearMap, Logistic, LogisticSettings, knn_predict, logistic_path, nadaraya_watson,
+    LinearMap, Logistic, LogisticSettings, Metric, knn_predict, logistic_path, nadaraya_watson,
 };
 
 pub use self::score::{accuracy, macro_f1};
@@ -322,7 +322,7 @@ impl Design<'_> {
                 self.fit(&train, dim, chosen.c).predict(&test.rows)
             };
             let (rows, labels) = (&train.rows, &train.labels);
-            let votes = knn_predict(rows, labels, classes, &test.rows, dim, K);
+            let votes = knn_predict(rows, labels, classes, &test.rows, dim, K, Metric::Cosine);
             let smooth = nadaraya_watson(rows, labels, classes, &test.rows, dim, chosen.bandwidth);
             scores[0].push(accuracy(truth, &answer));
             scores[1].push(macro_f1(truth, &answer, classes));

@@ -28,7 +28,8 @@ pub enum Treatment {
 impl Treatment {
     /// What it is called.
     pub fn name(&self) -> String {
-        let phi = |spec: &FeatureSpec| format!("{} D={}", spec.directions(), spec.output_dim());
+        let phi =
+            |spec: &FeatureSpec| format!("{} D={}", spec.directions().name(), spec.output_dim());
         match self {
             Self::Raw => "raw".into(),
             Self::Standardized => "standardized".into(),
@@ -59,11 +60,9 @@ pub fn treatments(
     if can_align {
         all.extend([Treatment::Aligned, Treatment::Averaged, Treatment::AlignedAverage]);
     }
-    let families =
-        [Directions::Iid, Directions::Orthogonal, Directions::Hadamard, Directions::Halton];
     // A family that the kernel does not allow is left out.
     let of_family =
-        families.iter().filter_map(|&family| at(equal).ok()?.with_directions(family).ok());
+        Directions::ALL.iter().filter_map(|&family| at(equal).ok()?.with_directions(family).ok());
     all.extend(of_family.map(Treatment::Features));
     if can_align {
         all.push(Treatment::AlignedFeatures(at(equal)?));
