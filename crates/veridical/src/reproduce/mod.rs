@@ -81,6 +81,8 @@ pub const REGISTRY: &[Experiment] = &[
         },
     },
     stability::TABLE1,
+    stability::SPREAD,
+    stability::FAIR,
     stability::FIGURE1,
     stability::QUESTIONS,
     stability::FIGURE_A3,

@@ -5,6 +5,7 @@ use std::iter;
 use veridical_core::progress::Progress;
 use veridical_core::{Seed, interrupt};
 use veridical_embed::{Embedding, Graphs, Input, Method, Model};
+use veridical_features::{Kernel, length_scale};
 use veridical_inspect::{Run, Runs};
 use veridical_learn::{LinearMap, PairMoments, Procrustes, to_unit_rows};
 
@@ -111,6 +112,12 @@ impl Ensemble {
     /// Of the vectors at the end of trainings.
     pub fn of(world: &World, trained: &[Trained]) -> Self {
         Self::new(world, trained.iter().filter_map(|t| t.after.last().cloned()), true)
+    }
+
+    /// The median distance of the first run's labelled rows.
+    pub fn median_distance(&self, world: &World) -> Result<f64> {
+        let rows = self.runs.runs[0].gather(&world.first.rows);
+        Ok(length_scale::from_median(&rows, self.dim(), &Kernel::Gaussian)?)
     }
 
     /// d.

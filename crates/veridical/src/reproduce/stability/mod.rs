@@ -1,10 +1,13 @@
 //! Paper 000, the stability of pretrained representations, on MovieLens-1M.
 
 mod ensemble;
+mod fair;
 mod figure1;
 mod judge;
 mod questions;
 mod sensitivity;
+mod spread;
+mod study;
 mod table1;
 mod world;
 
@@ -12,9 +15,11 @@ use veridical_core::stats;
 use veridical_features::{Directions, FeatureSpec};
 use veridical_inspect::Scores;
 
+pub(super) use self::fair::FAIR;
 pub(super) use self::figure1::FIGURE1;
 pub(super) use self::questions::QUESTIONS;
 pub(super) use self::sensitivity::{FIGURE_A3, FIGURE_A4};
+pub(super) use self::spread::SPREAD;
 pub(super) use self::table1::TABLE1;
 use super::Row;
 use crate::Result;
@@ -69,6 +74,24 @@ mod tests {
         assert!(aligned > raw + 10.0, "{aligned} {raw}");
         let [one, again] = [&outcome, &quick(TABLE1)].map(|o| serde_json::to_string(o).unwrap());
         assert_eq!(one, again);
+    }
+
+    /// Rotation is no explanation, so the deviation of converged regressions is that of h itself.
+    #[test]
+    fn explanations_of_the_spread_run_on_a_generated_shop() {
+        let outcome = quick(SPREAD);
+        sound(&outcome);
+        assert_eq!(outcome.rows.iter().filter(|row| row.holds.is_some()).count(), 1);
+    }
+
+    #[test]
+    fn fair_baselines_run_on_a_generated_shop() {
+        let outcome = quick(FAIR);
+        sound(&outcome);
+        let of = |name: &str| value(&outcome, &format!("accuracy, {name}"));
+        assert!(of("not retrained, aligned") > of("not retrained, raw") + 10.0);
+        // The same model up to a rotation, but for where the regression stops.
+        assert!((of("aligned") - of("raw")).abs() < 2.0);
     }
 
     #[test]

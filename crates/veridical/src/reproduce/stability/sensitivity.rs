@@ -2,10 +2,9 @@
 
 use serde::Deserialize;
 use veridical_inspect::{Treated, Treatment};
-use veridical_learn::LogisticSettings;
 
 use super::ensemble::{self, Ensemble};
-use super::judge::{Judge, Judged, Target, means, one_split};
+use super::judge::{Judge, Judged, Target, as_it_comes, means, one_split};
 use super::world::World;
 use super::{phi, sd_row};
 use crate::reproduce::lab::{self, row, sd_ratio};
@@ -83,7 +82,7 @@ fn study(id: &str, config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         for (at, &c) in config.c.iter().enumerate() {
             let of = |treatment: &Treatment| -> Result<Judged> {
                 let treated = Treated::new(&ensemble.runs, &ensemble.maps, &world.first.rows);
-                let settings = LogisticSettings { c, ..LogisticSettings::default() };
+                let settings = as_it_comes(c);
                 let rows = |run| Ok(treated.of(treatment, run)?);
                 judge.judge(ensemble.runs.runs.len(), rows, Target::First, &settings)
             };
@@ -128,7 +127,8 @@ fn dimensions(
         findings.rows.push(Row { holds, ..gain });
     }
     for (name, judged) in [("phi_d", &small), ("phi_2d", &large)] {
-        let (measured, interval) = sd_ratio(&one_split(&h.accuracy), &one_split(&judged.accuracy));
+        let ratio = sd_ratio(&one_split(&h.accuracy), &one_split(&judged.accuracy));
+        let Some((measured, interval)) = ratio else { continue };
         findings.rows.push(Row {
             what: format!("sd(h_d) / sd({name}) of accuracy on one split, d = {d}, C = {c}"),
             expected: None,

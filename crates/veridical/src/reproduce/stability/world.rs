@@ -34,7 +34,7 @@ impl World {
                 clusters: 4,
                 per_user: 20,
                 skew: 0.5,
-                noise: 0.2,
+                noise: 0.5,
                 seed: Seed::new(0)?,
             })?;
             let labels = shop.item_labels();
@@ -55,6 +55,18 @@ impl World {
             sets,
             n_classes: labels.classes.len(),
         }
+    }
+
+    /// How large it is, in words.
+    pub fn described(&self) -> String {
+        let (first, items) = (&self.first, self.data.items.len());
+        format!(
+            "{} interactions, {items} items, of which {} have one of {} first classes; the most frequent has {:.2} %",
+            self.data.len(),
+            first.rows.len(),
+            first.classes,
+            100.0 * first.majority(),
+        )
     }
 
     /// The same with the order of every user's items drawn at random: who saw what, but not when.
