@@ -7,7 +7,7 @@ use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
 use crate::commands::{
-    completions, data, demo, evaluate, featurize, man, recommend, reproduce, similar, train, tune,
+    completions, data, demo, evaluate, featurize, man, recommend, reproduce, similar, stability, train, tune,
     vectors,
 };
 use crate::terminal::Terminal;
@@ -63,6 +63,9 @@ pub enum Command {
     Recommend(recommend::Command),
     /// Show the neighbours of an id.
     Similar(similar::Command),
+    /// Say whether a refresh of vectors is safe to ship.
+    #[command(long_about = stability::ABOUT)]
+    Stability(Box<stability::Command>),
     /// Turn vectors into features whose inner products estimate a kernel.
     #[command(long_about = featurize::ABOUT)]
     Featurize(featurize::Command),
@@ -90,6 +93,7 @@ impl Command {
             Self::Tune(command) => command.run(terminal),
             Self::Recommend(command) => command.run(terminal),
             Self::Similar(command) => command.run(terminal),
+            Self::Stability(command) => command.run(terminal),
             Self::Featurize(command) => command.run(terminal),
             Self::Vectors(command) => command.run(terminal),
             Self::Data(command) => command.run(terminal),

@@ -7,8 +7,9 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
-const GROUPS: [(&str, &[&str]); 3] = [
+const GROUPS: [(&str, &[&str]); 4] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar"]),
+    ("Measure", &["stability"]),
     ("Stabilise", &["featurize"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];

@@ -7,6 +7,7 @@
 //! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
 //! - [`prepare`]: look at data, divide it, generate some, build graphs.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
+//! - [`stability`]: whether a refresh is safe to ship.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
 //! - [`reproduce`]: experiments that check the papers' claims.
@@ -28,6 +29,7 @@ pub mod prepare;
 pub mod recommend;
 pub mod reproduce;
 pub mod similar;
+pub mod stability;
 pub mod train;
 pub mod tune;
 pub mod vectors;
@@ -38,3 +40,4 @@ pub use veridical_core as core;
 pub use veridical_data as data;
 pub use veridical_embed as embed;
 pub use veridical_features as features;
+pub use veridical_inspect as inspect;

@@ -9,6 +9,7 @@ pub mod man;
 pub mod recommend;
 pub mod reproduce;
 pub mod similar;
+pub mod stability;
 pub mod train;
 pub mod tune;
 pub mod vectors;
