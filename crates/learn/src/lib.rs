@@ -6,11 +6,13 @@
 //! - [`eigen`], [`Pca`], [`randomised_svd`]: directions of large variance.
 //! - [`PairMoments`]: what two tables have in common, in one pass; [`Procrustes`], [`ridge_map`], [`low_rank_map`],
 //!   [`generalised_procrustes`]: the [`LinearMap`] from one to another; [`canonical_correlations`].
+//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nadaraya_watson`]: classes of rows.
 //!
 //! Work is divided by the sizes alone, so every result has the same bytes on any number of threads.
 
 mod dense;
 mod eigen;
+mod logistic;
 mod map;
 mod moments;
 mod procrustes;
@@ -19,8 +21,10 @@ mod regress;
 mod solve;
 mod svd;
 mod top_k;
+mod votes;
 
 pub use eigen::{Pca, eigen, orthonormal};
+pub use logistic::{Logistic, LogisticSettings, OneVsRest, logistic_path};
 pub use map::LinearMap;
 pub use moments::PairMoments;
 pub use procrustes::{Procrustes, generalised_procrustes, residual};
@@ -29,3 +33,4 @@ pub use regress::{canonical_correlations, low_rank_map, ridge_map};
 pub use solve::{gram, invert_spd, solve_spd};
 pub use svd::{Operator, randomised_svd};
 pub use top_k::{Best, Scored, top_k};
+pub use votes::{Metric, knn_predict, nadaraya_watson};

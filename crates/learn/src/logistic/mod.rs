@@ -1,0 +1,273 @@
+//! Logistic regression with an L2 penalty.
+//!
+//! min over W, b of (1/n) sum_i [log sum_k exp(s_ik) - s_i,y_i] + |W|^2 / (2 C n),   s_i = W x_i + b
+//!
+//! This is scikit-learn's objective for three classes and more, divided by C n; intercepts are not penalised. For two
+//! classes scikit-learn fits one score w with |w|^2 / 2, which is this with 2 C in the place of C. [`OneVsRest`] gives
+//! every class a binary problem of its own, with scikit-learn's penalty.
+//!
+//! The minimum does not depend on the coordinates: a rotation of the rows turns W and changes no score.
+//!
+//! A class without examples has no minimum (its intercept falls for ever): its weights are 0 and its intercept is
+//! minus infinity, so it is never predicted.
+
+mod lbfgs;
+mod objective;
+
+use objective::{Axes, Examples, Objective, Targets};
+
+use self::lbfgs::minimise;
+use crate::dense::{product, row_major, view};
+
+/// How a regression is fitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogisticSettings {
+    /// Inverse strength of the penalty.
+    pub c: f64,
+    /// Largest entry of the gradient at the end.
+    pub tolerance: f64,
+    /// Most iterations.
+    pub max_iterations: usize,
+}
+
+impl Default for LogisticSettings {
+    fn default() -> Self {
+        Self { c: 1.0, tolerance: 1e-6, max_iterations: 1000 }
+    }
+}
+
+/// Scores of classes that are linear in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logistic {
+    /// W: one row of `dim` values per class.
+    pub weights: Vec<f64>,
+    /// b.
+    pub intercepts: Vec<f64>,
+    /// Steps that were taken.
+    pub iterations: usize,
+    /// The objective at the end.
+    pub loss: f64,
+    /// Whether the gradient came below the tolerance.
+    pub converged: bool,
+}
+
+impl Logistic {
+    /// Fits rows of `dim` values with a class each, from `start` if there is one.
+    ///
+    /// # Panics
+    /// If there are no whole rows, one label per row, or a label is not below `classes`.
+    pub fn fit(
+        rows: &[f32],
+        dim: usize,
+        labels: &[u32],
+        classes: usize,
+        settings: &LogisticSettings,
+        start: Option<&Logistic>,
+    ) -> Self {
+        let problem = Problem::of_classes(rows, dim, labels, classes);
+        problem.fit(settings, start)
+    }
+
+    /// The scores, one per class for every row.
+    pub fn scores(&self, rows: &[f32]) -> Vec<f64> {
+        let classes = self.intercepts.len();
+        let dim = self.weights.len() / classes;
+        let wide: Vec<f64> = rows.iter().map(|&x| f64::from(x)).collect();
+        let mut scores =
+            row_major(product(view(&wide, dim), view(&self.weights, dim).transpose()).as_ref());
+        for row in scores.chunks_exact_mut(classes) {
+            row.iter_mut().zip(&self.intercepts).for_each(|(s, b)| *s += b);
+        }
+        scores
+    }
+
+    /// The class of the largest score for every row, the first of equal ones.
+    pub fn predict(&self, rows: &[f32]) -> Vec<u32> {
+        let best =
+            |scores: &[f64]| {
+                (0..).zip(scores).fold((0, f64::NEG_INFINITY), |best, (k, &s)| {
+                    if s > best.1 { (k, s) } else { best }
+                })
+            };
+        self.scores(rows).chunks_exact(self.intercepts.len()).map(|s| best(s).0).collect()
+    }
+}
+
+/// Fits for several C, each from the one before it in the order of growing C; answers in the order of `cs`.
+///
+/// # Panics
+/// As [`Logistic::fit`].
+pub fn logistic_path(
+    rows: &[f32],
+    dim: usize,
+    labels: &[u32],
+    classes: usize,
+    settings: &LogisticSettings,
+    cs: &[f64],
+) -> Vec<Logistic> {
+    let problem = Problem::of_classes(rows, dim, labels, classes);
+    let mut order: Vec<usize> = (0..cs.len()).collect();
+    order.sort_by(|&i, &j| cs[i].total_cmp(&cs[j]));
+    let mut fits: Vec<Option<Logistic>> = vec![None; cs.len()];
+    let mut last: Option<usize> = None;
+    for i in order {
+        let start = last.and_then(|last| fits[last].as_ref());
+        fits[i] = Some(problem.fit(&LogisticSettings { c: cs[i], ..*settings }, start));
+        last = Some(i);
+    }
+    fits.into_iter().flatten().collect()
+}
+
+/// A binary regression for every class: classes do not exclude each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneVsRest(pub Logistic);
+
+impl OneVsRest {
+    /// Fits rows of `dim` values with a set of classes each, which may be empty.
+    ///
+    /// # Panics
+    /// If there are no whole rows, one set per row, or a label is not below `classes` or stands twice in a set.
+    pub fn fit(
+        rows: &[f32],
+        dim: usize,
+        sets: &[Vec<u32>],
+        classes: usize,
+        settings: &LogisticSettings,
+    ) -> Self {
+        let mut counts = vec![0; classes];
+        sets.iter().flatten().for_each(|&label| counts[label as usize] += 1);
+        Self(Problem::new(rows, dim, Labels::Sets(sets), counts).fit(settings, None))
+    }
+
+    /// The classes with a positive score, for every row.
+    pub fn predict(&self, rows: &[f32]) -> Vec<Vec<u32>> {
+        let positive =
+            |scores: &[f64]| (0..).zip(scores).filter(|(_, s)| **s > 0.0).map(|(k, _)| k).collect();
+        self.0.scores(rows).chunks_exact(self.0.intercepts.len()).map(positive).collect()
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Labels<'a> {
+    Classes(&'a [u32]),
+    Sets(&'a [Vec<u32>]),
+}
+
+/// What all penalties share.
+struct Problem<'a> {
+    rows: &'a [f32],
+    dim: usize,
+    labels: Labels<'a>,
+    counts: Vec<usize>,
+    axes: Axes,
+}
+
+impl<'a> Problem<'a> {
+    fn of_classes(rows: &'a [f32], dim: usize, labels: &'a [u32], classes: usize) -> Self {
+        let mut counts = vec![0; classes];
+        labels.iter().for_each(|&label| counts[label as usize] += 1);
+        Self::new(rows, dim, Labels::Classes(labels), counts)
+    }
+
+    fn new(rows: &'a [f32], dim: usize, labels: Labels<'a>, counts: Vec<usize>) -> Self {
+        let n = match labels {
+            Labels::Classes(labels) => labels.len(),
+            Labels::Sets(sets) => sets.len(),
+        };
+        assert!(dim > 0 && n > 0 && rows.len() == n * dim, "whole rows with a label each");
+        Self { rows, dim, labels, counts, axes: Axes::of(rows, dim) }
+    }
+
+    fn fit(&self, settings: &LogisticSettings, start: Option<&Logistic>) -> Logistic {
+        let (dim, classes) = (self.dim, self.counts.len());
+        let n = self.rows.len() / dim;
+        let sets = matches!(self.labels, Labels::Sets(_));
+        // Classes of none (or, one against the rest, of all) of the examples are settled without fitting.
+        let open = |&k: &usize| self.counts[k] > 0 && !(sets && self.counts[k] == n);
+        let open: Vec<usize> = (0..classes).filter(open).collect();
+        let settled =
+            |k: usize| if self.counts[k] == 0 { f64::NEG_INFINITY } else { f64::INFINITY };
+        let mut fit = Logistic {
+            weights: vec![0.0; classes * dim],
+            intercepts: (0..classes).map(settled).collect(),
+            iterations: 0,
+            loss: 0.0,
+            converged: true,
+        };
+        if let [only] = open[..]
+            && !sets
+        {
+            fit.intercepts[only] = 0.0;
+            return fit;
+        }
+        if open.is_empty() {
+            return fit;
+        }
+        let mut number = vec![u32::MAX; classes];
+        open.iter().zip(0..).for_each(|(&k, i)| number[k] = i);
+        let (renumbered, filtered): (Vec<u32>, Vec<Vec<u32>>);
+        let targets = match self.labels {
+            Labels::Classes(labels) => {
+                renumbered = labels.iter().map(|&l| number[l as usize]).collect();
+                Targets::Softmax(&renumbered)
+            }
+            Labels::Sets(sets) => {
+                let set = |set: &Vec<u32>| {
+                    set.iter().map(|&l| number[l as usize]).filter(|&l| l != u32::MAX).collect()
+                };
+                filtered = sets.iter().map(set).collect();
+                Targets::Sigmoid(&filtered)
+            }
+        };
+        let examples = Examples { rows: self.rows, dim, targets, classes: open.len() };
+        let shares: Vec<f64> = open.iter().map(|&k| self.counts[k] as f64 / n as f64).collect();
+        let objective = Objective {
+            examples: &examples,
+            axes: &self.axes,
+            penalty: 1.0 / (settings.c * n as f64),
+            shares: &shares,
+        };
+        let mut x = self.start(&open, &shares, start);
+        if start.is_some() {
+            objective.shift_intercepts(&mut x, 1.0);
+        }
+        let ended = minimise(&objective, &mut x, settings.tolerance, settings.max_iterations);
+        objective.shift_intercepts(&mut x, -1.0);
+        let (w, b) = x.split_at_mut(open.len() * dim);
+        if !sets {
+            // One number added to all intercepts changes nothing; they sum to zero.
+            let mean = b.iter().sum::<f64>() / b.len() as f64;
+            b.iter_mut().for_each(|b| *b -= mean);
+        }
+        for (i, &k) in open.iter().enumerate() {
+            fit.weights[k * dim..][..dim].copy_from_slice(&w[i * dim..][..dim]);
+            fit.intercepts[k] = b[i];
+        }
+        Logistic {
+            iterations: ended.iterations,
+            loss: ended.value,
+            converged: ended.converged,
+            ..fit
+        }
+    }
+
+    /// Parameters of the open classes: those of `start`, else no weights and the scores of the shares.
+    fn start(&self, open: &[usize], shares: &[f64], start: Option<&Logistic>) -> Vec<f64> {
+        let dim = self.dim;
+        let same = |start: &&Logistic| {
+            start.weights.len() == self.counts.len() * dim
+                && open.iter().all(|&k| start.intercepts[k].is_finite())
+        };
+        if let Some(start) = start.filter(same) {
+            let weights = open.iter().flat_map(|&k| &start.weights[k * dim..][..dim]);
+            return weights.chain(open.iter().map(|&k| &start.intercepts[k])).copied().collect();
+        }
+        let mut x = vec![0.0; open.len() * dim];
+        let sets = matches!(self.labels, Labels::Sets(_));
+        x.extend(shares.iter().map(|p| if sets { (p / (1.0 - p)).ln() } else { p.ln() }));
+        x
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,248 @@
+//! Loss and gradient of logistic regression, in one pass over the rows.
+//!
+//! With scores s_i = W (x_i - m) + b for the mean row m (a shift of b alone, but W and b then hardly interact):
+//!
+//! softmax     L = (1/n) sum_i [log sum_k exp(s_ik) - s_i,y_i],         dL/ds_ik = (p_ik - 1[k = y_i]) / n
+//! sigmoid     L = (1/n) sum_ik [log(1 + exp(s_ik)) - s_ik 1[k in Y_i]], the same with p_ik = 1 / (1 + exp(-s_ik))
+//! penalty     |W|^2 / (2 C n)
+//!
+//! The preconditioner inverts q_k (1 - q_k) X'X / n + I / (C n) for every class, q_k its share among the rows: the second
+//! derivatives where all scores are b, without those between classes. X'X comes from some thousand rows.
+//!
+//! Limit: X is read once per evaluation, in blocks that stay in the cache for both products. Blocks belong to lanes; the
+//! lanes are given to threads and added in their order.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
+
+use super::lbfgs::Smooth;
+use crate::dense::{product, row_major, view};
+use crate::eigen;
+
+/// Multiply-adds of a product below which one thread is faster.
+const SMALL: usize = 1 << 19;
+
+/// What an example belongs to.
+pub(super) enum Targets<'a> {
+    /// One class each.
+    Softmax(&'a [u32]),
+    /// Any classes each.
+    Sigmoid(&'a [Vec<u32>]),
+}
+
+/// Rows with their classes.
+pub(super) struct Examples<'a> {
+    pub rows: &'a [f32],
+    pub dim: usize,
+    pub targets: Targets<'a>,
+    pub classes: usize,
+}
+
+impl Examples<'_> {
+    pub(super) fn count(&self) -> usize {
+        self.rows.len() / self.dim
+    }
+}
+
+/// Mean and principal axes of the rows, shared by all penalties.
+pub(super) struct Axes {
+    mean: Vec<f64>,
+    /// Second moments of centred rows along each axis.
+    spread: Vec<f64>,
+    /// One axis per column.
+    axes: Vec<f64>,
+}
+
+impl Axes {
+    pub(super) fn of(rows: &[f32], dim: usize) -> Self {
+        let n = rows.len() / dim;
+        let mut mean = vec![0.0; dim];
+        for row in rows.chunks_exact(dim) {
+            mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x));
+        }
+        mean.iter_mut().for_each(|m| *m /= n as f64);
+        let stride = n.div_ceil((8 * dim).max(2048));
+        let sample: Vec<f64> = rows
+            .chunks_exact(dim)
+            .step_by(stride)
+            .flat_map(|row| row.iter().zip(&mean).map(|(&x, m)| f64::from(x) - m))
+            .collect();
+        let count = (sample.len() / dim) as f64;
+        let sample = view(&sample, dim);
+        let moments = product(sample.transpose(), sample);
+        let moments: Vec<f64> = row_major(moments.as_ref()).iter().map(|m| m / count).collect();
+        let (spread, axes) = eigen(&moments, dim);
+        Self { mean, spread, axes }
+    }
+}
+
+/// Loss with penalty; parameters are W by rows, then b.
+pub(super) struct Objective<'a> {
+    pub examples: &'a Examples<'a>,
+    pub axes: &'a Axes,
+    /// 1 / (C n).
+    pub penalty: f64,
+    /// Of each class among the examples.
+    pub shares: &'a [f64],
+}
+
+/// Loss, and gradient by W and b, of some rows.
+struct Partial {
+    loss: f64,
+    weights: Vec<f64>,
+    intercepts: Vec<f64>,
+}
+
+impl Objective<'_> {
+    fn widths(&self) -> (usize, usize) {
+        (self.examples.dim, self.examples.classes)
+    }
+
+    /// Adds rows from `first` on.
+    fn add(
+        &self,
+        w: &[f64],
+        b: &[f64],
+        rows: &[f32],
+        first: usize,
+        block: &mut Block,
+        sum: &mut Partial,
+    ) {
+        let (dim, classes) = self.widths();
+        let n = rows.len() / dim;
+        block.rows.clear();
+        block.rows.extend(rows.iter().map(|&x| f64::from(x)));
+        block.scores.resize(n * classes, 0.0);
+        let x = view(&block.rows, dim);
+        let scores = MatMut::from_row_major_slice_mut(&mut block.scores, n, classes);
+        matmul(scores, Accum::Replace, x, view(w, dim).transpose(), 1.0, Par::Seq);
+        for (r, scores) in block.scores.chunks_exact_mut(classes).enumerate() {
+            scores.iter_mut().zip(b).for_each(|(s, b)| *s += b);
+            sum.loss += match &self.examples.targets {
+                Targets::Softmax(labels) => softmax(scores, labels[first + r]),
+                Targets::Sigmoid(sets) => sigmoid(scores, &sets[first + r]),
+            };
+            sum.intercepts.iter_mut().zip(&*scores).for_each(|(sum, g)| *sum += g);
+        }
+        let g = MatRef::from_row_major_slice(&block.scores, n, classes);
+        let out = MatMut::from_row_major_slice_mut(&mut sum.weights, classes, dim);
+        matmul(out, Accum::Add, g.transpose(), x, 1.0, Par::Seq);
+    }
+
+    /// The sums over all rows.
+    fn sums(&self, w: &[f64], b: &[f64]) -> Partial {
+        let (dim, classes) = self.widths();
+        let n = self.examples.count();
+        let block = (32_768 / dim).clamp(32, 512);
+        let lanes = ((1 << 22) / (dim * classes)).clamp(1, 64);
+        let lane = n.div_ceil(lanes).next_multiple_of(block);
+        let partial = |(l, rows): (usize, &[f32])| {
+            let mut sum = Partial {
+                loss: 0.0,
+                weights: vec![0.0; dim * classes],
+                intercepts: vec![0.0; classes],
+            };
+            let mut buffers = Block::default();
+            for (k, rows) in rows.chunks(block * dim).enumerate() {
+                self.add(w, b, rows, l * lane + k * block, &mut buffers, &mut sum);
+            }
+            sum
+        };
+        let rows = self.examples.rows;
+        let partials: Vec<Partial> = if rows.len() * classes < SMALL {
+            rows.chunks(lane * dim).enumerate().map(partial).collect()
+        } else {
+            rows.par_chunks(lane * dim).enumerate().map(partial).collect()
+        };
+        let add = |mut sum: Partial, next: Partial| {
+            sum.loss += next.loss;
+            sum.weights.iter_mut().zip(next.weights).for_each(|(s, x)| *s += x);
+            sum.intercepts.iter_mut().zip(next.intercepts).for_each(|(s, x)| *s += x);
+            sum
+        };
+        // INVARIANT: there are rows.
+        partials.into_iter().reduce(add).expect("examples")
+    }
+
+    /// The intercept for rows that are not centred: b - W m, and back with the other sign.
+    pub(super) fn shift_intercepts(&self, x: &mut [f64], sign: f64) {
+        let (dim, classes) = self.widths();
+        let (w, b) = x.split_at_mut(dim * classes);
+        for (b, w) in b.iter_mut().zip(w.chunks_exact(dim)) {
+            *b += sign * w.iter().zip(&self.axes.mean).map(|(w, m)| w * m).sum::<f64>();
+        }
+    }
+}
+
+/// Memory of one lane.
+#[derive(Default)]
+struct Block {
+    rows: Vec<f64>,
+    scores: Vec<f64>,
+}
+
+/// The loss of one example; scores become p - 1[k = label].
+fn softmax(scores: &mut [f64], label: u32) -> f64 {
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let own = scores[label as usize] - largest;
+    let mut sum = 0.0;
+    for s in scores.iter_mut() {
+        *s = (*s - largest).exp();
+        sum += *s;
+    }
+    scores.iter_mut().for_each(|s| *s /= sum);
+    scores[label as usize] -= 1.0;
+    sum.ln() - own
+}
+
+/// The loss of one example, all classes; scores become p - 1[k in labels].
+fn sigmoid(scores: &mut [f64], labels: &[u32]) -> f64 {
+    let mut loss: f64 = labels.iter().map(|&l| -scores[l as usize]).sum();
+    for s in scores.iter_mut() {
+        let small = (-s.abs()).exp();
+        loss += s.max(0.0) + small.ln_1p();
+        *s = if *s >= 0.0 { 1.0 } else { small } / (1.0 + small);
+    }
+    labels.iter().for_each(|&l| scores[l as usize] -= 1.0);
+    loss
+}
+
+impl Smooth for Objective<'_> {
+    fn evaluate(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
+        let (dim, classes) = self.widths();
+        let n = self.examples.count() as f64;
+        let mut shifted = x.to_vec();
+        self.shift_intercepts(&mut shifted, -1.0);
+        let (w, b) = shifted.split_at(dim * classes);
+        let sums = self.sums(w, b);
+        let (by_w, by_b) = gradient.split_at_mut(dim * classes);
+        let mut square = 0.0;
+        let classes = by_w.chunks_exact_mut(dim).zip(w.chunks_exact(dim)).enumerate();
+        for (k, (out, w)) in classes {
+            let (own, sum) = (&sums.weights[k * dim..][..dim], sums.intercepts[k]);
+            for (j, (out, w)) in out.iter_mut().zip(w).enumerate() {
+                *out = (own[j] - sum * self.axes.mean[j]) / n + self.penalty * w;
+                square += w * w;
+            }
+            by_b[k] = sum / n;
+        }
+        sums.loss / n + 0.5 * self.penalty * square
+    }
+
+    fn precondition(&self, g: &mut [f64]) {
+        let (dim, classes) = self.widths();
+        let (w, b) = g.split_at_mut(dim * classes);
+        let axes = view(&self.axes.axes, dim);
+        let mut along = product(view(w, dim), axes);
+        for (k, share) in self.shares.iter().enumerate() {
+            let curvature = share * (1.0 - share);
+            for (j, spread) in self.axes.spread.iter().enumerate() {
+                along[(k, j)] /= curvature * spread.max(0.0) + self.penalty;
+            }
+            b[k] /= curvature;
+        }
+        let back = product(along.as_ref(), axes.transpose());
+        w.copy_from_slice(&row_major(back.as_ref()));
+    }
+}
