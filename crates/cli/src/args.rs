@@ -7,8 +7,8 @@ use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
 use crate::commands::{
-    completions, data, demo, evaluate, featurize, man, recommend, reproduce, similar, stability, train, tune,
-    vectors,
+    completions, data, demo, evaluate, featurize, man, recommend, reproduce, similar, stability,
+    train, tune, vectors,
 };
 use crate::terminal::Terminal;
 

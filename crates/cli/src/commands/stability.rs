@@ -360,7 +360,10 @@ impl Budget {
             settings: self.sizes.settings()?,
         };
         if let Some(out) = self.out.as_deref().filter(|out| out.exists() && !self.force) {
-            return Err(Error::Usage(format!("{} is there already; replace it with --force", out.display())));
+            return Err(Error::Usage(format!(
+                "{} is there already; replace it with --force",
+                out.display()
+            )));
         }
         let (limits, text) = stability::propose_budget(&request, terminal)?;
         let Some(out) = self.out else { return terminal.text(&text) };

@@ -54,7 +54,7 @@ fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
 /// The limits that runs on identical data keep, and their text.
 pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> (Vec<Limit>, String) {
     let pairs = floor.nn_overlap.pairs.len();
-    let limits: Vec<Limit> = KINDS.iter().filter_map(|kind| propose(floor, kind)).collect();
+    let mut limits: Vec<Limit> = KINDS.iter().filter_map(|kind| propose(floor, kind)).collect();
     let mut text = format!(
         "# Limits that {runs} runs on identical data keep: the 99 % quantile of {pairs} pairs (the harmful end of each\n\
          # pair's 95 % interval; seed {seed}). A refresh beyond them changes more than training again does.\n"
@@ -62,16 +62,18 @@ pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> (Vec<Limit>, Stri
     if pairs < 100 {
         text += "# Fewer than 100 pairs: the quantile lies at or next to the worst pair seen.\n";
     }
-    for Limit { kind, value } in &limits {
-        text += &format!("\n# {}\n{} = {value}\n", kind.meaning, kind.limit());
-    }
+    let line = |Limit { kind, value }: &Limit| {
+        format!("\n# {}\n{} = {value:?}\n", kind.meaning, kind.limit())
+    };
+    text.extend(limits.iter().map(line));
     text += "\n# Not measured on runs of identical data; set them by what your consumers bear.\n";
-    for (key, value) in [("shared_ids", 0.99), ("zero_vectors", 0.0), ("norm_change", 0.2)] {
-        let kind = KINDS.iter().find(|kind| kind.key == key);
-        if let Some(kind) = kind {
-            text += &format!("\n# {}\n{} = {value:?}\n", kind.meaning, kind.limit());
-        }
-    }
+    let by_hand = [("min-shared-ids", 0.99), ("max-zero-vectors", 0.0), ("max-norm-change", 0.2)];
+    let by_hand = by_hand
+        .into_iter()
+        .filter_map(|(limit, value)| Some(Limit { kind: Kind::of_limit(limit)?, value }));
+    let by_hand: Vec<Limit> = by_hand.collect();
+    text.extend(by_hand.iter().map(line));
+    limits.extend(by_hand);
     (limits, text)
 }
 

@@ -620,8 +620,3 @@ impl StabilityReport {
         )))
     }
 }
-
-/// A table in memory, for callers that read it already.
-pub(crate) fn loaded(name: String, table: Table, observer: &dyn Observer) -> Result<Loaded> {
-    Loaded::new(name, table, observer)
-}

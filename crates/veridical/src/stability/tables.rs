@@ -32,7 +32,7 @@ pub struct Loaded {
 impl Loaded {
     /// Reads and looks at a table.
     pub fn read(path: &Path, options: &ReadOptions, observer: &dyn Observer) -> Result<Self> {
-        let source = Source::from_arg(path.to_owned());
+        let source = Source::from_arg(path);
         let table = Table::load(&source, options)?;
         Self::new(source.to_string(), table, observer)
     }
