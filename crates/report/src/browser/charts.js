@@ -271,7 +271,7 @@ function box({ y, boxes }, c, width) {
 
 function bars({ y, names, lying, dots, series }, c, width) {
   const aside = lying || (width < NARROW && names.length * series.length > 6);
-  const categories = { name: '', categories: names, label: { interval: 0 } };
+  const categories = { name: '', categories: names, label: { interval: names.length > 40 ? 'auto' : 0 } };
   const [low, high] = ends(series.flatMap(one => one.values.flat()).filter(Number.isFinite));
   const values = { ...y, zero: y.zero || !dots };
   // Shares do not go beyond 100 %.
