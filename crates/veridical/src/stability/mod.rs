@@ -16,9 +16,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use veridical_core::stats::sd_interval;
 use veridical_core::{Seed, interrupt};
-use veridical_data::{
-    LabelOptions, Labels, NameOptions, ReadOptions, Table, read_names, read_weights,
-};
+use veridical_data::{LabelOptions, Labels, NameOptions, ReadOptions, read_names, read_weights};
 use veridical_features::{FeatureMap, FeatureSpec, Kernel, Normalize, length_scale};
 use veridical_inspect::{
     CompareSettings, Comparison, ConsumerReport, Downstream, Estimate, Gate, KernelAt, Labelled,
