@@ -7,7 +7,7 @@
 //! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
 //! - [`prepare`]: look at data, divide it, generate some, build graphs.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
-//! - [`stability`]: whether a refresh is safe to ship.
+//! - [`stability`]: whether a refresh is safe to ship; [`refresh`]: the daily job that ships it.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
 //! - [`reproduce`]: experiments that check the papers' claims.
@@ -27,6 +27,7 @@ pub mod featurize;
 mod pipeline;
 pub mod prepare;
 pub mod recommend;
+pub mod refresh;
 pub mod reproduce;
 pub mod similar;
 pub mod stability;

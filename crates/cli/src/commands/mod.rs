@@ -7,6 +7,7 @@ pub mod evaluate;
 pub mod featurize;
 pub mod man;
 pub mod recommend;
+pub mod refresh;
 pub mod reproduce;
 pub mod similar;
 pub mod stability;

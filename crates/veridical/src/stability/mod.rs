@@ -27,8 +27,9 @@ use veridical_learn::cosine_neighbours;
 
 pub use self::budget::read_budget;
 use self::consumers::Looking;
+pub(crate) use self::tables::Loaded;
 pub use self::tables::TableReport;
-use self::tables::{JoinedRuns, Loaded, expand, joined};
+use self::tables::{JoinedRuns, expand, joined};
 use crate::recommend::id_map;
 use crate::{Error, Observer, Result};
 
