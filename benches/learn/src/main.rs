@@ -101,11 +101,8 @@ fn procrustes(n: usize, dim: usize) -> Outcome<Value> {
     stream.at(0, 0).fill_normals(&mut a);
     let mut turn = vec![0.0f64; dim * dim];
     stream.at(0, 1).fill_normals(&mut turn);
-    let turn = LinearMap {
-        from: vec![0.0; dim],
-        matrix: orthonormal(&turn, dim),
-        to: vec![0.0; dim],
-    };
+    let turn =
+        LinearMap { from: vec![0.0; dim], matrix: orthonormal(&turn, dim), to: vec![0.0; dim] };
     let a: Vec<f32> = a.iter().map(|&x| x as f32).collect();
     let b = turn.apply(&a);
 

@@ -9,7 +9,7 @@ use crate::args::Cli;
 /// Verbs by heading; a test holds this against the subcommands there are.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar"]),
-    ("Stabilise", &["featurize"]),
+    ("Stabilise", &["align", "featurize"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use parquet::file::reader::Length;
 
 use crate::run::TensorMap;
-use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, storage};
+use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, Table, storage};
 
 const WHOLE_LIMIT: u64 = 64 << 20;
 const END: u64 = 8 << 20;
@@ -78,6 +78,15 @@ pub fn of_graph(graph: &Graph) -> String {
         }
         Graph::Groups { of, .. } => content.lists(of), // the members say the same
     }
+    content.finish()
+}
+
+/// The content of a vector table: its ids and rows in their order.
+pub fn of_table(table: &Table) -> String {
+    let mut content = Content::new("table");
+    content.ids(&table.ids);
+    content.values(&[table.dim as u64], |n| n.to_le_bytes());
+    content.values(&table.vectors, |x| x.to_bits().to_le_bytes());
     content.finish()
 }
 
