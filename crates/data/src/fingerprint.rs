@@ -58,6 +58,15 @@ pub fn of_interactions(data: &Interactions) -> String {
     content.finish()
 }
 
+/// The content of a vector table.
+pub fn of_table(table: &Table) -> String {
+    let mut content = Content::new("table");
+    content.ids(&table.ids);
+    content.values(&[table.dim], |n| (n as u64).to_le_bytes());
+    content.values(&table.vectors, |x| x.to_bits().to_le_bytes());
+    content.finish()
+}
+
 /// The content of documents.
 pub fn of_corpus(corpus: &Corpus) -> String {
     let mut content = Content::new("corpus");
@@ -78,15 +87,6 @@ pub fn of_graph(graph: &Graph) -> String {
         }
         Graph::Groups { of, .. } => content.lists(of), // the members say the same
     }
-    content.finish()
-}
-
-/// The content of a vector table: its ids and rows in their order.
-pub fn of_table(table: &Table) -> String {
-    let mut content = Content::new("table");
-    content.ids(&table.ids);
-    content.values(&[table.dim as u64], |n| n.to_le_bytes());
-    content.values(&table.vectors, |x| x.to_bits().to_le_bytes());
     content.finish()
 }
 

@@ -1,15 +1,14 @@
 //! `veridical align`
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use veridical::align::{
     self, Align, Aligned, AlignedTable, Anchors, DEFAULT_SAMPLE, Dates, FitSettings, Method,
 };
-use veridical::data::{NameOptions, ReadOptions, Source, read_ids, read_names};
-use veridical::{Error, Observer, Result};
+use veridical::data::{NameOptions, ReadOptions, Source, read_ids, read_weights};
+use veridical::{Observer, Result};
 
 use crate::args::{ReadArgs, WriteArgs};
 use crate::terminal::Terminal;
@@ -134,7 +133,7 @@ impl FitArgs {
             }
             (None, Some(path)) => {
                 let count = self.anchors_top.unwrap_or(usize::MAX);
-                Anchors::Top { weights: weights(path)?, count }
+                Anchors::Top { weights: read_weights(path, &NameOptions::default())?, count }
             }
             (None, None) => Anchors::Shared,
         };
@@ -155,18 +154,6 @@ impl FitArgs {
             ..FitSettings::default()
         })
     }
-}
-
-/// The second column of a file as numbers.
-fn weights(path: &Path) -> Result<HashMap<String, f64>> {
-    let weight = |(id, text): (String, String)| match text.parse::<f64>() {
-        Ok(weight) if weight.is_finite() => Ok((id, weight)),
-        _ => Err(Error::Usage(format!(
-            "{}: the weight of {id} is `{text}`, which is no number; repair it, or take the id out",
-            path.display()
-        ))),
-    };
-    read_names(path, &NameOptions::default())?.into_iter().map(weight).collect()
 }
 
 impl Command {

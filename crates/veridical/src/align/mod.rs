@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use veridical_data::models::publish;
 use veridical_data::{
-    Dtype, IdKind, IfExists, ReadOptions, Source, Table, TableReader, fingerprint, storage,
+    Dtype, IdKind, IfExists, ReadOptions, Source, Table, TableReader, TableWriter, fingerprint,
+    storage,
 };
 
 pub use self::anchors::Anchors;
@@ -122,6 +123,9 @@ pub fn align(settings: &Align, observer: &dyn Observer) -> Result<Aligned> {
     };
     let mut tables = Vec::new();
     for ((input, place), (file, fitted)) in settings.tables.iter().zip(&places).zip(&maps.files) {
+        if places.len() > 1 || settings.generalized {
+            place.prepare()?;
+        }
         place.save(file)?;
         let applied = place
             .out
@@ -192,6 +196,15 @@ struct Place {
 }
 
 impl Place {
+    /// Creates the folders that several tables go to.
+    fn prepare(&self) -> Result<()> {
+        let out = self.out.as_ref().and_then(Source::path);
+        for path in [out, self.map.as_deref(), self.onnx.as_deref()].into_iter().flatten() {
+            create_folder_of(path)?;
+        }
+        Ok(())
+    }
+
     fn save(&self, file: &MapFile) -> Result<()> {
         if let Some(path) = &self.map {
             // A job that goes on finds the map it wrote before.
@@ -237,6 +250,9 @@ fn places(settings: &Align) -> Result<Vec<Place>> {
         for path in [&settings.map, &settings.onnx].into_iter().flatten() {
             refuse(path)?;
         }
+        if let Some(out) = &settings.out {
+            TableWriter::check(out, &settings.options.write)?;
+        }
         let Align { out, map, onnx, .. } = settings.clone();
         return Ok(vec![Place { out, map, onnx, if_exists }]);
     }
@@ -253,28 +269,23 @@ fn places(settings: &Align) -> Result<Vec<Place>> {
         }
         names.push(name);
     }
-    let folder = |path: &Path, flag: &str| -> Result<()> {
+    let folders = [
+        (settings.out.as_ref().map(|out| out.path()), "--out"),
+        (settings.map.as_deref().map(Some), "--map"),
+        (settings.onnx.as_deref().map(Some), "--onnx"),
+    ];
+    for (path, flag) in folders.into_iter().filter_map(|(path, flag)| Some((path?, flag))) {
+        let Some(path) = path else {
+            return usage("several tables cannot go to a stream; name a folder with --out");
+        };
         if path.exists() && !path.is_dir() {
-            let what = format!(
-                "{flag} {}: several tables need a folder, and this is a file",
-                path.display()
-            );
+            let path = path.display();
+            let what = format!("{flag} {path}: several tables need a folder, and this is a file");
             return Err(Error::Usage(what));
         }
-        std::fs::create_dir_all(path).map_err(|e| {
-            Error::Usage(format!("{flag} {}: cannot create the folder: {e}", path.display()))
-        })
-    };
+        check_parent(path)?;
+    }
     let mut places = Vec::new();
-    for (path, flag) in [(&settings.map, "--map"), (&settings.onnx, "--onnx")] {
-        path.iter().try_for_each(|path| folder(path, flag))?;
-    }
-    if let Some(out) = &settings.out {
-        match out.path() {
-            Some(path) => folder(path, "--out")?,
-            None => return usage("several tables cannot go to a stream; name a folder with --out"),
-        }
-    }
     for name in names.iter().skip(usize::from(settings.generalized)) {
         let below = |path: &PathBuf, ending: &str| path.join(format!("{name}.{ending}"));
         let out = settings.out.as_ref().and_then(Source::path);
@@ -286,9 +297,34 @@ fn places(settings: &Align) -> Result<Vec<Place>> {
         });
     }
     for path in places.iter().flat_map(|place| [&place.map, &place.onnx]).flatten() {
-        refuse(path)?;
+        if path.exists() {
+            refuse(path)?;
+        }
+    }
+    for out in places.iter().filter_map(|place| place.out.as_ref()) {
+        if out.path().is_some_and(Path::exists) {
+            TableWriter::check(out, &settings.options.write)?;
+        }
     }
     Ok(places)
+}
+
+fn create_folder_of(path: &Path) -> Result<()> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::Usage(format!("{}: cannot create the folder: {e}", folder.display())))
+}
+
+fn check_parent(path: &Path) -> Result<()> {
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
+        Some(parent) => {
+            let what = format!("{}: the folder does not exist; create it first", parent.display());
+            Err(Error::Usage(what))
+        }
+        None => Ok(()),
+    }
 }
 
 /// What a table is called without folders and ending.
@@ -369,6 +405,7 @@ fn fitted(settings: &Align, observer: &dyn Observer) -> Result<Maps> {
             let what = "exists already; choose another folder or replace it with --force";
             return Err(Error::Usage(format!("{} {what}", path.display())));
         }
+        create_folder_of(path)?;
         mean.save(path)?;
     }
     Ok(Maps {
