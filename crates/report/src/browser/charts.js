@@ -3,6 +3,8 @@
 
 const { number, escape } = report;
 const NARROW = 560;
+/** Pixels between the margins of A4 and of Letter. */
+const PAPER = 680;
 /** Limits and diagonals have a series of their own, which no legend shows. */
 const OWN = '\u0000own';
 
@@ -269,7 +271,7 @@ function box({ y, boxes }, c, width) {
 
 function bars({ y, names, lying, dots, series }, c, width) {
   const aside = lying || (width < NARROW && names.length * series.length > 6);
-  const categories = { name: '', categories: names, label: { interval: 0 } };
+  const categories = { name: '', categories: names, label: { interval: names.length > 40 ? 'auto' : 0 } };
   const [low, high] = ends(series.flatMap(one => one.values.flat()).filter(Number.isFinite));
   const values = { ...y, zero: y.zero || !dots };
   // Shares do not go beyond 100 %.
@@ -374,19 +376,25 @@ for (const place of document.querySelectorAll('.plot')) {
   const numbers = JSON.parse(place.nextElementSibling.textContent);
   const chart = echarts.init(place, null, { devicePixelRatio: Math.max(devicePixelRatio, 2) });
   let drawn;
-  const draw = () => {
+  const draw = (width = place.clientWidth) => {
     const selected = chart.getOption()?.legend?.[0]?.selected;
-    drawn = KINDS[place.dataset.kind](numbers, colours(), place.clientWidth);
+    drawn = KINDS[place.dataset.kind](numbers, colours(), width);
     if (selected) drawn.option.legend.selected = selected;
     chart.setOption(drawn.option, { notMerge: true });
   };
   draw();
   place.chart = { get rows() { return drawn.rows; }, echarts: chart };
-  report.redraw.push(draw);
+  report.redraw.push(() => draw());
+  // A sheet of paper is narrower than most screens, and nobody measures it before it is printed.
+  const resize = width => {
+    chart.resize({ width });
+    draw(width);
+  };
+  addEventListener('beforeprint', () => resize(Math.min(place.clientWidth, PAPER)));
+  addEventListener('afterprint', () => resize(undefined));
   new ResizeObserver(() => {
     if (chart.getWidth() === place.clientWidth && chart.getHeight() === place.clientHeight) return;
-    chart.resize();
-    draw();
+    resize(undefined);
   }).observe(place);
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Axis, Chart, HEIGHT, Title, names, range};
+use super::{Axis, Chart, HEIGHT, TALLEST, Title, names, range};
 
 /// Longer names need bars that lie.
 const LONGEST_NAME: usize = 12;
@@ -91,7 +91,8 @@ impl From<Bars> for Chart {
             names(drawing.series.iter().map(|s| s.name.as_str()))
         );
         let row = 16 + 12 * drawing.series.len().max(1);
-        let height = if drawing.lying { 110 + row * drawing.names.len() } else { HEIGHT };
+        let lying = (110 + row * drawing.names.len()).min(TALLEST);
+        let height = if drawing.lying { lying } else { HEIGHT };
         Self { height, ..Self::new(title, "bars", alt, &drawing) }
     }
 }
@@ -104,5 +105,12 @@ mod tests {
     fn long_names_lie() {
         let lies = |name: &str| Bars::new("c", "e", Axis::new("y"), [name]).drawing.lying;
         assert!(!lies("twelve chars") && lies("align-then-phi, D = 512"));
+    }
+
+    #[test]
+    fn a_thousand_names_keep_the_chart_on_a_few_screens() {
+        let names = (0..1000).map(|i| i.to_string());
+        let chart = Bars::new("c", "e", Axis::new("y"), names).values("v", vec![1.0; 1000]);
+        assert_eq!(Chart::from(chart).height, TALLEST);
     }
 }

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use veridical_core::stats::quantile;
 
-use super::{Axis, Chart, HEIGHT, Title, names, range};
+use super::{Axis, Chart, HEIGHT, TALLEST, Title, names, range};
 
 /// More values than these are drawn by their box alone.
 const MOST_POINTS: usize = 60;
@@ -83,7 +83,7 @@ impl From<BoxPlot> for Chart {
             range(&drawing.y.name, drawing.boxes.iter().flat_map(|b| b.five)),
             names(drawing.boxes.iter().map(|b| b.name.as_str()))
         );
-        let height = HEIGHT.max(100 + 34 * drawing.boxes.len());
+        let height = (100 + 34 * drawing.boxes.len()).clamp(HEIGHT, TALLEST);
         Self { height, ..Self::new(title, "box", alt, &drawing) }
     }
 }

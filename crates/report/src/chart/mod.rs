@@ -25,6 +25,8 @@ use crate::html::{brief, escape, prose, short_json};
 
 /// Height of a chart in pixels, if it has no rows that ask for more.
 const HEIGHT: usize = 340;
+/// What rows may ask for at most; the browser leaves out names that do not fit.
+const TALLEST: usize = 1200;
 
 /// Any chart, ready to be put on a page; every kind of chart turns into one.
 #[derive(Clone, Debug)]

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use super::{Axis, Chart, Title, names, range};
 
+/// More points of a series than these make a page heavy and show nothing new.
+const MOST_POINTS: usize = 5000;
+
 /// Points in groups; the name of a point is shown when it is pointed at.
 ///
 /// ```
@@ -45,14 +48,21 @@ impl Scatter {
         Self { title: Title::new(caption, explain), drawing }
     }
 
-    /// Adds points: x, y and a name, which may be empty.
+    /// Adds points: x, y and a name, which may be empty. Of very many points every second, third, ... is drawn, and
+    /// the explanation says so.
     pub fn series<S: Into<String>>(
         mut self,
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, f64, S)>,
     ) -> Self {
-        let points = points.into_iter().map(|(x, y, name)| (x, y, name.into())).collect();
-        self.drawing.series.push(Series { name: name.into(), points });
+        let (name, points) = (name.into(), points.into_iter().collect::<Vec<_>>());
+        let step = points.len().div_ceil(MOST_POINTS).max(1);
+        if step > 1 {
+            let Title { explain, .. } = &mut self.title;
+            *explain += &format!(" Of {name}, every {step}th of {} points is drawn.", points.len());
+        }
+        let points = points.into_iter().step_by(step).map(|(x, y, name)| (x, y, name.into()));
+        self.drawing.series.push(Series { name, points: points.collect() });
         self
     }
 
@@ -75,5 +85,25 @@ impl From<Scatter> for Chart {
             names(drawing.series.iter().map(|s| s.name.as_str()))
         );
         Self { height: 420, ..Self::new(title, "scatter", alt, &drawing) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn very_many_points_are_thinned_out_aloud() {
+        let chart = |n: usize| {
+            Scatter::new("c", "Read it.", Axis::new("x"), Axis::new("y"))
+                .series("pairs", (0..n).map(|i| (i as f64, 0.0, "")))
+        };
+        let (all, some) = (chart(MOST_POINTS), chart(100_000));
+        assert_eq!(
+            (all.drawing.series[0].points.len(), all.title.explain),
+            (5000, "Read it.".into())
+        );
+        assert_eq!(some.drawing.series[0].points.len(), 5000);
+        assert_eq!(some.title.explain, "Read it. Of pairs, every 20th of 100000 points is drawn.");
     }
 }

@@ -78,7 +78,7 @@ impl CheckReport {
     fn errors_table(&self) -> Table {
         let Self { errors, .. } = self;
         let number = |x| Cell::number(x, 5);
-        Table::new("Error of this spec, |<phi(x), phi(y)> - k(x, y)|", ["", "value"])
+        Table::new("Error of this spec, |<phi(x), phi(y)> - k(x, y)|", ["of pairs", "value"])
             .row([Cell::from("mean"), number(errors.mean)])
             .row([Cell::from("median"), number(errors.median)])
             .row([Cell::from("95 % of pairs below"), number(errors.quantile_95)])
