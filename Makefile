@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed wheel wheel-test fuzz
+.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn wheel wheel-test fuzz
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -88,6 +88,10 @@ bench:
 bench-embed:
 	cargo build --release --locked -p bench-embed
 	benches/embed/run.sh
+
+bench-learn:
+	cargo build --release --locked -p bench-learn
+	benches/learn/run.sh
 
 $(RUFF):
 	python3 -m venv $(VENV)

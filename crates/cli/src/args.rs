@@ -7,8 +7,8 @@ use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
 use crate::commands::{
-    completions, data, demo, evaluate, featurize, man, recommend, refresh, reproduce, similar,
-    stability, train, tune, vectors,
+    align, completions, data, demo, evaluate, featurize, man, recommend, refresh, reproduce,
+    similar, stability, train, tune, vectors,
 };
 use crate::terminal::Terminal;
 
@@ -69,6 +69,9 @@ pub enum Command {
     /// Align, compare, gate, featurise and publish today's vectors.
     #[command(long_about = refresh::ABOUT)]
     Refresh(Box<refresh::Command>),
+    /// Turn tables of other trainings into the frame of a reference.
+    #[command(long_about = align::ABOUT)]
+    Align(Box<align::Command>),
     /// Turn vectors into features whose inner products estimate a kernel.
     #[command(long_about = featurize::ABOUT)]
     Featurize(featurize::Command),
@@ -98,6 +101,7 @@ impl Command {
             Self::Similar(command) => command.run(terminal),
             Self::Refresh(command) => command.run(terminal),
             Self::Stability(command) => command.run(terminal),
+            Self::Align(command) => command.run(terminal),
             Self::Featurize(command) => command.run(terminal),
             Self::Vectors(command) => command.run(terminal),
             Self::Data(command) => command.run(terminal),

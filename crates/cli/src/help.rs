@@ -10,7 +10,7 @@ use crate::args::Cli;
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar"]),
     ("Measure", &["stability"]),
-    ("Stabilise", &["featurize", "refresh"]),
+    ("Stabilise", &["align", "featurize", "refresh"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 

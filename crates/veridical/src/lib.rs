@@ -6,6 +6,7 @@
 //! - [`train`], [`tune`]: learn embeddings into run folders, with settings that were chosen fairly.
 //! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
 //! - [`prepare`]: look at data, divide it, generate some, build graphs.
+//! - [`align`]: turn one table into the frame of another.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
 //! - [`stability`]: whether a refresh is safe to ship; [`refresh`]: the daily job that ships it.
 //! - [`vectors`]: look at tables and convert them.
@@ -20,6 +21,7 @@
 //! # Ok::<(), veridical::Error>(())
 //! ```
 
+pub mod align;
 pub mod demo;
 mod error;
 pub mod evaluate;
@@ -42,3 +44,4 @@ pub use veridical_data as data;
 pub use veridical_embed as embed;
 pub use veridical_features as features;
 pub use veridical_inspect as inspect;
+pub use veridical_learn as learn;

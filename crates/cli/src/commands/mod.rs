@@ -1,5 +1,6 @@
 //! One file per verb: arguments to settings, results to text.
 
+pub mod align;
 pub mod completions;
 pub mod data;
 pub mod demo;
