@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test golden bench bench-embed wheel wheel-test fuzz
+.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn wheel wheel-test fuzz
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -13,7 +13,7 @@ demo: build
 build:
 	cargo build --release --locked -p veridical-cli
 
-test: lint rust-test python-test wheel-test
+test: lint rust-test python-test browser-test wheel-test
 
 lint: $(RUFF)
 	cargo fmt --all --check
@@ -34,6 +34,18 @@ python-test: $(VENV)/.installed
 	python3 python/reference/check_reference.py
 	cargo build --workspace --tests --locked --quiet
 	$(VENV)/bin/pytest -q -p no:cacheprovider python/tests
+
+# Reports in a real browser: `tests/browser/`. Pictures of every page are left in target/browser to look at.
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser)
+browser-test:
+ifeq ($(and $(shell command -v npm),$(CHROMIUM)),)
+	@echo "browser-test is skipped: it needs node, npm and Chromium (apt-get install npm chromium, or CHROMIUM=path)"
+else
+	cargo build --workspace --tests --examples --locked --quiet
+	npm ci --prefix tests/browser --silent --no-audit --no-fund
+	tests/browser/pages.sh target/debug target/browser
+	CHROMIUM=$(CHROMIUM) PAGES=target/browser node --test tests/browser/report.test.js
+endif
 
 # dist/veridical-VERSION-py3-none-PLATFORM.whl: the command for people without Rust. maturin takes
 # veridical.data/data/ along to the root of the environment: man pages and completions.
@@ -76,6 +88,10 @@ bench:
 bench-embed:
 	cargo build --release --locked -p bench-embed
 	benches/embed/run.sh
+
+bench-learn:
+	cargo build --release --locked -p bench-learn
+	benches/learn/run.sh
 
 $(RUFF):
 	python3 -m venv $(VENV)

@@ -6,6 +6,7 @@ mod help;
 mod methods;
 mod terminal;
 mod training;
+mod typed;
 
 use std::process::ExitCode;
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use parquet::file::reader::Length;
 
 use crate::run::TensorMap;
-use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, storage};
+use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, Table, storage};
 
 const WHOLE_LIMIT: u64 = 64 << 20;
 const END: u64 = 8 << 20;
@@ -55,6 +55,15 @@ pub fn of_interactions(data: &Interactions) -> String {
     content.numbers(item);
     content.maybe(rating.as_deref(), |x| x.to_bits().to_le_bytes());
     content.maybe(time.as_deref(), |x| x.to_le_bytes());
+    content.finish()
+}
+
+/// The content of a vector table.
+pub fn of_table(table: &Table) -> String {
+    let mut content = Content::new("table");
+    content.ids(&table.ids);
+    content.values(&[table.dim], |n| (n as u64).to_le_bytes());
+    content.values(&table.vectors, |x| x.to_bits().to_le_bytes());
     content.finish()
 }
 

@@ -37,13 +37,22 @@ pub struct Joined {
 /// # Ok::<(), veridical_data::Error>(())
 /// ```
 pub fn join(tables: Vec<Table>) -> Result<Joined> {
+    let names: Vec<String> = (1..=tables.len()).map(|n| format!("table {n}")).collect();
+    join_named(tables, &names)
+}
+
+/// [`join`], with the names that errors call the tables by.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_named(tables: Vec<Table>, names: &[String]) -> Result<Joined> {
     match tables.first().map(|t| &t.ids) {
         None => Err(Error::Usage("a join needs at least one table".into())),
-        Some(Ids::Int(_)) => join_on(tables, |ids| match ids {
+        Some(Ids::Int(_)) => join_on(tables, names, |ids| match ids {
             Ids::Int(ids) => Some(ids.values().to_vec()),
             Ids::Text(_) => None,
         }),
-        Some(Ids::Text(_)) => join_on(tables, |ids| match ids {
+        Some(Ids::Text(_)) => join_on(tables, names, |ids| match ids {
             Ids::Text(ids) => {
                 Some(ids.iter().map(|id| id.unwrap_or_default().to_owned()).collect())
             }
@@ -54,6 +63,7 @@ pub fn join(tables: Vec<Table>) -> Result<Joined> {
 
 fn join_on<K: Hash + Eq + ToString>(
     tables: Vec<Table>,
+    names: &[String],
     keys_of: impl Fn(&Ids) -> Option<Vec<K>>,
 ) -> Result<Joined> {
     let mut keys = Vec::new();
@@ -70,8 +80,8 @@ fn join_on<K: Hash + Eq + ToString>(
         for (row, key) in table_keys.iter().enumerate() {
             if let Some(before) = place.insert(key, row) {
                 return Err(Error::Usage(format!(
-                    "table {} has the id {} twice, in rows {before} and {row}; a join needs each id once",
-                    t + 1,
+                    "{} has the id {} twice, in rows {before} and {row}; a join needs each id once",
+                    names[t],
                     key.to_string(),
                 )));
             }

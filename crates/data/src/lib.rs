@@ -50,10 +50,12 @@ mod zip;
 
 pub use error::{Error, Result};
 pub use format::{Format, Source};
-pub use graph::{EdgeOptions, Graph, GraphSummary, LabelOptions, Labels, NameOptions, read_names};
+pub use graph::{
+    EdgeOptions, Graph, GraphSummary, LabelOptions, Labels, NameOptions, read_names, read_weights,
+};
 pub use guard::panic_is_guarded;
 pub use interactions::{IdMap, Interactions, Lists};
-pub use join::{Joined, join};
+pub use join::{Joined, join, join_named};
 pub use read::{OnNan, ReadOptions, TableReader, read_ids};
 pub use records::{ColumnMap, RecordFormat};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};

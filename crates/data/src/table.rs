@@ -262,7 +262,14 @@ impl Table {
     /// # Errors
     /// As [`TableReader`].
     pub fn load(source: &Source, options: &ReadOptions) -> Result<Self> {
-        let mut reader = TableReader::open(source, options)?;
+        Self::from_reader(TableReader::open(source, options)?)
+    }
+
+    /// Reads what is left of a table.
+    ///
+    /// # Errors
+    /// As [`TableReader`].
+    pub fn from_reader(mut reader: TableReader) -> Result<Self> {
         let dim = reader.schema().dim;
         let mut vectors = Vec::new();
         let mut ids = Vec::new();
@@ -272,7 +279,7 @@ impl Table {
             ids.push(Chunk { vectors: none, kept: Vec::new(), ..chunk });
         }
         if ids.is_empty() {
-            return Err(Error::Usage(format!("{source}: no rows are left")));
+            return Err(Error::Usage(format!("{}: no rows are left", reader.source())));
         }
         Ok(Self { ids: Chunk::concat(&ids)?.ids, dim, vectors })
     }

@@ -6,7 +6,9 @@
 //! - [`train`], [`tune`]: learn embeddings into run folders, with settings that were chosen fairly.
 //! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
 //! - [`prepare`]: look at data, divide it, generate some, build graphs.
+//! - [`align`]: turn one table into the frame of another.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
+//! - [`stability`]: whether a refresh is safe to ship; [`refresh`]: the daily job that ships it.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
 //! - [`reproduce`]: experiments that check the papers' claims.
@@ -19,6 +21,7 @@
 //! # Ok::<(), veridical::Error>(())
 //! ```
 
+pub mod align;
 pub mod demo;
 mod error;
 pub mod evaluate;
@@ -26,8 +29,10 @@ pub mod featurize;
 mod pipeline;
 pub mod prepare;
 pub mod recommend;
+pub mod refresh;
 pub mod reproduce;
 pub mod similar;
+pub mod stability;
 pub mod train;
 pub mod tune;
 pub mod vectors;
@@ -38,3 +43,5 @@ pub use veridical_core as core;
 pub use veridical_data as data;
 pub use veridical_embed as embed;
 pub use veridical_features as features;
+pub use veridical_inspect as inspect;
+pub use veridical_learn as learn;

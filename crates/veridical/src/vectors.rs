@@ -245,25 +245,35 @@ impl Transform for Conversion<'_> {
             Some(prefix) => (prefix.of(rows, self.input)?, prefix.dim),
             None => (rows.vectors.clone(), rows.dim()),
         };
-        let fits = |at: Option<usize>| match at {
-            None => Ok(()),
-            Some(at) => {
-                let (row, value) = (rows.row_number(at / dim), values[at]);
-                let (input, dtype) = (self.input, self.dtype.name());
-                let what = format!("{input}: row {row}: {value:e} does not fit {dtype}");
-                Err(Error::Usage(format!("{what}; pass --dtype f32")))
-            }
-        };
-        if self.dtype == Dtype::Bf16 {
-            // The writer rounds.
-            fits(values.iter().position(|&x| !bf16::from_f32(x).is_finite()))?;
-        }
-        if self.dtype != Dtype::F16 {
-            return Ok(Vectors::F32(values));
-        }
-        let mut halves = vec![f16::ZERO; values.len()];
-        halves.convert_from_f32_slice(&values);
-        fits(halves.iter().position(|half| !half.is_finite()))?;
-        Ok(Vectors::F16(ScalarBuffer::from(halves)))
+        encoded(values, dim, self.dtype, rows, self.input)
     }
+}
+
+/// Values of rows as they are written; refuses what the type cannot hold.
+pub(crate) fn encoded(
+    values: ScalarBuffer<f32>,
+    dim: usize,
+    dtype: Dtype,
+    rows: &Chunk,
+    input: &Source,
+) -> Result<Vectors> {
+    let fits = |at: Option<usize>| match at {
+        None => Ok(()),
+        Some(at) => {
+            let (row, value) = (rows.row_number(at / dim), values[at]);
+            let what = format!("{input}: row {row}: {value:e} does not fit {}", dtype.name());
+            Err(Error::Usage(format!("{what}; pass --dtype f32")))
+        }
+    };
+    if dtype == Dtype::Bf16 {
+        // The writer rounds.
+        fits(values.iter().position(|&x| !bf16::from_f32(x).is_finite()))?;
+    }
+    if dtype != Dtype::F16 {
+        return Ok(Vectors::F32(values));
+    }
+    let mut halves = vec![f16::ZERO; values.len()];
+    halves.convert_from_f32_slice(&values);
+    fits(halves.iter().position(|half| !half.is_finite()))?;
+    Ok(Vectors::F16(ScalarBuffer::from(halves)))
 }

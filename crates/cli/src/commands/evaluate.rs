@@ -13,6 +13,7 @@ use veridical::{Error, Observer, Result};
 
 use crate::terminal::Terminal;
 use crate::training::{SplitArgs, TableArgs, values};
+use crate::typed::typed;
 
 pub const ABOUT: &str = "\
 Judge runs, or any pair of vector tables, on rows that were kept back.
@@ -127,7 +128,7 @@ impl Command {
         };
         let evaluation = evaluate::evaluate(&settings, terminal)?;
         if let Some(path) = &self.html {
-            write_atomically(path, evaluation.to_html().as_bytes())?;
+            write_atomically(path, evaluation.to_html(&typed()).as_bytes())?;
             terminal.note(&format!("wrote {}", path.display()));
         }
         if let Some(path) = &self.out {

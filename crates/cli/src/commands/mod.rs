@@ -1,5 +1,6 @@
 //! One file per verb: arguments to settings, results to text.
 
+pub mod align;
 pub mod completions;
 pub mod data;
 pub mod demo;
@@ -7,8 +8,10 @@ pub mod evaluate;
 pub mod featurize;
 pub mod man;
 pub mod recommend;
+pub mod refresh;
 pub mod reproduce;
 pub mod similar;
+pub mod stability;
 pub mod train;
 pub mod tune;
 pub mod vectors;

@@ -9,6 +9,7 @@ use veridical::reproduce::{self, Outcome, RunOptions};
 use veridical::{Error, Observer, Result};
 
 use crate::terminal::Terminal;
+use crate::typed::typed;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,7 +84,7 @@ impl Command {
                 let options = RunOptions { quick, data: data.as_deref(), observer: terminal };
                 let outcome = reproduce::find(&id)?.run(&options)?;
                 if let Some(html) = &html {
-                    veridical::data::write_atomically(html, outcome.to_html().as_bytes())?;
+                    veridical::data::write_atomically(html, outcome.to_html(&typed()).as_bytes())?;
                     terminal.note(&format!("wrote {}", html.display()));
                 }
                 if let Some(out) = &out {

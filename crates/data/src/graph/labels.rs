@@ -121,6 +121,14 @@ const NAME: Role = Role {
     place: 1,
 };
 
+const WEIGHT: Role = Role {
+    name: "weight",
+    flag: "",
+    known: &["weight", "count", "popularity", "views", "clicks", "sales", "n", "frequency"],
+    required: true,
+    place: LAST,
+};
+
 impl Labels {
     /// Reads the classes of the nodes of `ids`: rows of id and class, or of id and several classes with
     /// [`LabelOptions::separator`] between them (`movies.dat`), or triples of which one relation is taken.
@@ -228,13 +236,41 @@ pub fn read_names(path: &Path, options: &NameOptions) -> Result<HashMap<String, 
     };
     let mut names = HashMap::new();
     records::read(path, &[ID, NAME], &records, &mut |row| {
-        let text = |cell: Option<Cell<'_>>| match cell {
-            Some(Cell::Text(text)) => text.trim().to_owned(),
-            Some(other) => other.shown(),
-            None => String::new(),
-        };
-        names.entry(text(row.cell(0))).or_insert_with(|| text(row.cell(1)));
+        names.entry(text_of(row.cell(0))).or_insert_with(|| text_of(row.cell(1)));
         Ok(())
     })?;
     Ok(names)
+}
+
+fn text_of(cell: Option<Cell<'_>>) -> String {
+    match cell {
+        Some(Cell::Text(text)) => text.trim().to_owned(),
+        Some(other) => other.shown(),
+        None => String::new(),
+    }
+}
+
+/// Reads how much ids weigh: rows of id and weight, which is a number of at least 0. Weights of an id that stands in
+/// several rows are added, so that a list of events counts them.
+///
+/// # Errors
+/// [`Error::Content`] for a file that cannot be read, whose columns cannot be told, or with a weight that is none.
+pub fn read_weights(path: &Path, options: &NameOptions) -> Result<HashMap<String, f64>> {
+    let records = RecordOptions {
+        columns: options.columns.clone(),
+        format: options.format,
+        has_header: options.has_header,
+        encoding: options.encoding.as_deref(),
+    };
+    let mut weights = HashMap::new();
+    records::read(path, &[ID, WEIGHT], &records, &mut |row| {
+        let shown = row.cell(1).map_or_else(String::new, |cell| cell.shown());
+        let weight = shown.trim().parse::<f64>().ok().filter(|w| w.is_finite() && *w >= 0.0);
+        let weight = weight.ok_or_else(|| {
+            row.refused(format!("weight: `{shown}` is not a number of at least 0"))
+        })?;
+        *weights.entry(text_of(row.cell(0))).or_insert(0.0) += weight;
+        Ok(())
+    })?;
+    Ok(weights)
 }

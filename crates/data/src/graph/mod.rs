@@ -15,7 +15,7 @@ use arrow_schema::{DataType, Field};
 use serde::Serialize;
 
 pub use self::edges::EdgeOptions;
-pub use self::labels::{LabelOptions, NameOptions, read_names};
+pub use self::labels::{LabelOptions, NameOptions, read_names, read_weights};
 use crate::{ColumnWriter, IdMap, Lists, Result};
 
 /// One or many classes of every node, such as the genres of a movie.

@@ -1,22 +1,27 @@
 //! A feature map as a model that others can serve.
 //!
-//! y = rows as they are, of unit length, or shifted and scaled          f64, rounded once to f32
+//! x = rows as they are, or mapped: (h - from) M + to                   f64, rounded once to f32
+//! y = these as they are, of unit length, or shifted and scaled         f64, rounded once to f32
 //! a = U y                     one chain of f32 operations, or what comes close to it; see [`Sums`]
 //! phi = c [cos a_0, sin a_0, cos a_1, sin a_1, ...],  c = f32(1 / sqrt(m))
 //!
 //! - [`onnx`]: one file, or two if the directions are large.
 //! - [`saved_model`]: the folder TensorFlow and TensorFlow Serving load.
 //! - [`tensors`]: U alone, as safetensors.
+//! - [`affine`]: a map of rows alone, as safetensors.
 //! - [`publish`]: files and folders that appear whole or not at all.
 //!
 //! Bytes depend on the map alone.
 
+pub mod affine;
 pub mod onnx;
 mod onnx_messages;
 pub mod publish;
 pub mod saved_model;
 mod saved_model_messages;
 pub mod tensors;
+
+pub use affine::Affine;
 
 /// The name of the input of a model.
 const INPUT: &str = "vector";
@@ -55,6 +60,8 @@ pub enum Sums {
 pub struct ModelMap {
     /// d.
     pub input_dim: usize,
+    /// What rows are mapped by first, to d values.
+    pub before: Option<Affine>,
     /// U, row-major: m rows of width d.
     pub directions: Vec<f32>,
     /// How projections are rounded.
@@ -63,11 +70,18 @@ pub struct ModelMap {
     pub rows: RowStep,
     /// The spec, as JSON; it travels with the model.
     pub spec: String,
+    /// The map that rows went through, folded into the directions or before them.
+    pub map_id: Option<String>,
     /// One line for people.
     pub description: String,
 }
 
 impl ModelMap {
+    /// Values of a row that goes into the model.
+    fn row_dim(&self) -> usize {
+        self.before.as_ref().map_or(self.input_dim, |map| map.from.len())
+    }
+
     fn n_directions(&self) -> usize {
         self.directions.len() / self.input_dim
     }
@@ -102,5 +116,6 @@ pub(crate) fn put_singles(out: &mut impl std::io::Write, values: &[f32]) -> std:
 fn example(input_dim: usize, n_directions: usize, rows: RowStep) -> ModelMap {
     let directions = (0..input_dim * n_directions).map(|i| i as f32 / 8.0).collect();
     let sums = Sums::Chain;
-    ModelMap { input_dim, directions, sums, rows, spec: "{}".into(), description: "test".into() }
+    let (spec, description) = ("{}".into(), "test".into());
+    ModelMap { input_dim, before: None, directions, sums, rows, spec, map_id: None, description }
 }

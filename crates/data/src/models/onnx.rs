@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 
 use super::onnx_messages::*;
-use super::{INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
+use super::{Affine, INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
 use super::{doubles, publish, put_singles, reciprocals, singles};
 use crate::Result;
 
@@ -132,27 +132,31 @@ impl Layout {
 fn model(map: &ModelMap, layout: Layout, directions: Tensor) -> Model {
     let mut graph = Builder { d: map.input_dim as i64, ..Builder::default() };
     graph.initializers.push(directions);
-    let y = graph.normalize(&map.rows);
+    let x = map.before.as_ref().map_or(INPUT, |before| graph.align(before));
+    let y = graph.normalize(x, &map.rows);
     let a = match map.sums {
         Sums::Chain => graph.project(y, layout),
         Sums::Tree => graph.project_exactly(y),
     };
     graph.features(&a, map);
-    Model {
-        ir_version: IR_VERSION,
-        producer_name: "veridical".into(),
-        producer_version: env!("CARGO_PKG_VERSION").into(),
-        doc_string: map.description.clone(),
-        graph: Some(Graph {
-            node: graph.nodes,
-            name: "phi".into(),
-            initializer: graph.initializers,
-            input: vec![value_info(INPUT, map.input_dim)],
-            output: vec![value_info(OUTPUT, map.output_dim())],
-        }),
-        opset_import: vec![OperatorSet { domain: String::new(), version: OPSET }],
-        metadata_props: vec![entry("veridical.spec", &map.spec)],
-    }
+    let mut metadata = vec![entry("veridical.spec", &map.spec)];
+    metadata.extend(map.map_id.as_ref().map(|id| entry("veridical.map_id", id)));
+    let (input, output) = (map.row_dim(), map.output_dim());
+    graph.model("phi", &map.description, input, value_info(OUTPUT, output), metadata)
+}
+
+/// Writes a map of rows alone: input `vector`, output `aligned`, in f64 and rounded once.
+///
+/// # Errors
+/// [`Error::Content`](crate::Error::Content) if the disk refuses.
+pub fn write_affine(map: &Affine, map_id: &str, path: &Path) -> Result<()> {
+    let mut graph = Builder::default();
+    let out = graph.align(map);
+    let (input, output) = (map.from.len(), map.to.len());
+    let description = format!("Alignment of rows, {input} -> {output}: map {map_id}");
+    let metadata = vec![entry("veridical.map_id", map_id)];
+    let model = graph.model("align", &description, input, value_info(out, output), metadata);
+    publish::put(path, &model.encode_to_vec())
 }
 
 #[derive(Default)]
@@ -163,6 +167,32 @@ struct Builder {
 }
 
 impl Builder {
+    /// The graph as a model.
+    fn model(
+        self,
+        name: &str,
+        description: &str,
+        input_dim: usize,
+        output: ValueInfo,
+        metadata_props: Vec<Entry>,
+    ) -> Model {
+        Model {
+            ir_version: IR_VERSION,
+            producer_name: "veridical".into(),
+            producer_version: env!("CARGO_PKG_VERSION").into(),
+            doc_string: description.to_owned(),
+            graph: Some(Graph {
+                node: self.nodes,
+                name: name.into(),
+                initializer: self.initializers,
+                input: vec![value_info(INPUT, input_dim)],
+                output: vec![output],
+            }),
+            opset_import: vec![OperatorSet { domain: String::new(), version: OPSET }],
+            metadata_props,
+        }
+    }
+
     /// Adds an operation; its output has the name of the node.
     fn op(&mut self, name: &str, op_type: &str, inputs: &[&str], attribute: Vec<Attribute>) {
         self.nodes.push(Node {
@@ -188,19 +218,36 @@ impl Builder {
     }
 
     fn doubles(&mut self, name: &str, values: &[f64]) {
+        self.double_matrix(name, &[values.len()], values);
+    }
+
+    fn double_matrix(&mut self, name: &str, dims: &[usize], values: &[f64]) {
         self.initializers.push(Tensor {
-            dims: vec![values.len() as i64],
+            dims: dims.iter().map(|&n| n as i64).collect(),
             raw_data: Some(doubles(values)),
             ..tensor(name, DOUBLE)
         });
     }
 
+    /// The name of the mapped rows.
+    fn align(&mut self, map: &Affine) -> &'static str {
+        self.doubles("map_from", &map.from);
+        self.double_matrix("map_matrix", &[map.from.len(), map.to.len()], &map.matrix);
+        self.doubles("map_to", &map.to);
+        self.cast("unaligned_f64", INPUT, DOUBLE);
+        self.op("shifted", "Sub", &["unaligned_f64", "map_from"], vec![]);
+        self.op("turned", "MatMul", &["shifted", "map_matrix"], vec![]);
+        self.op("aligned_f64", "Add", &["turned", "map_to"], vec![]);
+        self.cast("aligned", "aligned_f64", FLOAT);
+        "aligned"
+    }
+
     /// The name of the normalized rows.
-    fn normalize(&mut self, rows: &RowStep) -> &'static str {
+    fn normalize(&mut self, x: &'static str, rows: &RowStep) -> &'static str {
         if *rows == RowStep::AsIs {
-            return INPUT;
+            return x;
         }
-        self.cast("vector_f64", INPUT, DOUBLE);
+        self.cast("vector_f64", x, DOUBLE);
         match rows {
             RowStep::AsIs => {}
             RowStep::Unit => {

@@ -12,7 +12,7 @@ use std::path::Path;
 use prost::Message;
 
 use super::saved_model_messages::*;
-use super::{INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
+use super::{Affine, INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
 use super::{doubles, publish, reciprocals, singles};
 use crate::{Error, Result};
 
@@ -55,15 +55,16 @@ pub fn write(map: &ModelMap, path: &Path) -> Result<()> {
 
 fn model(map: &ModelMap) -> SavedModel {
     let mut graph = Builder::default();
-    graph.placeholder(map.input_dim);
-    let y = graph.normalize(&map.rows, map.input_dim);
+    graph.placeholder(map.row_dim());
+    let x = map.before.as_ref().map_or(INPUT, |before| graph.align(before));
+    let y = graph.normalize(x, &map.rows, map.input_dim);
     graph.features(y, map);
     let info = |name: &str, width: usize| {
         let shape = Some(Shape::of(&[-1, width as i64]));
         (name.to_owned(), TensorInfo { name: format!("{name}:0"), dtype: FLOAT, shape })
     };
     let signature = Signature {
-        inputs: [info(INPUT, map.input_dim)].into(),
+        inputs: [info(INPUT, map.row_dim())].into(),
         outputs: [info(OUTPUT, map.output_dim())].into(),
         method_name: "tensorflow/serving/predict".into(),
     };
@@ -127,12 +128,32 @@ impl Builder {
         self.op(INPUT, "Placeholder", &[], &attributes);
     }
 
+    /// The name of the mapped rows.
+    fn align(&mut self, map: &Affine) -> &'static str {
+        let [from, to] = [map.from.len() as i64, map.to.len() as i64];
+        self.constant("map_from", DOUBLE, &[from], doubles(&map.from));
+        self.constant("map_matrix", DOUBLE, &[from, to], doubles(&map.matrix));
+        self.constant("map_to", DOUBLE, &[to], doubles(&map.to));
+        self.cast("unaligned_f64", INPUT, FLOAT, DOUBLE);
+        self.on(DOUBLE, "shifted", "Sub", &["unaligned_f64", "map_from"]);
+        let as_it_is = Value::Bool(false);
+        let product = [
+            ("T", Value::Type(DOUBLE)),
+            ("transpose_a", as_it_is.clone()),
+            ("transpose_b", as_it_is),
+        ];
+        self.op("turned", "MatMul", &["shifted", "map_matrix"], &product);
+        self.on(DOUBLE, "aligned_f64", "AddV2", &["turned", "map_to"]);
+        self.cast("aligned", "aligned_f64", DOUBLE, FLOAT);
+        "aligned"
+    }
+
     /// The name of the normalized rows.
-    fn normalize(&mut self, rows: &RowStep, d: usize) -> &'static str {
+    fn normalize(&mut self, x: &'static str, rows: &RowStep, d: usize) -> &'static str {
         if *rows == RowStep::AsIs {
-            return INPUT;
+            return x;
         }
-        self.cast("vector_f64", INPUT, FLOAT, DOUBLE);
+        self.cast("vector_f64", x, FLOAT, DOUBLE);
         match rows {
             RowStep::AsIs => {}
             RowStep::Unit => {

@@ -36,7 +36,11 @@ pub fn write(map: &ModelMap, path: &Path) -> Result<()> {
         entry(name, "F64", json!([d]), size_of_val(*values));
     }
     entry("directions", "F32", json!([m, d]), size_of_val(&*map.directions));
-    header.insert("__metadata__".into(), json!({ "veridical.spec": map.spec }));
+    let mut metadata = json!({ "veridical.spec": map.spec });
+    if let Some(id) = &map.map_id {
+        metadata["veridical.map_id"] = json!(id);
+    }
+    header.insert("__metadata__".into(), metadata);
     let mut header = Value::Object(header).to_string().into_bytes();
     header.resize(header.len().next_multiple_of(8), b' ');
     publish::file(path, |out| {

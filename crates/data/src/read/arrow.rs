@@ -1,5 +1,6 @@
 //! Parquet and Arrow IPC (file and stream), through the arrow crates.
 
+use std::collections::HashMap;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ struct Decoder {
     path: PathBuf,
     chosen: Chosen,
     schema: TableSchema,
+    /// What the file says about itself.
+    metadata: HashMap<String, String>,
     /// Rows decoded so far.
     next_row: u64,
 }
@@ -49,8 +52,9 @@ impl Decoder {
             return Err(Error::no_rows(path));
         };
         let (dim, _) = columns::decode_vectors(first.column(chosen.vector), None, path, 0)?;
+        let metadata = schema.metadata().clone().into();
         let schema = TableSchema { dim, ids: chosen.id_kind, dtype: chosen.dtype, kept };
-        Ok(Self { path: path.to_owned(), chosen, schema, next_row: 0 })
+        Ok(Self { path: path.to_owned(), chosen, schema, metadata, next_row: 0 })
     }
 
     fn chunk(&mut self, batch: &RecordBatch) -> Result<Chunk> {
@@ -161,6 +165,10 @@ impl PartReader for ParquetPart {
 
     fn note(&self) -> Option<String> {
         self.decoder.chosen.note.clone()
+    }
+
+    fn metadata(&self, key: &str) -> Option<String> {
+        self.decoder.metadata.get(key).cloned()
     }
 }
 
@@ -377,6 +385,10 @@ impl PartReader for StreamPart {
 
     fn note(&self) -> Option<String> {
         self.decoder.chosen.note.clone()
+    }
+
+    fn metadata(&self, key: &str) -> Option<String> {
+        self.decoder.metadata.get(key).cloned()
     }
 }
 

@@ -107,6 +107,10 @@ trait PartReader: Send {
     fn skip(&mut self, rows: u64) -> Result<bool>;
     /// What the user should know about how the part is read.
     fn note(&self) -> Option<String>;
+    /// What the file says about itself under `key`.
+    fn metadata(&self, _key: &str) -> Option<String> {
+        None
+    }
 }
 
 /// Streams a table from a file, a folder or stdin.
@@ -202,6 +206,11 @@ impl TableReader {
         Ok(())
     }
 
+    /// Where the table comes from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// What is known about the table.
     pub fn schema(&self) -> &TableSchema {
         &self.schema
@@ -210,6 +219,11 @@ impl TableReader {
     /// Rows in the table, where the format says so.
     pub fn n_rows(&self) -> Option<u64> {
         self.n_rows
+    }
+
+    /// What the first file says about itself under `key`; Parquet and Arrow can.
+    pub fn metadata(&self, key: &str) -> Option<String> {
+        self.current.metadata(key)
     }
 
     /// Rows left out and values set to 0 so far under the policy for values that are not numbers.

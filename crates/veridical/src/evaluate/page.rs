@@ -1,28 +1,96 @@
 //! The evaluation as a page: charts of the measures people quote, and a table per protocol.
 
-use serde_json::{Value, json};
 use veridical_embed::evaluate::Estimate;
-use veridical_report::Page;
+use veridical_report::{Axis, Bars, Card, Cell, Chart, Foot, Level, Page, Table, Verdict};
 
 use super::{Evaluation, Judged};
 
 impl Evaluation {
-    /// The page, whole.
-    pub fn to_html(&self) -> String {
-        let mut page = Page::new("Evaluation").text(format!(
-            "{} rows kept back by {}; intervals at 95 % over users and seeds; split {}; evaluation seed {}.",
-            self.test_rows, self.split, self.split_fingerprint, self.seed
-        ));
+    /// The page, whole; `command` is what was typed.
+    pub fn to_html(&self, command: &str) -> String {
+        let mut page = Page::new("Evaluation").verdict(self.verdict()).cards(self.cards()).section(
+            "Measures",
+            format!(
+                "{} rows kept back by {}; intervals at 95 % over users and seeds.",
+                self.test_rows, self.split
+            ),
+        );
         for note in &self.notes {
-            page = page.text(note.clone());
+            page = page.note(Level::Neutral, note);
         }
-        for measure in self.charted() {
-            page = page.chart(measure.clone(), self.chart(&measure));
-        }
+        page = page.charts(self.charted().iter().map(|measure| self.chart(measure)));
         for protocol in self.protocols() {
-            page = self.protocol_table(page, &protocol);
+            page = page.table(self.protocol_table(&protocol));
         }
-        self.ratings_table(page).to_html()
+        if let Some(table) = self.ratings_table() {
+            page = page.table(table);
+        }
+        let foot = Foot::new(command)
+            .fact("split", &self.split)
+            .fact("split fingerprint", &self.split_fingerprint)
+            .fact("evaluation seed", self.seed);
+        let seeds = |foot: Foot, model: &Judged| {
+            let seeds: Vec<String> = model.seeds.iter().map(ToString::to_string).collect();
+            foot.fact(format!("seeds of {}", model.name), seeds.join(", "))
+        };
+        let runs = self.models.iter().filter(|model| !model.seeds.is_empty());
+        page.foot(runs.fold(foot, seeds)).data(self).to_html()
+    }
+
+    /// Who is best by the first charted measure of the first protocol, and whether the interval of the best
+    /// baseline lies below its own.
+    fn verdict(&self) -> Verdict {
+        let none = || Verdict::new(Level::Neutral, "Ratings were judged.");
+        let (Some(protocol), Some(measure)) =
+            (self.protocols().into_iter().next(), self.charted().into_iter().next())
+        else {
+            return none();
+        };
+        let best = |is_baseline: bool| {
+            let models = self.models.iter().filter(move |model| model.is_baseline == is_baseline);
+            let judged = models.filter_map(|model| {
+                Some((model, model.ranking.as_ref()?.get(&protocol, &measure)?))
+            });
+            judged.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+        };
+        let told = |model: &Judged, estimate: Estimate| {
+            format!("{} ({measure} {})", model.name, shown(estimate))
+        };
+        match (best(false), best(true)) {
+            (Some((model, a)), Some((baseline, b))) => {
+                let (level, relation) = match () {
+                    () if a.low > b.high => (Level::Good, "ranks better than"),
+                    () if a.high < b.low => (Level::Bad, "ranks worse than"),
+                    () => (Level::Warn, "cannot be told apart from"),
+                };
+                let (model, baseline) = (told(model, a), told(baseline, b));
+                Verdict::new(level, format!("{model} {relation} the best baseline, {baseline}."))
+                    .detail(format!("Protocol {protocol}; 95 % intervals are compared."))
+            }
+            (Some((model, estimate)), None) => Verdict::new(
+                Level::Neutral,
+                format!("The best ranking is that of {}.", told(model, estimate)),
+            )
+            .detail(format!("Protocol {protocol}; no baselines were trained beside it.")),
+            _ => none(),
+        }
+    }
+
+    fn cards(&self) -> Vec<Card> {
+        let model = self.models.first();
+        let protocol = self.protocols().into_iter().next().unwrap_or_default();
+        let ranking = model.and_then(|model| model.ranking.as_ref());
+        let card = |measure: String| {
+            let estimate = ranking?.get(&protocol, &measure)?;
+            let note = format!("{}, {protocol}", model?.name);
+            Some(Card::new(measure, shown(estimate)).note(note))
+        };
+        let mut cards: Vec<Card> = self.charted().into_iter().filter_map(card).collect();
+        if let Some((model, ratings)) = model.and_then(|m| Some((m, m.ratings?))) {
+            cards.push(Card::new("rmse", shown(ratings.rmse)).note(&model.name));
+            cards.push(Card::new("mae", shown(ratings.mae)).note(&model.name));
+        }
+        cards
     }
 
     /// The protocols, in the order of the reports.
@@ -45,48 +113,51 @@ impl Evaluation {
         ["ndcg@", "recall@", "auc"].into_iter().filter_map(last).collect()
     }
 
-    fn protocol_table(&self, page: Page, protocol: &str) -> Page {
+    fn protocol_table(&self, protocol: &str) -> Table {
         let names = self.models.iter().map(|model| model.name.as_str());
-        let head: Vec<&str> = ["measure"].into_iter().chain(names).collect();
         let row = |measure: String| {
             let cell = |model: &Judged| {
                 let estimate = model.ranking.as_ref().and_then(|r| r.get(protocol, &measure));
-                estimate.map_or("-".into(), shown)
+                Cell::from(estimate.map(in_table))
             };
-            let cells: Vec<String> = self.models.iter().map(cell).collect();
-            [measure.clone()].into_iter().chain(cells).collect()
+            let cells: Vec<Cell> = self.models.iter().map(cell).collect();
+            [Cell::from(measure.as_str())].into_iter().chain(cells).collect::<Vec<_>>()
         };
-        let rows = self.measures().into_iter().map(row).collect();
-        page.table(format!("Protocol {protocol}"), &head, rows)
+        Table::new(format!("Protocol {protocol}"), ["measure"].into_iter().chain(names))
+            .rows(self.measures().into_iter().map(row))
     }
 
-    fn ratings_table(&self, page: Page) -> Page {
+    fn ratings_table(&self) -> Option<Table> {
         let row = |model: &Judged| {
             let ratings = model.ratings?;
-            Some(vec![model.name.clone(), shown(ratings.rmse), shown(ratings.mae)])
+            Some([Cell::from(model.name.as_str()), in_table(ratings.rmse), in_table(ratings.mae)])
         };
         let rows: Vec<_> = self.models.iter().filter_map(row).collect();
-        if rows.is_empty() { page } else { page.table("Ratings", &["model", "rmse", "mae"], rows) }
+        (!rows.is_empty()).then(|| Table::new("Ratings", ["model", "rmse", "mae"]).rows(rows))
     }
 
-    fn chart(&self, measure: &str) -> Value {
-        let names: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
-        let series = |protocol: String| {
+    fn chart(&self, measure: &str) -> Chart {
+        let names = self.models.iter().map(|model| model.name.as_str());
+        let chart = Bars::new(
+            measure,
+            "Higher is better; whiskers are 95 % intervals. Protocols are not comparable with each other.",
+            Axis::new(measure),
+            names,
+        );
+        let series = |chart: Bars, protocol: String| {
             let value = |model: &Judged| {
                 let estimate = model.ranking.as_ref().and_then(|r| r.get(&protocol, measure));
-                estimate.map(|estimate| estimate.value)
+                estimate.map_or([f64::NAN; 3], |e| [e.value, e.low, e.high])
             };
-            let data: Vec<Option<f64>> = self.models.iter().map(value).collect();
-            json!({ "type": "bar", "name": protocol, "data": data })
+            let values: Vec<[f64; 3]> = self.models.iter().map(value).collect();
+            chart.series(protocol, values)
         };
-        json!({
-            "tooltip": {},
-            "legend": {},
-            "xAxis": { "type": "category", "data": names },
-            "yAxis": { "type": "value", "name": measure },
-            "series": self.protocols().into_iter().map(series).collect::<Vec<_>>(),
-        })
+        self.protocols().into_iter().fold(chart, series).into()
     }
+}
+
+fn in_table(estimate: Estimate) -> Cell {
+    Cell::interval(estimate.value, [estimate.low, estimate.high], 4)
 }
 
 /// A value and half the width of its interval.

@@ -4,12 +4,12 @@
 //! Disjoint pairs of a random sample of rows; the error of a pair is |<phi(x), phi(y)> - k(x, y)|. The
 //! spec's own numbers are of its one draw; families are compared over several seeds, the spec's first.
 
+mod page;
+
 use serde::Serialize;
-use serde_json::json;
 use veridical_core::stats::{Moments, quantile};
 use veridical_data::{ReadOptions, Source};
 use veridical_features::{Directions, FeatureMap, FeatureSpec, plan};
-use veridical_report::Page;
 
 use super::sample::Sample;
 use super::{Description, INFORMATIVE, describe};
@@ -25,8 +25,6 @@ const T_95: f64 = 2.3646;
 const SHOWN_PAIRS: usize = 1000;
 /// Why a family that the kernel allows was not measured.
 const OVERFLOWS: &str = "its projections of these rows overflow";
-/// Bars of the histogram of kernel values.
-const BINS: usize = 40;
 
 /// Settings of [`check()`].
 #[derive(Clone, Debug)]
@@ -212,105 +210,5 @@ fn family(
         quantile_95: Some(quantiles.mean()),
         seeds: SEEDS,
         ..empty
-    })
-}
-
-impl CheckReport {
-    /// The report as a page.
-    pub fn to_html(&self) -> String {
-        let Self { spec, errors, .. } = self;
-        let number = |x: f64| format!("{x:.5}");
-        let drawn: Vec<&Family> = self.families.iter().filter(|f| f.mean.is_some()).collect();
-        let row = |f: &Family| {
-            let interval = f.interval.map(|[low, high]| format!("{low:.5} to {high:.5}"));
-            let missing = || "-".to_owned();
-            vec![
-                f.directions.to_owned(),
-                f.mean.map_or_else(missing, number),
-                interval.unwrap_or_else(missing),
-                f.quantile_95.map_or_else(missing, number),
-                f.refused.clone().unwrap_or_default(),
-            ]
-        };
-        let names: Vec<&str> = drawn.iter().map(|f| f.directions).collect();
-        let bars: Vec<f64> = drawn.iter().filter_map(|f| f.mean).collect();
-        // A candlestick from low to high stands for an interval.
-        let whisker = |f: &&Family| f.interval.map(|[low, high]| [low, high, low, high]);
-        let whiskers: Vec<[f64; 4]> = drawn.iter().filter_map(whisker).collect();
-        let ends = self.shown.iter().map(|(k, _)| *k);
-        let (low, high) = ends.fold((1.0f64, 0.0f64), |(l, h), k| (l.min(k), h.max(k)));
-        Page::new("Kernel error of a feature spec")
-            .text(format!(
-                "{} -> {}, kernel {}, length scale {}, {} directions, normalize {}, seed {}. \
-                 {} pairs of {} rows of {}.",
-                spec.input_dim, spec.output_dim, spec.kernel, spec.length_scale, spec.directions,
-                spec.normalize, spec.seed, self.pairs, self.rows, self.data
-            ))
-            .text(format!("spec {}", spec.spec_id))
-            .table(
-                "Error of this spec, |<phi(x), phi(y)> - k(x, y)|",
-                &["", "value"],
-                vec![
-                    vec!["mean".into(), number(errors.mean)],
-                    vec!["median".into(), number(errors.median)],
-                    vec!["95 % of pairs below".into(), number(errors.quantile_95)],
-                    vec!["99 % of pairs below".into(), number(errors.quantile_99)],
-                    vec!["largest".into(), number(errors.max)],
-                    vec!["root mean square".into(), number(self.rms)],
-                    vec!["root mean square of iid directions, theory".into(), number(self.expected_iid_rms)],
-                    vec!["largest |u.h|".into(), format!("{:.3}", self.largest_projection)],
-                    vec!["kernel values below 0.05".into(), format!("{:.1} %", 100.0 * self.near_zero)],
-                    vec!["kernel values above 0.95".into(), format!("{:.1} %", 100.0 * self.near_one)],
-                ],
-            )
-            .table(
-                format!("Families at D = {}, {SEEDS} seeds", spec.output_dim),
-                &["directions", "mean error", "95 % interval", "95 % of pairs below", ""],
-                self.families.iter().map(row).collect(),
-            )
-            .chart(
-                "Mean error by family, with 95 % intervals over seeds",
-                json!({
-                    "xAxis": { "data": names },
-                    "yAxis": { "name": "mean |error|" },
-                    "tooltip": {},
-                    "series": [
-                        { "type": "bar", "data": bars, "barMaxWidth": 60 },
-                        { "type": "candlestick", "data": whiskers,
-                          "barMaxWidth": 14, "itemStyle": { "color": "transparent", "borderColor": "#888" } },
-                    ],
-                }),
-            )
-            .chart(
-                format!("Estimated against exact kernel values, {} pairs", self.shown.len()),
-                json!({
-                    "xAxis": { "name": "k(x, y)", "scale": true },
-                    "yAxis": { "name": "<phi(x), phi(y)>", "scale": true },
-                    "tooltip": {},
-                    "series": [
-                        { "type": "scatter", "symbolSize": 4, "data": self.shown,
-                          "itemStyle": { "opacity": 0.5 } },
-                        { "type": "line", "symbol": "none", "lineStyle": { "width": 1, "color": "#888" },
-                          "data": [[low, low], [high, high]] },
-                    ],
-                }),
-            )
-            .chart("How the kernel values spread", histogram(&self.values))
-            .to_html()
-    }
-}
-
-fn histogram(values: &[f64]) -> serde_json::Value {
-    let mut counts = vec![0u64; BINS];
-    for k in values {
-        counts[((k.clamp(0.0, 1.0) * BINS as f64) as usize).min(BINS - 1)] += 1;
-    }
-    let names: Vec<String> =
-        (0..BINS).map(|b| format!("{:.3}", (b as f64 + 0.5) / BINS as f64)).collect();
-    json!({
-        "xAxis": { "data": names, "name": "k" },
-        "yAxis": { "name": "pairs" },
-        "tooltip": {},
-        "series": [{ "type": "bar", "data": counts, "barCategoryGap": "4%" }],
     })
 }

@@ -13,8 +13,10 @@ use veridical_data::{
     Dtype, IdKind, Ids, OutputSchema, Piece, Source, TableWriter, Vectors, WriteOptions,
 };
 use veridical_features::{Directions, FeatureMap, FeatureSpec, Normalize, directions};
+use veridical_learn::LinearMap;
 
 use super::{Description, describe};
+use crate::align::MapFile;
 use crate::{Error, Result};
 
 /// What a spec is exported to.
@@ -79,6 +81,9 @@ pub struct Export {
     pub out: PathBuf,
     /// Cut phi to this width.
     pub output_dim: Option<usize>,
+    /// What rows go through first: a rotation is folded into the directions where the normalisation allows it,
+    /// any other map stands before them.
+    pub map: Option<MapFile>,
     /// ONNX: keep the directions in a file beside the model, whatever their size.
     pub external_data: bool,
     /// Replace what is there.
@@ -96,6 +101,18 @@ pub struct Exported {
     pub files: Vec<ExportedFile>,
     /// The spec of what was written.
     pub spec: Description,
+    /// The map that rows go through first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map: Option<ExportedMap>,
+}
+
+/// What became of a map.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExportedMap {
+    /// Its name.
+    pub map_id: String,
+    /// Whether it is folded into the directions: the model costs what it costs without a map.
+    pub folded: bool,
 }
 
 /// A file that was written.
@@ -122,6 +139,7 @@ pub fn export(settings: &Export) -> Result<Exported> {
         Some(output_dim) => settings.spec.prefix(output_dim)?,
         None => settings.spec.clone(),
     };
+    let map = settings.map.as_ref().map(|map| Before::of(map, &spec, to)).transpose()?;
     let (d, m) = (spec.input_dim(), spec.n_directions());
     let weights = if settings.external_data { onnx::Weights::Beside } else { onnx::Weights::Auto };
     match to {
@@ -140,12 +158,64 @@ pub fn export(settings: &Export) -> Result<Exported> {
     }
     let mut paths = vec![out.to_owned()];
     match to {
-        ExportFormat::Onnx => paths = onnx::write(&model_map(&spec)?, out, weights)?,
-        ExportFormat::SavedModel => saved_model::write(&model_map(&spec)?, out)?,
-        ExportFormat::Safetensors => tensors::write(&model_map(&spec)?, out)?,
+        ExportFormat::Onnx => paths = onnx::write(&model_map(&spec, map)?, out, weights)?,
+        ExportFormat::SavedModel => saved_model::write(&model_map(&spec, map)?, out)?,
+        ExportFormat::Safetensors => tensors::write(&model_map(&spec, map)?, out)?,
         ExportFormat::Conformance => conformance(&spec, out)?,
     }
-    Ok(Exported { to, out: out.display().to_string(), files: files(paths)?, spec: describe(&spec) })
+    Ok(Exported {
+        to,
+        out: out.display().to_string(),
+        files: files(paths)?,
+        spec: describe(&spec),
+        map: map.map(|map| ExportedMap { map_id: map.file.map_id(), folded: map.folded }),
+    })
+}
+
+/// A map before phi.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    file: &'a MapFile,
+    /// phi(hR; U) = phi(h; UR'): R commutes with taking rows as they are and with unit length, not with columns
+    /// that are scaled.
+    folded: bool,
+}
+
+impl<'a> Before<'a> {
+    fn of(file: &'a MapFile, spec: &FeatureSpec, to: ExportFormat) -> Result<Self> {
+        let (gives, takes) = (file.map.output_dim(), spec.input_dim());
+        if gives != takes {
+            return Err(Error::Usage(format!(
+                "the map gives vectors of {gives} values but the spec takes {takes}; use the spec of the reference \
+                 that the map leads to"
+            )));
+        }
+        let columns_scaled = matches!(spec.normalize(), Normalize::Standardize { .. });
+        let folded = file.map.is_rotation() && !columns_scaled;
+        let refused = |what: &str| Err(Error::Usage(what.to_owned()));
+        match to {
+            ExportFormat::Onnx | ExportFormat::SavedModel => {}
+            ExportFormat::Conformance => {
+                return refused("--map does not go with --to conformance, which tests phi alone");
+            }
+            ExportFormat::Safetensors if folded => {}
+            ExportFormat::Safetensors => {
+                return refused(
+                    "this map cannot be folded into the directions (only a rotation can, under normalize none or \
+                     unit); export with --to onnx or saved-model, which keep it as a step of its own",
+                );
+            }
+        }
+        Ok(Self { file, folded })
+    }
+
+    /// U R': every direction turned back.
+    fn fold(self, directions: &[f32]) -> Vec<f32> {
+        let LinearMap { from, matrix, to } = &self.file.map;
+        let d = from.len();
+        let transposed = (0..d * d).map(|at| matrix[at % d * d + at / d]).collect();
+        LinearMap { from: to.clone(), matrix: transposed, to: from.clone() }.apply(directions)
+    }
 }
 
 /// Every file at or below `waiting`, by name.
@@ -165,13 +235,20 @@ fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
     Ok(found)
 }
 
-fn model_map(spec: &FeatureSpec) -> Result<ModelMap> {
+fn model_map(spec: &FeatureSpec, map: Option<Before<'_>>) -> Result<ModelMap> {
     let u = directions::checked_matrix(spec)?;
     interrupt::check()?;
     let (d, big_d) = (spec.input_dim(), spec.output_dim());
+    let map_id = map.map(|map| map.file.map_id());
+    let after = map_id.as_ref().map(|id| format!(" after map {id}")).unwrap_or_default();
     Ok(ModelMap {
         input_dim: d,
-        directions: u,
+        before: map.filter(|map| !map.folded).map(|map| map.file.affine()),
+        directions: match map.filter(|map| map.folded) {
+            Some(map) => map.fold(&u),
+            None => u,
+        },
+        map_id,
         sums: match spec.directions() {
             Directions::Hadamard => Sums::Tree,
             _ => Sums::Chain,
@@ -185,7 +262,7 @@ fn model_map(spec: &FeatureSpec) -> Result<ModelMap> {
         },
         spec: spec.to_json(),
         description: format!(
-            "Random Fourier features, {} kernel, {d} -> {big_d}: spec {}",
+            "Random Fourier features, {} kernel, {d} -> {big_d}: spec {}{after}",
             spec.kernel().name(),
             spec.spec_id()
         ),

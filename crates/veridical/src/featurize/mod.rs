@@ -25,7 +25,7 @@ use veridical_features::{
 };
 
 pub use self::check::{Check, CheckReport, Errors, Family, check};
-pub use self::export::{Export, ExportFormat, Exported, ExportedFile, export};
+pub use self::export::{Export, ExportFormat, Exported, ExportedFile, ExportedMap, export};
 pub use self::plan::{Answer, Goal, Plan, Planned, Point, plan};
 use crate::pipeline::{self, Job, Transform};
 use crate::{Error, JobOptions, Observer, Result, Silent, Tally};

@@ -1,7 +1,7 @@
 //! Pictures of an experiment: their numbers, and how they are drawn.
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use veridical_report::{Axis, Line, Scatter};
 
 /// A picture.
 #[derive(Clone, Debug, Serialize)]
@@ -44,24 +44,23 @@ impl Chart {
         Self { caption, shape: Shape::Points, axes: axes.map(str::to_owned), series }
     }
 
-    /// As an option of ECharts.
-    pub(super) fn option(&self) -> Value {
-        let [x, y] = &self.axes;
-        let axis = |name: &str| json!({ "type": "value", "name": name, "scale": true });
-        let one = |series: &Series| match self.shape {
+    /// As a piece of a page.
+    pub(super) fn piece(&self) -> veridical_report::Chart {
+        let [x, y] = self.axes.each_ref().map(Axis::new);
+        let explain = "Names in the legend switch their points off and on.";
+        match self.shape {
             Shape::Lines => {
-                json!({ "type": "line", "name": series.name, "data": series.points, "showSymbol": false })
+                let chart = Line::new(&self.caption, explain, x, y);
+                let add = |chart: Line, s: &Series| chart.series(&s.name, s.points.iter().copied());
+                self.series.iter().fold(chart, add).into()
             }
             Shape::Points => {
-                json!({ "type": "scatter", "name": series.name, "data": series.points, "symbolSize": 4 })
+                let chart = Scatter::new(&self.caption, explain, x, y);
+                let add = |chart: Scatter, s: &Series| {
+                    chart.series(&s.name, s.points.iter().map(|[x, y]| (*x, *y, "")))
+                };
+                self.series.iter().fold(chart, add).into()
             }
-        };
-        json!({
-            "tooltip": {},
-            "legend": {},
-            "xAxis": axis(x),
-            "yAxis": axis(y),
-            "series": self.series.iter().map(one).collect::<Vec<_>>(),
-        })
+        }
     }
 }

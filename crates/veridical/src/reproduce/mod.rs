@@ -12,7 +12,7 @@ mod stability;
 use std::path::Path;
 
 use serde::Serialize;
-use veridical_report::Page;
+use veridical_report::{Cell, Foot, Level, Page, Table, Verdict};
 
 pub use self::chart::{Chart, Series, Shape};
 use crate::{Error, Observer, Result};
@@ -173,34 +173,52 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Rule, numbers and pictures in one HTML file.
-    pub fn to_html(&self) -> String {
-        let quick = if self.quick { " A quick run: less data and fewer seeds." } else { "" };
+    /// Rule, numbers and pictures in one HTML file; `command` is what was typed.
+    pub fn to_html(&self, command: &str) -> String {
+        let level = match self.verdict {
+            "replicated" => Level::Good,
+            "partly" => Level::Warn,
+            "refuted" => Level::Bad,
+            _ => Level::Neutral,
+        };
+        let mut verdict = Verdict::new(level, format!("{}: {}", self.verdict, self.claim))
+            .detail(format!("Rule, written before the run: {}.", self.rule));
+        if self.quick {
+            verdict = verdict.detail("A quick run: less data and fewer seeds.");
+        }
+        let mut page =
+            Page::new(self.id).verdict(verdict).section("Measured", "").table(self.table());
+        for chart in &self.charts {
+            page = page.chart(chart.piece());
+        }
+        if !self.notes.is_empty() {
+            page = page.section("Chosen on validation", "").list(&self.notes);
+        }
+        if !self.deviations.is_empty() {
+            let why = "Choices where the paper is silent or contradicts itself.";
+            page = page.section("Deviations", why).list(self.deviations.iter().copied());
+        }
+        page.foot(Foot::new(command).fact("experiment", self.id)).data(self).to_html()
+    }
+
+    fn table(&self) -> Table {
         let row = |row: &Row| {
-            let number = |x: f64| format!("{x:.4}");
-            let held = row.holds.map_or("", |held| if held { "holds" } else { "fails" });
-            let [low, high] = row.interval;
-            vec![
-                row.what.clone(),
-                row.expected.map_or_else(String::new, number),
-                number(row.measured),
-                format!("{low:.4} .. {high:.4}"),
-                row.seeds.to_string(),
-                held.into(),
+            let held = match row.holds {
+                Some(true) => Cell::level(Level::Good, "holds"),
+                Some(false) => Cell::level(Level::Bad, "fails"),
+                None => Cell::from(""),
+            };
+            [
+                Cell::from(row.what.as_str()),
+                Cell::from(row.expected.map(|x| Cell::number(x, 4))),
+                Cell::interval(row.measured, row.interval, 4),
+                Cell::from(row.seeds),
+                held,
             ]
         };
-        let head = ["what", "expected", "measured", "interval", "seeds", "claim"];
-        let mut page = Page::new(format!("{}: {}", self.id, self.verdict))
-            .text(self.claim)
-            .text(format!("Rule: {}.{quick}", self.rule))
-            .table("Measured", &head, self.rows.iter().map(row).collect());
-        for chart in &self.charts {
-            page = page.chart(&chart.caption, chart.option());
-        }
-        for text in self.notes.iter().map(String::as_str).chain(self.deviations.iter().copied()) {
-            page = page.text(text);
-        }
-        page.to_html()
+        Table::new("Numbers", ["what", "expected", "measured", "seeds", "claim"])
+            .explain("Brackets are intervals at the level that the rule names.")
+            .rows(self.rows.iter().map(row))
     }
 }
 

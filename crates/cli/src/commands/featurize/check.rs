@@ -11,6 +11,7 @@ use veridical::{Error, Observer, Result};
 
 use crate::args::ReadArgs;
 use crate::terminal::Terminal;
+use crate::typed::typed;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -51,7 +52,7 @@ impl CheckArgs {
             terminal,
         )?;
         if let Some(path) = &self.html {
-            write_atomically(path, report.to_html().as_bytes())?;
+            write_atomically(path, report.to_html(&typed()).as_bytes())?;
             terminal.note(&format!("wrote {}", path.display()));
         }
         terminal.result(

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use veridical::Result;
+use veridical::align::MapFile;
 use veridical::featurize::{self, Export, ExportFormat, Exported};
 
 use crate::terminal::Terminal;
@@ -15,6 +16,7 @@ Examples:
   veridical featurize export --spec spec.json --out phi.onnx
   veridical featurize export --spec spec.json --to saved-model --out models/phi/1
   veridical featurize export --spec spec.json --output-dim 256 --out directions.safetensors
+  veridical featurize export --spec spec.json --map map.safetensors --out align-then-phi.onnx
   veridical featurize export --spec spec.json --to conformance --out conformance
 
 Models take `vector` (batch x d, f32) and give `features` (batch x D, f32), any batch. ONNX is opset 17;
@@ -36,6 +38,9 @@ pub struct ExportArgs {
     /// Cut phi to its first D coordinates, rescaled
     #[arg(long, value_name = "D")]
     output_dim: Option<usize>,
+    /// Map of `veridical align` that rows go through first; a rotation costs nothing
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
     /// ONNX: keep the directions in a file beside the model, whatever their size
     #[arg(long)]
     external_data: bool,
@@ -74,6 +79,7 @@ impl ExportArgs {
             to: self.to.map(To::format),
             out: self.out,
             output_dim: self.output_dim,
+            map: self.map.as_deref().map(MapFile::load).transpose()?,
             external_data: self.external_data,
             force: self.force,
         })?;
@@ -91,12 +97,16 @@ impl ExportArgs {
 }
 
 fn text(exported: &Exported) -> String {
-    let Exported { to, files, spec, .. } = exported;
+    let Exported { to, files, spec, map, .. } = exported;
     let mut text = format!("{}, {} -> {}\n", to.name(), spec.input_dim, spec.output_dim);
     for file in files {
         let size = super::describe::bytes(usize::try_from(file.bytes).unwrap_or(usize::MAX));
         let _ = writeln!(text, "{} ({size})", file.path); // writing to a String cannot fail
     }
     let _ = writeln!(text, "spec {}", spec.spec_id);
+    if let Some(map) = map {
+        let how = if map.folded { "folded into the directions" } else { "a step before phi" };
+        let _ = writeln!(text, "map {} ({how})", map.map_id);
+    }
     text
 }

@@ -1,0 +1,141 @@
+//! What a reader with one minute sees: a verdict, and a row of numbers.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use crate::html::{escape, prose};
+
+/// How good something is. Pages show it by colour, by shape and by words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Nothing is judged.
+    #[default]
+    Neutral,
+    /// Worth a look.
+    Warn,
+    /// Must not go on like this.
+    Bad,
+}
+
+impl Level {
+    /// The name of its style.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Neutral => "neutral",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+/// The answer, at the top of a page.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// How good it is.
+    pub level: Level,
+    /// The answer in one sentence.
+    pub sentence: String,
+    /// Why, and what to do: one line each.
+    pub details: Vec<String>,
+}
+
+impl Verdict {
+    /// A verdict without details.
+    pub fn new(level: Level, sentence: impl Into<String>) -> Self {
+        Self { level, sentence: sentence.into(), details: Vec::new() }
+    }
+
+    /// Adds a line.
+    pub fn detail(mut self, line: impl Into<String>) -> Self {
+        self.details.push(line.into());
+        self
+    }
+
+    pub(crate) fn write(&self, html: &mut String) {
+        let Self { level, sentence, details } = self;
+        let _ = writeln!(
+            html,
+            "<div class=\"verdict {0}\" role=\"status\">{1}<div>\n<p class=\"sentence\">{2}</p>",
+            level.name(),
+            sign(*level),
+            prose(sentence)
+        );
+        write_list(html, details);
+        html.push_str("</div></div>\n");
+    }
+}
+
+/// A key number.
+#[derive(Clone, Debug)]
+pub struct Card {
+    /// What the number is.
+    pub label: String,
+    /// The number, as it is read.
+    pub value: String,
+    /// What to compare it with; may be empty.
+    pub note: String,
+    /// How good it is.
+    pub level: Level,
+}
+
+impl Card {
+    /// A number that is not judged.
+    pub fn new(label: impl Into<String>, value: impl Into<String>) -> Self {
+        let (note, level) = (String::new(), Level::Neutral);
+        Self { label: label.into(), value: value.into(), note, level }
+    }
+
+    /// Says what to compare it with.
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// Judges it.
+    pub fn level(mut self, level: Level) -> Self {
+        self.level = level;
+        self
+    }
+
+    pub(crate) fn write(&self, html: &mut String) {
+        let _ = writeln!(
+            html,
+            "<div class=\"card {}\"><span class=\"label\">{}</span><span class=\"value\">{}</span>\
+             <span class=\"note\">{}</span></div>",
+            self.level.name(),
+            escape(&self.label),
+            escape(&self.value),
+            prose(&self.note)
+        );
+    }
+}
+
+/// A list of lines; nothing for none.
+pub(crate) fn write_list(html: &mut String, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    html.push_str("<ul>\n");
+    for line in lines {
+        let _ = writeln!(html, "<li>{}</li>", prose(line));
+    }
+    html.push_str("</ul>\n");
+}
+
+/// A shape of its own per level, so that nothing depends on colour alone.
+pub(crate) fn sign(level: Level) -> String {
+    let (word, path) = match level {
+        Level::Good => ("good", "M5 12.5l4.5 4.5L19 7.5"),
+        Level::Neutral => ("note", "M12 11v6M12 7.2v.1"),
+        Level::Warn => ("look", "M12 6v8M12 17.8v.1"),
+        Level::Bad => ("stop", "M7 7l10 10M17 7L7 17"),
+    };
+    format!(
+        "<svg class=\"sign\" viewBox=\"0 0 24 24\" role=\"img\" aria-label=\"{word}\"><path d=\"{path}\"/></svg>"
+    )
+}

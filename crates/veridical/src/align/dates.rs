@@ -1,0 +1,103 @@
+//! Days of a calendar, which the user gives: no output depends on a clock.
+
+use crate::{Error, Result};
+
+/// The days of the reference and of the table that is aligned to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dates {
+    /// `YYYY-MM-DD` of the reference.
+    pub reference: String,
+    /// `YYYY-MM-DD` of the table.
+    pub date: String,
+}
+
+impl Dates {
+    /// Both, checked.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for what is no day, and for a table older than its reference.
+    pub fn new(reference: &str, date: &str) -> Result<Self> {
+        let dates = Self { reference: reference.to_owned(), date: date.to_owned() };
+        if days("--date", date)? < days("--reference-date", reference)? {
+            return Err(Error::Usage(format!(
+                "--date {date} lies before --reference-date {reference}; the reference is the older table"
+            )));
+        }
+        Ok(dates)
+    }
+
+    /// How many days the reference is older.
+    pub fn age_days(&self) -> i64 {
+        // Both were checked when the value was made.
+        let day = |text: &str| days("", text).unwrap_or_default();
+        day(&self.date) - day(&self.reference)
+    }
+}
+
+/// Days since 1970-01-01 in the Gregorian calendar (Hinnant, "chrono-compatible low-level date algorithms").
+fn days(flag: &str, text: &str) -> Result<i64> {
+    let refused = || Error::Usage(format!("{flag} must be a day such as 2026-03-31, got `{text}`"));
+    let parts: Vec<&str> = text.split('-').collect();
+    let [y, m, d] = parts[..] else { return Err(refused()) };
+    let number = |part: &str, digits: usize| -> Result<i64> {
+        let plain = part.len() == digits && part.bytes().all(|b| b.is_ascii_digit());
+        part.parse().ok().filter(|_| plain).ok_or_else(refused)
+    };
+    let (y, m, d) = (number(y, 4)?, number(m, 2)?, number(d, 2)?);
+    let leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+    let long = match m {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return Err(refused()),
+    };
+    if !(1..=long).contains(&d) {
+        return Err(refused());
+    }
+    let y = if m <= 2 { y - 1 } else { y };
+    let (era, year) = (y.div_euclid(400), y.rem_euclid(400));
+    let day_of_year = (153 * (m + if m > 2 { -3 } else { 9 }) + 2) / 5 + d - 1;
+    Ok(era * 146_097 + year * 365 + year / 4 - year / 100 + day_of_year - 719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Days by counting them one year and one month after the other.
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        let mut count = 0;
+        for y in 1970..2110i64 {
+            let leap = y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+            for (m, long) in
+                (1..).zip([31, 28 + i64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+            {
+                assert_eq!(days("", &format!("{y}-{m:02}-01")).unwrap(), count);
+                assert_eq!(days("", &format!("{y}-{m:02}-{long}")).unwrap(), count + long - 1);
+                assert!(days("", &format!("{y}-{m:02}-{}", long + 1)).is_err());
+                count += long;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_day_is_refused() {
+        for text in [
+            "",
+            "2026",
+            "2026-3-1",
+            "2026-13-01",
+            "2026-02-29",
+            "31-03-2026",
+            "2026-03-0x",
+            "+026-03-01",
+        ] {
+            let message = Dates::new("2026-01-01", text).unwrap_err().to_string();
+            assert_eq!(message, format!("--date must be a day such as 2026-03-31, got `{text}`"));
+        }
+        let early = Dates::new("2026-01-02", "2026-01-01").unwrap_err().to_string();
+        assert!(early.contains("lies before --reference-date 2026-01-02"));
+        assert_eq!(Dates::new("2024-02-28", "2024-03-01").unwrap().age_days(), 2);
+    }
+}

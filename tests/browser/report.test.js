@@ -1,0 +1,222 @@
+// What a report promises, checked in headless Chromium: `make browser-test`.
+//
+// PAGES is a folder of reports that `pages.sh` has made: `gallery.html` holds every piece with known numbers, the others
+// come from commands. Pictures of each page are left beside it, to be looked at.
+
+import assert from 'node:assert/strict';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+
+import { hover, launch, open, painted } from './browser.js';
+
+const PAGES = resolve(process.env.PAGES ?? '../../target/browser');
+const files = readdirSync(PAGES).filter(name => name.endsWith('.html')).map(name => join(PAGES, name));
+const gallery = join(PAGES, 'gallery.html');
+let browser;
+
+before(async () => { browser = await launch(); });
+after(async () => { await browser.close(); });
+
+/** A test of one page, which must have nothing to complain about in the end. */
+function on(file, name, check, settings) {
+  test(`${basename(file)}: ${name}`, async () => {
+    const opened = await open(browser, file, settings);
+    try {
+      await check(opened.page);
+      assert.deepEqual(opened.complaints, []);
+    } finally {
+      await opened.close();
+    }
+  });
+}
+
+const picture = (page, file, name) => page.screenshot({ path: file.replace(/html$/, `${name}.png`), fullPage: true });
+const background = page => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+const clipboard = page => page.evaluate(() => navigator.clipboard.readText());
+const WHITE = 'rgb(255, 255, 255)';
+
+test('there are pages to look at', () => assert.ok(files.includes(gallery), `${files}`));
+
+for (const file of files) {
+  describe(basename(file), () => {
+    test('is below 3 MB', () => assert.ok(statSync(file).size < 3 << 20));
+
+    on(file, 'every chart is drawn and says what it shows', async page => {
+      for (const chart of await painted(page)) assert.ok(chart.pixels > 1000 && chart.colours > 5, JSON.stringify(chart));
+      const labels = await page.$$eval('.plot', plots => plots.map(plot => plot.getAttribute('aria-label')));
+      for (const label of labels) assert.match(label, /\w+: .+\..+/);
+      await picture(page, file, 'light');
+    });
+
+    on(file, 'every chart has a tooltip', async page => {
+      for (const plot of await page.$$('.plot')) {
+        const text = await hover(page, plot);
+        assert.match(text, /\d/, await plot.getAttribute('aria-label'));
+      }
+    });
+
+    on(file, 'the switch changes page and charts, and is kept', async page => {
+      assert.equal(await background(page), WHITE);
+      const light = await page.$$eval('.plot', plots => plots.map(plot => plot.chart.echarts.getDataURL()));
+      await page.click('[data-do=theme]');
+      assert.notEqual(await background(page), WHITE);
+      const dark = await page.$$eval('.plot', plots => plots.map(plot => plot.chart.echarts.getDataURL()));
+      light.forEach((image, i) => assert.notEqual(image, dark[i]));
+      await page.reload();
+      assert.notEqual(await background(page), WHITE);
+      await picture(page, file, 'dark');
+      await page.click('[data-do=theme]');
+      assert.equal(await background(page), WHITE);
+    });
+
+    on(file, 'the setting of the reader is followed', async page => {
+      assert.notEqual(await background(page), WHITE);
+      await page.emulateMedia({ colorScheme: 'light' });
+      assert.equal(await background(page), WHITE);
+    }, { colorScheme: 'dark' });
+
+    on(file, 'a phone scrolls down only', async page => {
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(width <= 390, `${width}`);
+      for (const chart of await painted(page)) assert.ok(chart.pixels > 1000, JSON.stringify(chart));
+      await picture(page, file, 'phone');
+    }, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
+
+    on(file, 'paper is white, without buttons, and holds whole charts', async page => {
+      await page.pdf({ path: file.replace(/html$/, 'pdf'), format: 'A4' });
+      await page.setViewportSize({ width: 700, height: 900 });
+      await page.emulateMedia({ media: 'print' });
+      assert.equal(await background(page), WHITE);
+      const shown = await page.$$eval('.bar, .tools, .all, .command button', all => all.filter(one => one.offsetParent !== null).length);
+      assert.equal(shown, 0);
+      const wide = await page.$$eval('canvas', all => all.map(one => one.getBoundingClientRect().right));
+      wide.forEach(right => assert.ok(right <= 700, `${right}`));
+    }, { colorScheme: 'dark' });
+
+    on(file, 'every table can be sorted and copied', async page => {
+      for (const figure of await page.$$('figure.table')) {
+        await figure.$eval('[data-do=copy-table]', button => button.click());
+        await page.waitForFunction(button => button.textContent === 'Copied', await figure.$('[data-do=copy-table]'));
+        const lines = (await clipboard(page)).replace(/\n$/, '').split('\n');
+        assert.equal(lines.length, 1 + (await figure.$$('tbody tr')).length);
+        assert.equal(new Set(lines.map(line => line.split('\t').length)).size, 1);
+        const head = await figure.$('th');
+        for (const order of ['ascending', 'descending']) {
+          await head.$eval('button', button => button.click());
+          assert.equal(await head.getAttribute('aria-sort'), order);
+        }
+      }
+    });
+
+    on(file, 'the numbers inside are JSON and can be taken out', async page => {
+      const inside = await page.$eval('#data', script => script.textContent);
+      assert.equal(typeof JSON.parse(inside), 'object');
+      await page.click('[data-do=copy-data]');
+      await page.waitForFunction(() => document.querySelector('[data-do=copy-data]').textContent === 'Copied');
+      assert.equal(await clipboard(page), inside);
+      const [download] = await Promise.all([page.waitForEvent('download'), page.click('[data-do=save-data]')]);
+      assert.equal(readFileSync(await download.path(), 'utf8'), inside);
+      assert.ok((await page.$eval('footer', foot => foot.innerText)).includes('veridical '));
+    });
+  });
+}
+
+describe('pieces with known numbers', () => {
+  const figure = (page, caption) => page.locator('figure', { has: page.getByRole('heading', { name: caption, exact: true }) });
+  const shown = (page, caption) => figure(page, caption).locator('tbody tr:visible td:first-child').allInnerTexts();
+
+  on(gallery, 'a table is sorted by value, and what is no number comes last', async page => {
+    const head = name => figure(page, 'Treatments').getByRole('button', { name, exact: true });
+    await head('not retrained').click();
+    assert.deepEqual(await shown(page, 'Treatments'), ['raw h', 'phi', 'aligned h', 'average']);
+    await head('not retrained').click();
+    assert.deepEqual(await shown(page, 'Treatments'), ['aligned h', 'phi', 'raw h', 'average']);
+    await head('verdict').click();
+    assert.deepEqual(await shown(page, 'Treatments'), ['aligned h', 'average', 'phi', 'raw h']);
+    await head('treatment').click();
+    assert.deepEqual(await shown(page, 'Treatments'), ['aligned h', 'average', 'phi', 'raw h']);
+  });
+
+  on(gallery, 'a long table shows its first rows, sorted over all', async page => {
+    const items = 'The heaviest changed items';
+    assert.equal((await shown(page, items)).length, 6);
+    await figure(page, items).getByRole('button', { name: 'weight', exact: true }).click();
+    assert.deepEqual((await shown(page, items)).slice(0, 2), ['item 49', 'item 48']);
+    assert.equal((await shown(page, items)).length, 6);
+    await figure(page, items).getByRole('button', { name: 'Show all 50 rows' }).click();
+    assert.equal((await shown(page, items)).length, 50);
+  });
+
+  on(gallery, 'a table is copied with full numbers, an interval as three columns', async page => {
+    await figure(page, 'Treatments').getByRole('button', { name: 'Copy' }).click();
+    await figure(page, 'Treatments').getByRole('button', { name: 'Copied' }).waitFor();
+    assert.deepEqual((await clipboard(page)).split('\n').slice(0, 2), [
+      'treatment\tretrained\tretrained low\tretrained high\tnot retrained\tD\tverdict',
+      'raw h\t0.898\t0.892\t0.904\t0.217\t32\tblocked',
+    ]);
+  });
+
+  on(gallery, 'a chart is copied as numbers and saved as a picture', async page => {
+    const heat = figure(page, 'CKA of all pairs of runs');
+    await heat.getByRole('button', { name: 'Copy' }).click();
+    await heat.getByRole('button', { name: 'Copied' }).waitFor();
+    assert.equal((await clipboard(page)).split('\n')[2], 'run 1\t0.95\t\t0.99\t0.94\t0.96\t0.98');
+    const [download] = await Promise.all([page.waitForEvent('download'), heat.getByRole('button', { name: 'PNG' }).click()]);
+    assert.equal(download.suggestedFilename(), 'cka-of-all-pairs-of-runs.png');
+    assert.equal(readFileSync(await download.path()).toString('latin1', 1, 4), 'PNG');
+  });
+
+  on(gallery, 'tooltips name the values and show names as text', async page => {
+    const tip = async caption => hover(page, await figure(page, caption).locator('.plot').elementHandle());
+    assert.match(await tip('Inner products'), /<h, h'>: [\s\S]*run 1 & <b>its name<\/b>/);
+    assert.match(await tip('Who survives a refresh'), /raw h\s+retrained\s+89\.8 % \[89\.2 %, 90\.4 %\]\s+not retrained\s+21\.7 %/);
+    assert.match(await tip('Neighbours kept, day by day'), /day: \d+\s+this model\s+0\.\d+ \[0\.\d+, 0\.\d+\]/);
+    assert.match(await tip('Accuracy over runs'), /median\s+\d/);
+    assert.match(await tip('Estimated against exact kernel values'), /items \d+ and \d+\s+k\(x, y\)\s+0\.\d+/);
+    assert.match(await tip('CKA of all pairs of runs'), /run\s+run \d\s+compared with\s+run \d\s+CKA\s+0\.9\d/);
+  });
+
+  on(gallery, 'a click on the legend hides a series, and a new theme keeps it hidden', async page => {
+    for (const caption of ['Error of the kernel', 'Neighbours kept, day by day', 'Norms of two runs', 'Inner products', 'Who survives a refresh']) {
+      const plot = figure(page, caption).locator('.plot');
+      const seen = () => plot.evaluate(place => [place.chart.echarts.getOption().legend[0].selected, place.chart.echarts.getDataURL()]);
+      const [, before] = await seen();
+      await plot.click({ position: { x: 12, y: 15 } });
+      const [selected, now] = await seen();
+      assert.equal(Object.values(selected).filter(is => !is).length, 1, caption);
+      assert.notEqual(now, before);
+    }
+    await page.click('[data-do=theme]');
+    const kept = await figure(page, 'Error of the kernel').locator('.plot').evaluate(place => place.chart.echarts.getOption().legend[0].selected);
+    assert.equal(kept.iid, false);
+  });
+
+  on(gallery, 'a rectangle zooms in and Reset shows everything again', async page => {
+    const error = figure(page, 'Estimated against exact kernel values');
+    const plot = error.locator('.plot');
+    const range = () => plot.evaluate(place => place.chart.echarts.getOption().dataZoom.slice(0, 2).map(({ start, end }) => end - start));
+    assert.deepEqual(await range(), [100, 100]);
+    await error.getByRole('button', { name: 'Zoom' }).click();
+    const box = await plot.boundingBox();
+    await page.mouse.move(box.x + box.width * 0.4, box.y + box.height * 0.3);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, box.y + box.height * 0.6, { steps: 5 });
+    await page.mouse.up();
+    const extent = () => plot.evaluate(place => place.chart.echarts.getModel().getComponent('xAxis').axis.scale.getExtent());
+    const [low, high] = await extent();
+    assert.ok(high - low < 0.8, `${[low, high]}`);
+    await error.getByRole('button', { name: 'Reset' }).click();
+    assert.ok((await extent())[1] > high);
+  });
+
+  on(gallery, 'the command is copied as it was typed', async page => {
+    await page.click('[data-do=copy-command]');
+    await page.waitForFunction(() => document.querySelector('[data-do=copy-command]').textContent === 'Copied');
+    assert.match(await clipboard(page), /^veridical stability monday\.parquet .*--html report\.html$/);
+  });
+
+  on(gallery, 'seeds keep all their digits', async page => {
+    assert.ok((await page.$eval('#data', script => script.textContent)).includes('18446744073709551615'));
+  });
+});
