@@ -133,15 +133,12 @@ fn report(name: &str, scores: &TreatmentScores, findings: &mut Findings) {
 fn claims(d: usize, found: &[TreatmentScores], findings: &mut Findings) {
     let get = |name: &str| found.iter().find(|scores| scores.treatment == name);
     let (Some(h), Some(phi)) = (get("raw"), get(&format!("phi iid D={d}"))) else { return };
-    let difference = |of: &dyn Fn(&TreatmentScores) -> Option<Vec<f64>>| -> Option<Vec<f64>> {
-        Some(of(phi)?.iter().zip(of(h)?).map(|(phi, h)| phi - h).collect())
-    };
-    let measures: [(&str, &dyn Fn(&TreatmentScores) -> Option<Vec<f64>>); 2] = [
-        ("accuracy", &|t| Some(points(&t.accuracy))),
-        ("accuracy, not retrained", &|t| t.unretrained.as_ref().map(points)),
-    ];
-    for (measure, of) in measures {
-        let Some(values) = difference(of) else { continue };
+    let accuracies = Some([h, phi].map(|t| points(&t.accuracy)));
+    let old = h.unretrained.as_ref().zip(phi.unretrained.as_ref());
+    let unretrained = old.map(|(h, phi)| [h, phi].map(points));
+    for (measure, both) in [("accuracy", accuracies), ("accuracy, not retrained", unretrained)] {
+        let Some([h, phi]) = both else { continue };
+        let values: Vec<f64> = phi.iter().zip(&h).map(|(phi, h)| phi - h).collect();
         let holds = Some(interval(&values).1[0] > 0.0);
         findings.rows.push(Row { holds, ..row(format!("{measure}, phi_{d} - h"), None, &values) });
     }
