@@ -7,8 +7,8 @@ use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
 use crate::commands::{
-    align, completions, data, demo, evaluate, featurize, man, recommend, reproduce, similar, train,
-    tune, vectors,
+    align, completions, data, demo, evaluate, featurize, man, recommend, refresh, reproduce,
+    similar, stability, train, tune, vectors,
 };
 use crate::terminal::Terminal;
 
@@ -63,6 +63,12 @@ pub enum Command {
     Recommend(recommend::Command),
     /// Show the neighbours of an id.
     Similar(similar::Command),
+    /// Say whether a refresh of vectors is safe to ship.
+    #[command(long_about = stability::ABOUT)]
+    Stability(Box<stability::Command>),
+    /// Align, compare, gate, featurise and publish today's vectors.
+    #[command(long_about = refresh::ABOUT)]
+    Refresh(Box<refresh::Command>),
     /// Turn tables of other trainings into the frame of a reference.
     #[command(long_about = align::ABOUT)]
     Align(Box<align::Command>),
@@ -93,6 +99,8 @@ impl Command {
             Self::Tune(command) => command.run(terminal),
             Self::Recommend(command) => command.run(terminal),
             Self::Similar(command) => command.run(terminal),
+            Self::Refresh(command) => command.run(terminal),
+            Self::Stability(command) => command.run(terminal),
             Self::Align(command) => command.run(terminal),
             Self::Featurize(command) => command.run(terminal),
             Self::Vectors(command) => command.run(terminal),

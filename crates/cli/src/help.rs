@@ -7,9 +7,10 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
-const GROUPS: [(&str, &[&str]); 3] = [
+const GROUPS: [(&str, &[&str]); 4] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar"]),
-    ("Stabilise", &["align", "featurize"]),
+    ("Measure", &["stability"]),
+    ("Stabilise", &["align", "featurize", "refresh"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 

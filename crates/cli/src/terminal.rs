@@ -40,6 +40,11 @@ impl Terminal {
         put(&format!("{document}\n"))
     }
 
+    /// A result that is text whatever was asked for.
+    pub fn text(&self, text: &str) -> veridical::Result<()> {
+        put(text)
+    }
+
     /// The command that usually follows, for a person at a terminal.
     pub fn next(&self, command: &str) {
         if !self.quiet && !self.json && io::stderr().is_terminal() {

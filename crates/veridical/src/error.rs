@@ -30,6 +30,9 @@ pub enum Error {
         /// What was wrong in it.
         source: veridical_features::Error,
     },
+    /// The work was done, and the answer is no.
+    #[error("{0}")]
+    GateFailed(String),
     /// The job was interrupted, and what is done is kept.
     #[error("interrupted; what is done is kept, continue with --resume")]
     Interrupted,
@@ -45,6 +48,7 @@ impl Error {
             | Self::Data(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {
                 Exit::Interrupted
             }
+            Self::GateFailed(_) => Exit::GateFailed,
             _ => Exit::BadInput,
         }
     }

@@ -8,6 +8,7 @@
 //! - [`prepare`]: look at data, divide it, generate some, build graphs.
 //! - [`align`]: turn one table into the frame of another.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
+//! - [`stability`]: whether a refresh is safe to ship; [`refresh`]: the daily job that ships it.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
 //! - [`reproduce`]: experiments that check the papers' claims.
@@ -28,8 +29,10 @@ pub mod featurize;
 mod pipeline;
 pub mod prepare;
 pub mod recommend;
+pub mod refresh;
 pub mod reproduce;
 pub mod similar;
+pub mod stability;
 pub mod train;
 pub mod tune;
 pub mod vectors;
@@ -40,4 +43,5 @@ pub use veridical_core as core;
 pub use veridical_data as data;
 pub use veridical_embed as embed;
 pub use veridical_features as features;
+pub use veridical_inspect as inspect;
 pub use veridical_learn as learn;

@@ -236,15 +236,18 @@ pub fn read_names(path: &Path, options: &NameOptions) -> Result<HashMap<String, 
     };
     let mut names = HashMap::new();
     records::read(path, &[ID, NAME], &records, &mut |row| {
-        let text = |cell: Option<Cell<'_>>| match cell {
-            Some(Cell::Text(text)) => text.trim().to_owned(),
-            Some(other) => other.shown(),
-            None => String::new(),
-        };
-        names.entry(text(row.cell(0))).or_insert_with(|| text(row.cell(1)));
+        names.entry(text_of(row.cell(0))).or_insert_with(|| text_of(row.cell(1)));
         Ok(())
     })?;
     Ok(names)
+}
+
+fn text_of(cell: Option<Cell<'_>>) -> String {
+    match cell {
+        Some(Cell::Text(text)) => text.trim().to_owned(),
+        Some(other) => other.shown(),
+        None => String::new(),
+    }
 }
 
 /// Reads how much ids weigh: rows of id and weight, which is a number of at least 0. Weights of an id that stands in
@@ -261,17 +264,12 @@ pub fn read_weights(path: &Path, options: &NameOptions) -> Result<HashMap<String
     };
     let mut weights = HashMap::new();
     records::read(path, &[ID, WEIGHT], &records, &mut |row| {
-        let id = match row.cell(0) {
-            Some(Cell::Text(text)) => text.trim().to_owned(),
-            Some(other) => other.shown(),
-            None => String::new(),
-        };
         let shown = row.cell(1).map_or_else(String::new, |cell| cell.shown());
         let weight = shown.trim().parse::<f64>().ok().filter(|w| w.is_finite() && *w >= 0.0);
         let weight = weight.ok_or_else(|| {
             row.refused(format!("weight: `{shown}` is not a number of at least 0"))
         })?;
-        *weights.entry(id).or_insert(0.0) += weight;
+        *weights.entry(text_of(row.cell(0))).or_insert(0.0) += weight;
         Ok(())
     })?;
     Ok(weights)

@@ -1,0 +1,132 @@
+//! `budget.toml`: the limits that a refresh must keep.
+//!
+//! ```toml
+//! # 10 runs on identical data, 45 pairs
+//! min-nn-overlap = 0.71
+//! min-cka = 0.97
+//! ```
+//!
+//! One key per limit, named as the flag: `min-` or `max-` and a measure.
+
+use std::path::Path;
+
+use veridical_inspect::measures::KINDS;
+use veridical_inspect::{Comparison, Kind, Limit, propose};
+
+use crate::{Error, Result};
+
+/// Reads a budget.
+///
+/// # Errors
+/// [`Error::Usage`] names the file, the key and the nearest name there is.
+pub fn read_budget(path: &Path) -> Result<Vec<Limit>> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::Usage(format!("{}: cannot read the budget: {e}", path.display())))?;
+    parse(&text).map_err(|what| Error::Usage(format!("{}: {what}", path.display())))
+}
+
+fn parse(text: &str) -> std::result::Result<Vec<Limit>, String> {
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let line = e.span().map_or(0, |span| text[..span.start].matches('\n').count() + 1);
+        format!("line {line}: {}", e.message())
+    })?;
+    if table.is_empty() {
+        return Err("holds no limit; `veridical stability budget` proposes some".into());
+    }
+    table.iter().map(|(key, value)| limit(key, value)).collect()
+}
+
+fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
+    let kind = Kind::of_limit(key).ok_or_else(|| {
+        let names: Vec<String> = KINDS.iter().map(Kind::limit).collect();
+        format!("there is no limit `{key}`; did you mean `{}`?", nearest(key, &names))
+    })?;
+    let value = match value {
+        toml::Value::Float(x) => Some(*x),
+        toml::Value::Integer(x) => Some(*x as f64),
+        _ => None,
+    };
+    let value = value.filter(|x| x.is_finite());
+    let value = value.ok_or_else(|| format!("`{key}` must be a number, such as 0.9"))?;
+    Ok(Limit { kind, value })
+}
+
+/// The limits that runs on identical data keep, and their text.
+pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> (Vec<Limit>, String) {
+    let pairs = floor.nn_overlap.pairs.len();
+    let mut limits: Vec<Limit> = KINDS.iter().filter_map(|kind| propose(floor, kind)).collect();
+    let mut text = format!(
+        "# Limits that {runs} runs on identical data keep: the 99 % quantile of {pairs} pairs (the harmful end of each\n\
+         # pair's 95 % interval; seed {seed}). A refresh beyond them changes more than training again does.\n"
+    );
+    if pairs < 100 {
+        text += "# Fewer than 100 pairs: the quantile lies at or next to the worst pair seen.\n";
+    }
+    let line = |Limit { kind, value }: &Limit| {
+        format!("\n# {}\n{} = {value:?}\n", kind.meaning, kind.limit())
+    };
+    text.extend(limits.iter().map(line));
+    text += "\n# Not measured on runs of identical data; set them by what your consumers bear.\n";
+    let by_hand = [("min-shared-ids", 0.99), ("max-zero-vectors", 0.0), ("max-norm-change", 0.2)];
+    let by_hand = by_hand
+        .into_iter()
+        .filter_map(|(limit, value)| Some(Limit { kind: Kind::of_limit(limit)?, value }));
+    let by_hand: Vec<Limit> = by_hand.collect();
+    text.extend(by_hand.iter().map(line));
+    limits.extend(by_hand);
+    (limits, text)
+}
+
+/// The name that is fewest edits away (Levenshtein 1966).
+fn nearest<'a>(word: &str, names: &'a [String]) -> &'a str {
+    let closest = names.iter().min_by_key(|name| edits(word, name));
+    closest.map_or("", String::as_str)
+}
+
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_limits_by_name() {
+        let limits = parse("min-cka = 0.9\n# why\nmax-zero-vectors = 0\n").unwrap();
+        let found: Vec<(String, f64)> = limits.iter().map(|l| (l.kind.limit(), l.value)).collect();
+        assert_eq!(found, [("max-zero-vectors".into(), 0.0), ("min-cka".into(), 0.9)]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(
+            parse("min-ckaa = 1").unwrap_err(),
+            "there is no limit `min-ckaa`; did you mean `min-cka`?"
+        );
+        assert_eq!(
+            parse("min-overlap = 1").unwrap_err(),
+            "there is no limit `min-overlap`; did you mean `min-nn-overlap`?"
+        );
+        assert!(parse("min-cka = \"a\"").unwrap_err().contains("must be a number"));
+        assert!(parse("min-cka = nan").unwrap_err().contains("must be a number"));
+        assert!(parse("min-cka 0.9\n").unwrap_err().starts_with("line 1: "));
+        assert!(parse("").unwrap_err().contains("no limit"));
+    }
+
+    #[test]
+    fn distances_between_words() {
+        assert_eq!(edits("kitten", "sitting"), 3);
+        assert_eq!(edits("", "abc"), 3);
+    }
+}

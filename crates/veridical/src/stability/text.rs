@@ -1,0 +1,170 @@
+//! A comparison for a terminal, a ticket and a monitoring system.
+
+use std::fmt::Write as _;
+
+use veridical_inspect::{Estimate, Level, Measure, Outcome};
+
+use super::StabilityReport;
+
+/// Shares and correlations with three digits, small values with more.
+pub(super) fn number(x: f64) -> String {
+    if x != 0.0 && x.abs() < 0.01 { format!("{x:.5}") } else { format!("{x:.3}") }
+}
+
+pub(super) fn with_interval(estimate: Option<Estimate>) -> String {
+    estimate.map_or("undefined".into(), |e| {
+        let [low, high] = e.interval;
+        if low == high {
+            number(e.value)
+        } else {
+            format!("{} [{}, {}]", number(e.value), number(low), number(high))
+        }
+    })
+}
+
+fn word(level: Level) -> &'static str {
+    match level {
+        Level::Stable => "stable",
+        Level::Drifting => "drifting",
+        Level::Unstable => "unstable",
+    }
+}
+
+impl StabilityReport {
+    /// What a person reads in a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}\n\n", self.verdict.sentence);
+        // Writing to a String cannot fail.
+        for aspect in &self.verdict.aspects {
+            let _ =
+                writeln!(text, "  {:<12} {:<9} {}", aspect.name, word(aspect.level), aspect.reason);
+        }
+        let _ = writeln!(text, "\n  {:<24} {:<26} noise floor", "measure", "value [95 %]");
+        for measure in &self.measures {
+            let floor = measure.floor.map_or_else(String::new, |f| with_interval(Some(f.estimate)));
+            let name = measure.kind().label;
+            let line = format!("  {name:<24} {:<26} {floor}", with_interval(measure.estimate));
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        self.downstream_text(&mut text);
+        if !self.consumers.is_empty() {
+            let _ = writeln!(text, "\n  {:<16} {:<8} why", "consumer", "verdict");
+            for consumer in &self.consumers {
+                let verdict = format!("{:?}", consumer.verdict).to_lowercase();
+                let _ = writeln!(text, "  {:<16} {verdict:<8} {}", consumer.name, consumer.reason);
+            }
+        }
+        let _ = writeln!(text, "\n  use: {} ({})", self.verdict.treatment, self.verdict.evidence);
+        for note in &self.verdict.notes {
+            let _ = writeln!(text, "  note: {note}");
+        }
+        if !self.gates.is_empty() {
+            text.push('\n');
+            self.gates.iter().for_each(|gate| {
+                let _ = writeln!(text, "  {}", gate.sentence());
+            });
+        }
+        text
+    }
+
+    fn downstream_text(&self, text: &mut String) {
+        let Some(downstream) = &self.downstream else { return };
+        let _ = writeln!(
+            text,
+            "\n  {:<32} {:>4}  {:<14} {:<8} not retrained",
+            format!("downstream ({} ids, {} classes)", downstream.ids, downstream.classes),
+            "D",
+            "accuracy (sd)",
+            "F1",
+        );
+        for t in &downstream.treatments {
+            let sd = t.accuracy.sd.map_or("-".into(), |sd| format!("{:.2}", 100.0 * sd));
+            let accuracy = format!("{:.2} ({sd})", 100.0 * t.accuracy.mean);
+            let left =
+                t.unretrained.as_ref().map_or("-".into(), |s| format!("{:.2}", 100.0 * s.mean));
+            let f1 = format!("{:.2}", 100.0 * t.macro_f1.mean);
+            let _ =
+                writeln!(text, "  {:<32} {:>4}  {accuracy:<14} {f1:<8} {left}", t.treatment, t.dim);
+        }
+        let majority = 100.0 * downstream.majority;
+        let _ = writeln!(text, "  {:<32} {:>4}  {majority:.2}", "(most frequent class)", "");
+    }
+
+    /// At most twelve lines for a ticket.
+    pub fn to_markdown(&self) -> String {
+        let value = |key: &str| {
+            let found = self.measures.iter().find(|m| m.key == key);
+            found.map_or("-".into(), |m: &Measure| {
+                let floor = m.floor.map(|f| format!(", floor {}", with_interval(Some(f.estimate))));
+                with_interval(m.estimate) + &floor.unwrap_or_default()
+            })
+        };
+        let gate = match self.passed {
+            Some(true) => "passed",
+            Some(false) => "**not passed**",
+            None => "no limits",
+        };
+        let names: Vec<&str> = self.tables.iter().map(|t| t.name.as_str()).collect();
+        let compared = match names.as_slice() {
+            [first, last] => format!("`{first}` and `{last}`"),
+            many => format!("{} tables, `{}` first", many.len(), many[0]),
+        };
+        let mut lines = vec![
+            format!("**{}**", self.verdict.sentence),
+            String::new(),
+            format!("- compared: {compared}, {} shared ids; gate: {gate}", self.shared_ids),
+            format!("- neighbours kept: {}; CKA: {}", value("nn_overlap"), value("cka")),
+            format!(
+                "- left after alignment: {}; ids kept: {}",
+                value("procrustes_residual"),
+                value("shared_ids")
+            ),
+            format!("- use: {} ({})", self.verdict.treatment, self.verdict.evidence),
+        ];
+        let broken = self.gates.iter().filter(|gate| gate.outcome != Outcome::Passed);
+        let mut more: Vec<String> = broken.map(|gate| format!("- {}", gate.sentence())).collect();
+        more.extend(self.consumers.iter().map(|c| {
+            format!("- {}: {} {}", c.name, format!("{:?}", c.verdict).to_lowercase(), c.reason)
+        }));
+        more.extend(self.verdict.notes.iter().map(|note| format!("- {note}")));
+        let room = 12 - lines.len();
+        if more.len() > room {
+            let left_out = more.len() - (room - 1);
+            more.truncate(room - 1);
+            more.push(format!("- and {left_out} more, see the report"));
+        }
+        lines.extend(more);
+        lines.join("\n") + "\n"
+    }
+
+    /// Gauges for Prometheus.
+    pub fn to_prometheus(&self) -> String {
+        let mut text = String::new();
+        for measure in &self.measures {
+            let Some(estimate) = measure.estimate else { continue };
+            let (key, kind) = (measure.key, measure.kind());
+            let _ = writeln!(text, "# HELP veridical_stability_{key} {}", kind.meaning);
+            let _ = writeln!(text, "# TYPE veridical_stability_{key} gauge");
+            let _ = writeln!(text, "veridical_stability_{key} {}", estimate.value);
+            for (bound, value) in [("lower", estimate.interval[0]), ("upper", estimate.interval[1])]
+            {
+                let _ = writeln!(text, "veridical_stability_{key}{{bound=\"{bound}\"}} {value}");
+            }
+        }
+        if !self.gates.is_empty() {
+            text += "# HELP veridical_stability_limit_kept whether a limit was kept\n";
+            text += "# TYPE veridical_stability_limit_kept gauge\n";
+        }
+        for gate in &self.gates {
+            let kept = u8::from(gate.outcome == Outcome::Passed);
+            let _ =
+                writeln!(text, "veridical_stability_limit_kept{{limit=\"{}\"}} {kept}", gate.limit);
+        }
+        if let Some(passed) = self.passed {
+            text += "# HELP veridical_stability_passed whether all limits were kept\n";
+            text += "# TYPE veridical_stability_passed gauge\n";
+            let _ = writeln!(text, "veridical_stability_passed {}", u8::from(passed));
+        }
+        text
+    }
+}
