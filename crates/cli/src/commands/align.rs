@@ -27,7 +27,7 @@ Examples:
   veridical align --reference seed-0 seed-1 seed-2 seed-3 --out aligned --map maps
   veridical align --reference seed-0 seed-1 seed-2 seed-3 --generalized --out aligned
   veridical align --apply map.safetensors new-items.parquet --out new-items-aligned.parquet
-  veridical align --reference a.parquet b.parquet --map m.safetensors --anchor-weights w.csv --anchors-top 999
+  veridical align --reference a.parquet b.parquet --map map.safetensors --anchors ids.txt
 
 Equal widths: a rotation (Procrustes, reflections allowed). Unequal widths: a ridge regression whose strength is
 chosen by anchors that are kept back. A tenth of the anchors is never fitted: the certificate tells how well the
