@@ -12,6 +12,7 @@ use veridical::{Error, Observer, Result, featurize};
 
 use crate::args::ReadArgs;
 use crate::terminal::Terminal;
+use crate::typed::typed;
 
 pub const ABOUT: &str = "\
 Say whether a refresh of vectors is safe to ship.
@@ -298,7 +299,7 @@ impl OutputArgs {
     fn write(&self, report: &StabilityReport, terminal: &Terminal) -> Result<()> {
         let stdout = Path::new("-");
         if let Some(path) = &self.html {
-            write_atomically(path, report.to_html(&command_line()).as_bytes())?;
+            write_atomically(path, report.to_html(&typed()).as_bytes())?;
             terminal.note(&format!("written to {}", path.display()));
         }
         let mut said = false;
@@ -326,20 +327,6 @@ impl OutputArgs {
         }
         Ok(())
     }
-}
-
-/// The command as it was typed.
-pub fn command_line() -> String {
-    let quoted = |word: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    ["veridical".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 impl Budget {
