@@ -328,18 +328,27 @@ impl OutputArgs {
     }
 }
 
-/// The command as it was typed.
+/// The command as it was typed, without the flags that never change what comes out.
 pub fn command_line() -> String {
-    let quoted = |word: String| {
+    let quoted = |word: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
-            word
+            word.to_owned()
         } else {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
-    ["veridical".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    let mut words = vec!["veridical".to_owned()];
+    let mut given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = given.next() {
+        match word.as_str() {
+            "--resume" | "--force" | "--quiet" | "-q" | "--json" => {}
+            "--threads" => drop(given.next()),
+            _ if word.starts_with("--threads=") => {}
+            _ => words.push(quoted(&word)),
+        }
+    }
+    words.join(" ")
 }
 
 impl Budget {
