@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
-use veridical_core::Seed;
+use veridical_core::{Order, Seed};
 use veridical_data::generate::ShopSettings;
 use veridical_data::run::seed_folder;
 use veridical_data::{
@@ -119,7 +119,7 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
     };
     day(FIRST_SEED, "monday.parquet")?;
     let tuesday = day(FIRST_SEED + 1, "tuesday.parquet")?;
-    Table { ids: shifted(&tuesday.ids), ..tuesday }.save(&at("broken.parquet"))?;
+    Table { ids: shuffled(&tuesday.ids)?, ..tuesday }.save(&at("broken.parquet"))?;
 
     let spec = featurize::new_spec(&NewSpec {
         length_scale: LengthScale::Median,
@@ -282,15 +282,12 @@ fn train_runs(data: &Path, out: &Path, if_exists: IfExists, observer: &dyn Obser
     Ok(())
 }
 
-/// Every row under the id of the row before it: a join that went wrong.
-fn shifted(ids: &Ids) -> Ids {
-    let n = ids.len();
-    match ids {
-        Ids::Int(ids) => {
-            Ids::Int((0..n).map(|i| ids.value((i + 1) % n)).collect::<Vec<i64>>().into())
-        }
-        Ids::Text(ids) => {
-            Ids::Text((0..n).map(|i| ids.value((i + 1) % n)).collect::<Vec<&str>>().into())
-        }
-    }
+/// Rows under the ids of other rows: a join that went wrong.
+fn shuffled(ids: &Ids) -> Result<Ids> {
+    let order = Order::new(ids.len() as u64, Seed::new(0)?, "broken", 0);
+    let rows = (0..ids.len() as u64).map(|row| order.at(row) as usize);
+    Ok(match ids {
+        Ids::Int(ids) => Ids::Int(rows.map(|r| ids.value(r)).collect::<Vec<i64>>().into()),
+        Ids::Text(ids) => Ids::Text(rows.map(|r| ids.value(r)).collect::<Vec<&str>>().into()),
+    })
 }
