@@ -136,6 +136,12 @@ def tensors():
     put("safetensors", "vectors", save({"vectors": ROWS}))
     with_ids = {"vectors": ROWS.astype(np.float64), "ids": np.arange(5)}
     put("safetensors", "ids", save(with_ids, metadata={"made": "by hand"}))
+    affine = {
+        "from": np.array([0.5, -1]),
+        "matrix": np.arange(6.0).reshape(2, 3),
+        "to": np.zeros(3),
+    }
+    put("map", "two-by-three", save(affine, metadata={"kind": "ridge", "anchors": "40"}))
     put("safetensors", "other-names", save({"w": ROWS.astype(np.float16), "b": ROWS[0]}))
 
 

@@ -31,7 +31,9 @@ def examples(n, dim, classes):
     """Rows with a falling spectrum and noisy planted classes; wide ones are pixels: 0 to 1, most of them 0."""
     rng = np.random.default_rng(n)
     latent = rng.normal(size=(n, min(dim, 64))).astype(np.float32)
-    mix = rng.normal(size=(latent.shape[1], dim)) / np.arange(1, latent.shape[1] + 1)[:, None] ** 0.7
+    mix = (
+        rng.normal(size=(latent.shape[1], dim)) / np.arange(1, latent.shape[1] + 1)[:, None] ** 0.7
+    )
     x = (latent @ mix.astype(np.float32)).astype(np.float32)
     if dim > 100:
         x = np.clip(x / x.std() - 0.7 + 0.2 * rng.normal(size=x.shape).astype(np.float32), 0, 2) / 2
@@ -61,7 +63,12 @@ def peer(x, y, c, rounds):
                 seconds = time.perf_counter() - start
             if best is None or seconds < best["seconds"]:
                 loss = loss_of(x, y, fit, c)
-                best = {"seconds": seconds, "loss": loss, "iterations": int(fit.n_iter_[0]), "dtype": dtype.__name__}
+                best = {
+                    "seconds": seconds,
+                    "loss": loss,
+                    "iterations": int(fit.n_iter_[0]),
+                    "dtype": dtype.__name__,
+                }
     return best
 
 
@@ -91,8 +98,10 @@ def page(results, about):
         f"- Load average before the run: {results['load']:.2f}",
         f"- Threads: {THREADS} for everybody",
         f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
-        f"- Peer: scikit-learn {version('scikit-learn')}; numpy {version('numpy')}, "
-        f"Python {platform.python_version()}\n",
+        (
+            f"- Peer: scikit-learn {version('scikit-learn')}; numpy {version('numpy')}, "
+            f"Python {platform.python_version()}\n"
+        ),
         "| what | side | seconds | loss | iterations | / peer | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -101,7 +110,10 @@ def page(results, about):
         what, theirs = f"logistic, {n:,} x {dim}, {classes} classes", case["peer"]
         row = f"| {what} | scikit-learn, {theirs['dtype']} | {theirs['seconds']:.3f} | {theirs['loss']:.8f} | "
         lines.append(row + f"{theirs['iterations']} | 1.00x | | |")
-        for name, run in (("equal loss", case.get("equal")), ("default tolerance", case["default"])):
+        for name, run in (
+            ("equal loss", case.get("equal")),
+            ("default tolerance", case["default"]),
+        ):
             if run is None:
                 lines.append(f"| {what} | ours, {name} | | not reached | | | >= 1 | MISSED |")
                 continue
@@ -114,14 +126,22 @@ def page(results, about):
     lines += [
         "\n| what | figure | beside it | target | verdict |",
         "| --- | --- | --- | --- | --- |",
-        f"| Procrustes, 1,000,000 x 384 | {fit['seconds']:.2f} s | | < {PROCRUSTES_LIMIT:.0f} s | "
-        f"{'ok' if fit['seconds'] < PROCRUSTES_LIMIT else 'MISSED'} |",
-        f"| of it moments | {fit['moments_rate'] / 1e9:.1f} GFLOP/s | f64 GEMM {fit['gemm_rate'] / 1e9:.1f} "
-        f"({share:.0%}) | | |",
-        f"| map applied | {fit['apply_rate'] / 1e9:.1f} GFLOP/s | the same "
-        f"({fit['apply_rate'] / fit['gemm_rate']:.0%}) | | |",
-        f"| residual of the planted rotation | {fit['residual']:.1e} | | < 1e-6 | "
-        f"{'ok' if fit['residual'] < 1e-6 else 'MISSED'} |",
+        (
+            f"| Procrustes, 1,000,000 x 384 | {fit['seconds']:.2f} s | | < {PROCRUSTES_LIMIT:.0f} s | "
+            f"{'ok' if fit['seconds'] < PROCRUSTES_LIMIT else 'MISSED'} |"
+        ),
+        (
+            f"| of it moments | {fit['moments_rate'] / 1e9:.1f} GFLOP/s | f64 GEMM {fit['gemm_rate'] / 1e9:.1f} "
+            f"({share:.0%}) | | |"
+        ),
+        (
+            f"| map applied | {fit['apply_rate'] / 1e9:.1f} GFLOP/s | the same "
+            f"({fit['apply_rate'] / fit['gemm_rate']:.0%}) | | |"
+        ),
+        (
+            f"| residual of the planted rotation | {fit['residual']:.1e} | | < 1e-6 | "
+            f"{'ok' if fit['residual'] < 1e-6 else 'MISSED'} |"
+        ),
     ]
     return "\n".join(lines) + "\n"
 

@@ -81,6 +81,7 @@ pub const TARGETS: &[Target] = &[
     records("edges_npz", "e.npz", records::read_edges),
     records("text_lines", "t.txt", records::read_documents),
     records("text_csv", "t.csv", records::read_documents),
+    records("map", "m.safetensors", records::read_map),
     Target { name: "spec", run: Run::Plain(spec::run) },
 ];
 

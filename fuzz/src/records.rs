@@ -1,4 +1,4 @@
-//! Readers of interactions, labels, edges and documents.
+//! Readers of interactions, labels, edges, documents and maps.
 //!
 //! What is read twice is the same twice. If interactions are read,
 //! - every row has a user and an item of its maps, a rating that is finite and not negative, and a time, if any
@@ -8,13 +8,15 @@
 //!
 //! If labels or edges are read, lists ascend without repeats, both ends of an edge know each other and nobody
 //! knows himself, and edges read back as they were written. If documents are read, every word is in the
-//! vocabulary as often as it occurs, by falling count, and is one word again.
+//! vocabulary as often as it occurs, by falling count, and is one word again. If a map is read, its parts fit each
+//! other, all its values are numbers, and it reads back as it was written.
 
 use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
 use veridical_data::interactions::{self, InteractionOptions};
+use veridical_data::models::affine;
 use veridical_data::{
     Corpus, EdgeOptions, Error, Graph, IdMap, Interactions, LabelOptions, Labels, TextOptions,
     read_names,
@@ -54,6 +56,20 @@ pub(crate) fn run(file: &str, read: Read, bytes: &[u8], intact: bool) -> Outcome
 /// The nodes that labels and edges are about.
 fn nodes() -> IdMap {
     IdMap::numbered(10)
+}
+
+pub(crate) fn read_map(path: &Path, again: bool) -> Result<String, Error> {
+    let (map, metadata) = affine::read(path)?;
+    assert_eq!(map.matrix.len(), map.from.len() * map.to.len());
+    assert!(!map.matrix.is_empty());
+    let values = map.from.iter().chain(&map.matrix).chain(&map.to);
+    assert!(values.clone().all(|x| x.is_finite()));
+    if again {
+        let other = path.with_file_name("again.safetensors");
+        affine::write(&map, &metadata, &other)?;
+        assert_eq!(affine::read(&other)?, (map, metadata));
+    }
+    Ok("a map".into())
 }
 
 pub(crate) fn read_interactions(path: &Path, again: bool) -> Result<String, Error> {

@@ -222,6 +222,64 @@ def test_onnx_of_a_prefix_is_the_rescaled_prefix(tmp_path):
     assert np.abs(run(model, case.rows) - rescaled).max() <= PARITY
 
 
+# Maps of `align` before phi
+
+
+def aligned(case, *flags):
+    """The rows turned and scaled, a map back, and phi of `align` then `featurize apply`."""
+    rng = np.random.default_rng(8)
+    rows = np.random.default_rng(9).standard_normal((1000, case.d)).astype(np.float32)
+    turn = np.linalg.qr(rng.standard_normal((case.d, case.d)))[0]
+    np.save(case.folder / "reference.npy", rows)
+    np.save(case.folder / "turned.npy", (rows @ turn).astype(np.float32))
+    files = "turned.npy --out aligned.npy --drop-ids --map map.safetensors --onnx map.onnx"
+    veridical(case.folder, "align", "--reference", "reference.npy", *files.split(), *flags)
+    line = "featurize apply --spec spec.json aligned.npy aligned-phi.npy"
+    veridical(case.folder, *line.split())
+    return np.load(case.folder / "turned.npy"), np.load(case.folder / "aligned-phi.npy")
+
+
+@pytest.mark.parametrize("spec", [SPECS[0], SPECS[3], SPECS[6], SPECS[11]], ids=name_of)
+def test_a_rotation_before_phi_costs_no_node(tmp_path, spec):
+    case = Case(tmp_path, spec)
+    turned, phi = aligned(case)
+    path = case.export("with.onnx", "--map", "map.safetensors")
+    onnx.checker.check_model(str(path), full_check=True)
+    model = session(path)
+    check_batches(lambda rows: run(model, rows), turned, phi, 1e-5)
+    operations = [
+        [node.op_type for node in onnx.load(each).graph.node]
+        for each in (path, case.export("without.onnx"))
+    ]
+    assert operations[0] == operations[1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "flags"),
+    [(SPECS[3], ["--center"]), (SPECS[2], []), (SPECS[6], ["--method", "ridge"])],
+    ids=["center", "standardize", "ridge"],
+)
+def test_other_maps_are_a_product_before_phi(tmp_path, spec, flags):
+    case = Case(tmp_path, spec)
+    turned, phi = aligned(case, *flags)
+    path = case.export("with.onnx", "--map", "map.safetensors")
+    onnx.checker.check_model(str(path), full_check=True)
+    model = session(path)
+    check_batches(lambda rows: run(model, rows), turned, phi, 1e-5)
+    operations = [node.op_type for node in onnx.load(path).graph.node]
+    assert operations[:5] == ["Cast", "Sub", "MatMul", "Add", "Cast"]
+
+
+def test_the_onnx_of_a_map_is_the_map(tmp_path):
+    case = Case(tmp_path, SPECS[3])
+    turned, _ = aligned(case, "--scale", "--center")
+    path = tmp_path / "map.onnx"
+    onnx.checker.check_model(str(path), full_check=True)
+    (got,) = session(path).run(["aligned"], {"vector": turned})
+    # Both sum in f64 and round once to f32; values below 8.
+    assert np.abs(got - np.load(tmp_path / "aligned.npy")).max() <= 8 * 2**-23
+
+
 # TensorFlow
 
 
@@ -283,6 +341,14 @@ def test_saved_model_of_a_prefix(tensorflow, tmp_path):
     phi = case.apply("--output-dim", "100")
     path = case.export("model", "--to", "saved-model", "--output-dim", "100")
     check_batches(served(tensorflow, path), case.rows[1:], phi[1:])
+
+
+@pytest.mark.parametrize("flags", [[], ["--center"]], ids=["rotation", "center"])
+def test_saved_model_after_a_map(tensorflow, tmp_path, flags):
+    case = Case(tmp_path, SPECS[3])
+    turned, phi = aligned(case, *flags)
+    path = case.export("model", "--to", "saved-model", "--map", "map.safetensors")
+    check_batches(served(tensorflow, path), turned, phi, 1e-5)
 
 
 # U and the conformance folder

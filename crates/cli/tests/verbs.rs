@@ -903,6 +903,7 @@ fn every_example_of_the_help_is_a_valid_command() {
         "featurize plan",
         "featurize check",
         "featurize export",
+        "align",
         "train",
         "tune",
         "evaluate",

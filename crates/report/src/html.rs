@@ -55,8 +55,8 @@ pub(crate) fn short_json(value: &impl Serialize) -> String {
 
 fn shorten(value: &mut Value) {
     match value {
-        Value::Number(number) if number.is_f64() => {
-            let short = number.as_f64().and_then(|x| format!("{x:.6e}").parse::<f64>().ok());
+        Value::Number(x) if x.is_f64() => {
+            let short = x.as_f64().and_then(|x| format!("{x:.6e}").parse::<f64>().ok());
             *value = short.map_or(Value::Null, Value::from);
         }
         Value::Array(items) => items.iter_mut().for_each(shorten),
@@ -65,8 +65,13 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// A number with `digits` places and groups of thousands; `-` if it is none.
-pub(crate) fn fixed(x: f64, digits: usize) -> String {
+/// A number with `digits` places and groups of thousands, as tables show it; `-` if it is none.
+///
+/// ```
+/// assert_eq!(veridical_report::number(1234567.891, 1), "1,234,567.9");
+/// assert_eq!(veridical_report::number(f64::NAN, 1), "-");
+/// ```
+pub fn number(x: f64, digits: usize) -> String {
     if !x.is_finite() {
         return "-".into();
     }
@@ -87,14 +92,14 @@ pub(crate) fn brief(x: f64) -> String {
     if !x.is_finite() {
         "-".into()
     } else if x == x.trunc() && size < 1e15 {
-        fixed(x, 0)
+        number(x, 0)
     } else if !(1e-4..1e6).contains(&size) {
         let text = format!("{x:.2e}");
         let (mantissa, exponent) = text.split_at(text.find('e').unwrap_or(text.len()));
         format!("{}{exponent}", mantissa.trim_end_matches('0').trim_end_matches('.'))
     } else {
         let digits = (3 - size.log10().floor() as i32).max(0) as usize;
-        let text = fixed(x, digits);
+        let text = number(x, digits);
         match text.contains('.') {
             true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
             false => text,
@@ -127,7 +132,7 @@ mod tests {
             (f64::NAN, 2, "-"),
             (f64::NEG_INFINITY, 2, "-"),
         ] {
-            assert_eq!(fixed(x, digits), text);
+            assert_eq!(number(x, digits), text);
         }
         for (x, text) in [
             (0.0, "0"),

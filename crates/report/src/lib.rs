@@ -34,6 +34,7 @@ mod verdict;
 pub use chart::{
     Axis, Band, Bars, BoxPlot, Chart, Density, FiveNumbers, Heatmap, Histogram, Line, Scatter,
 };
+pub use html::number;
 pub use page::{Foot, Page};
 pub use table::{Cell, Table};
 pub use verdict::{Card, Level, Verdict};

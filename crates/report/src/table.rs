@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Level;
-use crate::html::{brief, escape, fixed, prose};
+use crate::html::{brief, escape, number, prose};
 use crate::verdict::sign;
 
 /// A table.
@@ -92,18 +92,20 @@ impl Table {
             let _ = writeln!(html, "<p class=\"explain\">{}</p>", prose(&self.explain));
         }
         html.push_str("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>");
-        for (column, name) in self.head.iter().enumerate() {
+        let numeric: Vec<bool> = (0..self.head.len()).map(|c| self.is_numeric(c)).collect();
+        for (name, is_numeric) in self.head.iter().zip(&numeric) {
             let _ = write!(
                 html,
                 "<th scope=\"col\"{}><button type=\"button\" data-do=\"sort\">{}</button></th>",
-                if self.is_numeric(column) { " class=\"number\"" } else { "" },
+                if *is_numeric { " class=\"number\"" } else { "" },
                 escape(name)
             );
         }
         html.push_str("</tr></thead>\n<tbody>\n");
         for (i, row) in self.rows.iter().enumerate() {
             html.push_str(if i < self.first { "<tr>" } else { "<tr class=\"more\">" });
-            row.iter().take(self.head.len()).for_each(|cell| cell.write(html));
+            let cells = row.iter().zip(&numeric);
+            cells.for_each(|(cell, is_numeric)| cell.write(html, *is_numeric));
             (row.len()..self.head.len()).for_each(|_| html.push_str("<td></td>"));
             html.push_str("</tr>\n");
         }
@@ -132,13 +134,13 @@ impl Cell {
 
     /// A number with so many places.
     pub fn number(x: f64, digits: usize) -> Self {
-        Self { shown: fixed(x, digits), kind: Kind::Number(x) }
+        Self { shown: number(x, digits), kind: Kind::Number(x) }
     }
 
     /// A share as per cent with so many places.
     pub fn percent(share: f64, digits: usize) -> Self {
         let shown = match share.is_finite() {
-            true => format!("{} %", fixed(100.0 * share, digits)),
+            true => format!("{} %", number(100.0 * share, digits)),
             false => "-".into(),
         };
         Self { shown, kind: Kind::Number(share) }
@@ -146,7 +148,7 @@ impl Cell {
 
     /// A number and its interval.
     pub fn interval(x: f64, [low, high]: [f64; 2], digits: usize) -> Self {
-        Self { shown: fixed(x, digits), kind: Kind::Interval([x, low, high]) }.digits(digits)
+        Self { shown: number(x, digits), kind: Kind::Interval([x, low, high]) }.digits(digits)
     }
 
     /// A word that is judged.
@@ -160,13 +162,14 @@ impl Cell {
             && low.is_finite()
             && high.is_finite()
         {
-            let range = format!("[{}, {}]", fixed(low, digits), fixed(high, digits));
+            let range = format!("[{}, {}]", number(low, digits), number(high, digits));
             self.shown = format!("{}\u{2002}{range}", self.shown);
         }
         self
     }
 
-    fn write(&self, html: &mut String) {
+    /// A word in a column of numbers, such as `-`, stands where they stand.
+    fn write(&self, html: &mut String, in_numbers: bool) {
         let shown = escape(&self.shown);
         // What is no number has no value to sort by or to copy.
         let value = |name: &str, x: f64| match x.is_finite() {
@@ -174,6 +177,7 @@ impl Cell {
             false => String::new(),
         };
         let _ = match self.kind {
+            Kind::Text if in_numbers => write!(html, "<td class=\"number\">{shown}</td>"),
             Kind::Text => write!(html, "<td>{shown}</td>"),
             Kind::Number(x) => {
                 write!(html, "<td class=\"number\"{}>{shown}</td>", value("value", x))
@@ -219,7 +223,7 @@ impl From<f64> for Cell {
 
 impl From<u64> for Cell {
     fn from(n: u64) -> Self {
-        Self { shown: fixed(n as f64, 0), kind: Kind::Number(n as f64) }
+        Self { shown: number(n as f64, 0), kind: Kind::Number(n as f64) }
     }
 }
 

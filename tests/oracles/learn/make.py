@@ -17,7 +17,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 def rows(n, dim, salt=0):
     i, j = np.arange(n)[:, None] + salt, np.arange(dim)[None, :]
-    return (((i * 7919 + j * 104729 + i * j * 31 + i * i * 17) % 1009) / 504.5 - 1).astype(np.float32)
+    return (((i * 7919 + j * 104729 + i * j * 31 + i * i * 17) % 1009) / 504.5 - 1).astype(
+        np.float32
+    )
 
 
 def log_sum_exp(s):

@@ -22,13 +22,12 @@ too.";
 
 const EXAMPLES: &str = "\
 Examples:
-  veridical align --reference monday.parquet tuesday.parquet --out tuesday-aligned.parquet --map map.safetensors
-  veridical align --reference old-64d.parquet new-128d.parquet --method ridge --out new-as-old.parquet
+  veridical align --reference a.parquet b.parquet --out b-aligned.parquet --map map.safetensors
+  veridical align --reference old-64d.parquet new-128d.parquet --out new-as-64d.parquet
   veridical align --reference seed-0 seed-1 seed-2 seed-3 --out aligned --map maps
   veridical align --reference seed-0 seed-1 seed-2 seed-3 --generalized --out aligned
   veridical align --apply map.safetensors new-items.parquet --out new-items-aligned.parquet
-  veridical align --reference monday.parquet tuesday.parquet --onnx map.onnx \\
-      --anchor-weights popularity.csv --anchors-top 10000
+  veridical align --reference a.parquet b.parquet --map map.safetensors --anchors ids.txt
 
 Equal widths: a rotation (Procrustes, reflections allowed). Unequal widths: a ridge regression whose strength is
 chosen by anchors that are kept back. A tenth of the anchors is never fitted: the certificate tells how well the

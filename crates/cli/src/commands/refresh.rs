@@ -9,9 +9,10 @@ use veridical::refresh::{self, Refresh, Refreshed};
 use veridical::stability::Stability;
 use veridical::{Result, featurize};
 
-use super::stability::{LimitArgs, SizeArgs, command_line};
+use super::stability::{LimitArgs, SizeArgs};
 use crate::args::ReadArgs;
 use crate::terminal::Terminal;
+use crate::typed::typed;
 
 pub const ABOUT: &str = "\
 Align, compare, gate, featurise and publish today's vectors.
@@ -116,7 +117,7 @@ impl Command {
                 (_, true) => IfExists::Force,
                 _ => IfExists::Refuse,
             },
-            command: command_line(),
+            command: typed(),
         };
         let refreshed = refresh::refresh(&request, terminal)?;
         terminal.result("refresh", &refreshed, &text(&refreshed))?;

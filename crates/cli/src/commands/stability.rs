@@ -12,6 +12,7 @@ use veridical::{Error, Observer, Result, featurize};
 
 use crate::args::ReadArgs;
 use crate::terminal::Terminal;
+use crate::typed::typed;
 
 pub const ABOUT: &str = "\
 Say whether a refresh of vectors is safe to ship.
@@ -298,7 +299,7 @@ impl OutputArgs {
     fn write(&self, report: &StabilityReport, terminal: &Terminal) -> Result<()> {
         let stdout = Path::new("-");
         if let Some(path) = &self.html {
-            write_atomically(path, report.to_html(&command_line()).as_bytes())?;
+            write_atomically(path, report.to_html(&typed()).as_bytes())?;
             terminal.note(&format!("written to {}", path.display()));
         }
         let mut said = false;
@@ -326,29 +327,6 @@ impl OutputArgs {
         }
         Ok(())
     }
-}
-
-/// The command as it was typed, without the flags that never change what comes out.
-pub fn command_line() -> String {
-    let quoted = |word: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+@%".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.to_owned()
-        } else {
-            format!("'{}'", word.replace('\'', "'\\''"))
-        }
-    };
-    let mut words = vec!["veridical".to_owned()];
-    let mut given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    while let Some(word) = given.next() {
-        match word.as_str() {
-            "--resume" | "--force" | "--quiet" | "-q" | "--json" => {}
-            "--threads" => drop(given.next()),
-            _ if word.starts_with("--threads=") => {}
-            _ => words.push(quoted(&word)),
-        }
-    }
-    words.join(" ")
 }
 
 impl Budget {

@@ -62,7 +62,7 @@ function sortKey(cell) {
   const { value, rank } = cell.dataset;
   if (value !== undefined) return Number(value);
   if (rank !== undefined) return Number(rank);
-  return cell.classList.contains('number') ? null : cell.textContent.trim();
+  return cell.classList.contains('number') ? null : cell.textContent.trim(); // `-`, `undefined`
 }
 
 /** Numbers before texts, what is empty last, whatever the direction. */

@@ -88,11 +88,13 @@ fn edges(values: &mut [f64]) -> Vec<f64> {
     // Casts of NaN and of what is too large are cut to the ends.
     let bins = ((high - low) / width).ceil() as usize;
     let bins = if width > 0.0 { bins.clamp(FEWEST_BINS, MOST_BINS) } else { FEWEST_BINS };
-    let edge = |i: usize| {
+    // Rounding must not turn two ends round that are almost equal.
+    let edge = |before: &mut f64, i: usize| {
         let t = i as f64 / bins as f64;
-        low * (1.0 - t) + high * t
+        *before = (low * (1.0 - t) + high * t).clamp(*before, high);
+        Some(*before)
     };
-    (0..=bins).map(edge).collect()
+    (0..=bins).scan(low, edge).collect()
 }
 
 /// How many values lie in each bin; the last one is closed.
@@ -122,6 +124,14 @@ mod tests {
         // Range 1, IQR 1/2, n = 1,001: width 2 / 2 / 1001^(1/3) = 0.09997, so 11 bins.
         let mut values: Vec<f64> = (0..=1000).map(|i| f64::from(i) / 1000.0).collect();
         assert_eq!(edges(&mut values).len(), 12);
+    }
+
+    #[test]
+    fn one_value_too_large_for_a_neighbour_is_counted() {
+        let value = 1.876e270; // value - 0.5 rounds to value
+        let edges = edges(&mut [value]);
+        assert!(edges.is_sorted());
+        assert_eq!(counts(&[value], &edges).iter().sum::<u64>(), 1);
     }
 
     proptest! {

@@ -26,7 +26,7 @@ pub use self::file::{MapFile, MapKind};
 pub use self::fit::{
     Certificate, Common, DEFAULT_SAMPLE, FitSettings, Fitted, Method, fit, fit_common,
 };
-use crate::{Error, JobOptions, Observer, Result};
+use crate::{Error, JobOptions, Observer, Result, Silent};
 
 /// What the mean of all tables is called.
 const MEAN: &str = "mean";
@@ -378,8 +378,10 @@ fn fitted(settings: &Align, observer: &dyn Observer) -> Result<Maps> {
     };
     let read = &settings.options.read;
     let reference = load_reference(source, read, settings.allow_chain, observer)?;
+    // A table that is written as well says there how it is read.
+    let once: &dyn Observer = if settings.out.is_some() { &Silent } else { observer };
     let load =
-        |table: &Source| -> Result<Table> { Ok(Table::from_reader(open(table, read, observer)?)?) };
+        |table: &Source| -> Result<Table> { Ok(Table::from_reader(open(table, read, once)?)?) };
     let saved = |fitted: Fitted| (MapFile::new(&fitted, settings.dates.clone()), Some(fitted));
     let names = |table: &Source| [source.to_string(), table.to_string()];
     if !settings.generalized {

@@ -38,7 +38,7 @@ pub struct ExportArgs {
     /// Cut phi to its first D coordinates, rescaled
     #[arg(long, value_name = "D")]
     output_dim: Option<usize>,
-    /// Map of `veridical align` that rows go through first; a rotation costs nothing
+    /// Map that rows go through first, as `align` writes it; a rotation costs nothing
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
     /// ONNX: keep the directions in a file beside the model, whatever their size

@@ -1,0 +1,178 @@
+//! What models lose, what the tables hold, and what theory says.
+
+use veridical_report::{Axis, Bars, BoxPlot, Cell, Page, Table};
+
+use super::short;
+use crate::stability::StabilityReport;
+
+impl StabilityReport {
+    pub(super) fn downstream_section(&self, page: Page) -> Page {
+        let Some(d) = &self.downstream else { return page };
+        let names: Vec<&str> = d.treatments.iter().map(|t| t.treatment.as_str()).collect();
+        let mut plot = BoxPlot::new(
+            "Accuracy over runs, retrained on each",
+            "A flat box is a stable treatment; the line of a treatment that averages all runs has no spread.",
+            Axis::new("accuracy").percent(),
+        );
+        for t in &d.treatments {
+            plot = plot.samples(t.treatment.clone(), &t.accuracy.runs);
+        }
+        let left = d.treatments.iter().map(|t| t.unretrained.as_ref().map_or(f64::NAN, |s| s.mean));
+        let bars = Bars::new(
+            "Accuracy of the first table's model on the other tables, not retrained",
+            "The damage of a refresh: a consumer that is not retrained falls to chance unless the vectors are aligned.",
+            Axis::new("accuracy").percent().mark("most frequent class", d.majority),
+            names,
+        )
+        .values("not retrained", left);
+        let rows = d.treatments.iter().map(|t| {
+            let sd = t.accuracy.sd.zip(t.accuracy.sd_interval);
+            let sd = sd.map_or_else(
+                || Cell::text("-"),
+                |(sd, [low, high])| Cell::interval(100.0 * sd, [100.0 * low, 100.0 * high], 2),
+            );
+            let component = |of: fn(&veridical_inspect::Components) -> f64| {
+                t.accuracy.components.as_ref().map_or_else(
+                    || Cell::text("-"),
+                    |c| {
+                        let variance = of(c);
+                        Cell::number(100.0 * variance.signum() * variance.abs().sqrt(), 2)
+                    },
+                )
+            };
+            vec![
+                t.treatment.clone().into(),
+                t.dim.into(),
+                Cell::percent(t.accuracy.mean, 2),
+                sd,
+                Cell::percent(t.macro_f1.mean, 2),
+                Cell::percent(t.knn.mean, 2),
+                Cell::percent(t.nadaraya_watson.mean, 2),
+                t.unretrained
+                    .as_ref()
+                    .map_or_else(|| Cell::text("-"), |s| Cell::percent(s.mean, 2)),
+                component(|c| c.run),
+                component(|c| c.split),
+                component(|c| c.interaction),
+            ]
+        });
+        let head = [
+            "treatment",
+            "D",
+            "accuracy",
+            "sd over runs [95 %]",
+            "macro F1",
+            "10-NN",
+            "Nadaraya-Watson",
+            "not retrained",
+            "sd: run",
+            "sd: split",
+            "sd: both",
+        ];
+        let table = Table::new("Treatments", head)
+            .explain(format!(
+                "Deviations in points. {} ids of {} classes, the same {} folds for all; most frequent class {:.1} %. \
+                 Components of variance may be negative: then there is nothing to see.",
+                d.ids, d.classes, d.folds, 100.0 * d.majority
+            ))
+            .rows(rows);
+        let mut page = page
+            .section(
+                "Downstream models",
+                format!(
+                    "Recommended: {} where models are retrained, {} where they are not.",
+                    d.recommendation.retrained, d.recommendation.unretrained
+                ),
+            )
+            .chart(bars)
+            .chart(plot)
+            .table(table);
+        if !self.target_alignment.is_empty() {
+            let rows = self.tables.iter().zip(&self.target_alignment).map(|(t, a)| {
+                vec![
+                    short(&t.name).into(),
+                    Cell::number(a.centered, 4),
+                    Cell::number(a.uncentered, 4),
+                    Cell::number(a.same_label, 4),
+                    Cell::number(a.mean_kernel, 4),
+                ]
+            });
+            let table = Table::new(
+                "Kernel-target alignment",
+                ["table", "centred", "uncentred", "E[1[Y=Y'] K]", "E[K]"],
+            )
+            .rows(rows);
+            page = page.table(table);
+        }
+        page
+    }
+
+    pub(super) fn tables_section(&self, page: Page) -> Page {
+        let rows = self.tables.iter().zip(&self.gone_and_new).map(|(t, &[gone, new])| {
+            let s = &t.sanity;
+            let [min, low, median, high, max] = s.norm_quantiles.map(|x| Cell::number(x, 3));
+            vec![
+                t.name.clone().into(),
+                s.rows.into(),
+                s.dim.into(),
+                gone.into(),
+                new.into(),
+                s.zero_vectors.into(),
+                s.duplicate_vectors.into(),
+                s.constant_columns.into(),
+                min,
+                low,
+                median,
+                high,
+                max,
+            ]
+        });
+        let head = [
+            "table",
+            "rows",
+            "dim",
+            "ids gone",
+            "ids new",
+            "zero",
+            "repeated",
+            "constant columns",
+            "norm min",
+            "5 %",
+            "median",
+            "95 %",
+            "max",
+        ];
+        let intro = format!(
+            "{} ids are in all tables. Most broken refreshes are seen here.",
+            self.shared_ids
+        );
+        let table = Table::new("Tables", head).rows(rows);
+        page.section("Tables", intro).table(table)
+    }
+
+    pub(super) fn theory_section(&self, page: Page) -> Page {
+        let t = &self.theory;
+        let shown = |x: f64| {
+            if x.abs() < 1e-3 || x.abs() >= 1e4 { format!("{x:.2e}") } else { format!("{x:.4}") }
+        };
+        let two = |pair: Option<[f64; 2]>, names: [&str; 2]| {
+            pair.map(|[a, b]| format!("{} {}, {} {}", names[0], shown(a), names[1], shown(b)))
+        };
+        let lines = [
+            two(t.noise_to_signal, ["as they are", "aligned"])
+                .map(|x| format!("Noise over signal of a coordinate (proposition 3): {x}.")),
+            two(t.estimation_rate, ["as they are", "aligned"])
+                .map(|x| format!("Its rate (s_e^2 / s_h^2) (q / n) ln(d / q), no constant: {x}.")),
+            two(t.alignment_rate, ["directions", "ids"])
+                .map(|x| format!("Proposition 4 at epsilon 0.1, divergence 1, no constant: {x}.")),
+            t.nadaraya_watson_risk.map(|x| {
+                format!("Lemma 1 as stated in the paper, delta 0.05: risk of Nadaraya-Watson at most {}.", shown(x))
+            }),
+        ];
+        page.section(
+            "Theory",
+            "What the paper's bounds say with these numbers. They are rates without constants and enter no verdict.",
+        )
+        .list(lines.into_iter().flatten())
+    }
+}
