@@ -4,7 +4,7 @@ mod common;
 
 use common::{Outcome, Sandbox};
 use serde_json::Value;
-use veridical_core::{Seed, Stream};
+use veridical_core::{Order, Seed, Stream};
 use veridical_data::{Ids, Table};
 
 const N: usize = 300;
@@ -55,7 +55,7 @@ fn noisy(rows: &[f64], size: f64, draw: u64) -> Vec<f64> {
     rows.iter().zip(normals(draw, rows.len())).map(|(x, e)| x + size * e).collect()
 }
 
-/// `a`, `turned` (a rotation of it), `noise` (half noise), `permuted` (ids one row on), and labels.
+/// `a`, `turned` (a rotation of it), `noise` (half noise), `permuted` (rows under ids of other rows), and labels.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let rows = clusters();
@@ -63,7 +63,8 @@ fn sandbox() -> Sandbox {
     save("a.parquet", &table(&rows));
     save("turned.parquet", &table(&turned(&rows)));
     save("noise.parquet", &table(&noisy(&rows, 4.0, 4)));
-    let ids = Ids::Int((0..N as i64).map(|i| (i + 1) % N as i64).collect::<Vec<_>>().into());
+    let order = Order::new(N as u64, Seed::new(0).unwrap(), "permuted", 0);
+    let ids = Ids::Int((0..N as u64).map(|i| order.at(i) as i64).collect::<Vec<_>>().into());
     save("permuted.parquet", &Table { ids, ..table(&rows) });
     let labels: String = (0..N).map(|i| format!("{i},{}\n", ["x", "y", "z"][i % 3])).collect();
     sandbox.put("labels.csv", format!("id,class\n{labels}"));
@@ -185,7 +186,9 @@ fn runs(sandbox: &Sandbox, count: u64) -> String {
     let name = |r: u64| format!("run-{r}.parquet");
     for r in 0..count {
         let rows = noisy(&clusters(), 0.1, 100 + r);
-        let rows = if r % 2 == 0 { rows } else { turned(&rows) };
+        // A point reflection, so that nothing that a model has learnt is left.
+        let reflected = || turned(&rows).iter().map(|x| -x).collect();
+        let rows = if r % 2 == 0 { rows } else { reflected() };
         table(&rows).save(&sandbox.path(name(r))).unwrap();
     }
     (0..count).map(name).collect::<Vec<_>>().join(" ")
