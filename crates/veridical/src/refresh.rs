@@ -326,9 +326,17 @@ impl<'a> Stage<'a> {
         if with_ending(output, "partial").exists() { IfExists::Resume } else { IfExists::Refuse }
     }
 
-    /// `_SUCCESS`, then the rename.
+    /// `_SUCCESS`, then the rename. A kill right after a table was finished leaves its working folder behind.
     fn publish(&self) -> Result<()> {
         let out = &self.settings.out;
+        for table in ["vectors", "features"] {
+            let file = format!("{table}.parquet");
+            for entry in fs::read_dir(self.folder.join(table)).into_iter().flatten().flatten() {
+                if entry.file_name() != *file {
+                    remove(&entry.path())?;
+                }
+            }
+        }
         let job = self.folder.join(JOB);
         if job.exists() {
             fs::remove_file(&job).map_err(|e| failed(&job, "cannot be removed", &e))?;
