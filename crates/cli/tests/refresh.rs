@@ -1,5 +1,7 @@
 //! `veridical refresh`: what it publishes, what it stops, and that nothing half is ever seen.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use common::Sandbox;

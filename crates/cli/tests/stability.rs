@@ -1,5 +1,7 @@
 //! `veridical stability`: what it says about planted cases, its gate, and what it refuses.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 mod common;
 
 use common::{Outcome, Sandbox};
