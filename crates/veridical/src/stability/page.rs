@@ -79,9 +79,9 @@ impl StabilityReport {
         }
         let todo = match self.verdict.treatment.as_str() {
             "none" => "Do not ship".to_owned(),
-            "raw" => "Ship the vectors as they are".to_owned(),
-            "aligned" => "Ship aligned vectors (`veridical align`)".to_owned(),
-            treatment => format!("Ship {treatment}"),
+            "raw" => "Use the vectors as they are".to_owned(),
+            "aligned" => "Use aligned vectors (`veridical align` makes them)".to_owned(),
+            treatment => format!("Use {treatment}"),
         };
         banner = banner.detail(format!("{todo}: {}.", self.verdict.evidence));
         self.verdict
