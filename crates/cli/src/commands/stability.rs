@@ -352,7 +352,7 @@ impl Budget {
                 out.display()
             )));
         }
-        let (limits, text) = stability::propose_budget(&request, terminal)?;
+        let (limits, text) = stability::stability(&request, terminal)?.propose_budget();
         let Some(out) = self.out else { return terminal.text(&text) };
         write_atomically(&out, text.as_bytes())?;
         let limits: Vec<_> = limits
