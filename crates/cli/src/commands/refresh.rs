@@ -45,7 +45,7 @@ pub struct Command {
     /// Feature spec: publish features of the aligned vectors too
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Downstream models (TOML: [[consumer]] with name, table, queries, labels)
+    /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
     #[arg(long, value_name = "FILE")]
     consumers: Option<PathBuf>,
     /// Runs on identical data: what they differ by stands beside every number

@@ -67,7 +67,7 @@ struct Compare {
     /// Feature spec that consumers use [default: gaussian, median length scale]
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Downstream models (TOML: [[consumer]] with name, table, queries, labels)
+    /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
     #[arg(long, value_name = "FILE")]
     consumers: Option<PathBuf>,
     #[command(flatten)]
