@@ -13,3 +13,8 @@ veridical evaluate --run work/run --html evaluate.html
 items=work/run/vectors/item.parquet
 veridical featurize new --data $items --out work/spec.json
 veridical featurize check --spec work/spec.json $items --html check.html
+# Ten trainings of one shop, a refresh that is published and one that is stopped.
+veridical demo --out work/demo
+cp work/demo/stability.html stability.html
+cp work/demo/published/report.html published.html
+cp work/demo/stopped/report.html stopped.html

@@ -18,9 +18,9 @@ let browser;
 before(async () => { browser = await launch(); });
 after(async () => { await browser.close(); });
 
-/** A test of one page, which must have nothing to complain about in the end. */
+/** A test with a page of its own, which must have nothing to complain about in the end. */
 function on(file, name, check, settings) {
-  test(`${basename(file)}: ${name}`, async () => {
+  test(name, async () => {
     const opened = await open(browser, file, settings);
     try {
       await check(opened.page);
@@ -40,61 +40,28 @@ test('there are pages to look at', () => assert.ok(files.includes(gallery), `${f
 
 for (const file of files) {
   describe(basename(file), () => {
+    // One page for all that a reader does at a desk, one after the other.
+    let desk, page;
+    before(async () => { desk = await open(browser, file); page = desk.page; });
+    after(() => desk.close());
+
     test('is below 3 MB', () => assert.ok(statSync(file).size < 3 << 20));
 
-    on(file, 'every chart is drawn and says what it shows', async page => {
+    test('every chart is drawn and says what it shows', async () => {
       for (const chart of await painted(page)) assert.ok(chart.pixels > 1000 && chart.colours > 5, JSON.stringify(chart));
       const labels = await page.$$eval('.plot', plots => plots.map(plot => plot.getAttribute('aria-label')));
       for (const label of labels) assert.match(label, /\w+: .+\..+/);
       await picture(page, file, 'light');
     });
 
-    on(file, 'every chart has a tooltip', async page => {
+    test('every chart has a tooltip', async () => {
       for (const plot of await page.$$('.plot')) {
         const text = await hover(page, plot);
         assert.match(text, /\d/, await plot.getAttribute('aria-label'));
       }
     });
 
-    on(file, 'the switch changes page and charts, and is kept', async page => {
-      assert.equal(await background(page), WHITE);
-      const light = await page.$$eval('.plot', plots => plots.map(plot => plot.chart.echarts.getDataURL()));
-      await page.click('[data-do=theme]');
-      assert.notEqual(await background(page), WHITE);
-      const dark = await page.$$eval('.plot', plots => plots.map(plot => plot.chart.echarts.getDataURL()));
-      light.forEach((image, i) => assert.notEqual(image, dark[i]));
-      await page.reload();
-      assert.notEqual(await background(page), WHITE);
-      await picture(page, file, 'dark');
-      await page.click('[data-do=theme]');
-      assert.equal(await background(page), WHITE);
-    });
-
-    on(file, 'the setting of the reader is followed', async page => {
-      assert.notEqual(await background(page), WHITE);
-      await page.emulateMedia({ colorScheme: 'light' });
-      assert.equal(await background(page), WHITE);
-    }, { colorScheme: 'dark' });
-
-    on(file, 'a phone scrolls down only', async page => {
-      const width = await page.evaluate(() => document.documentElement.scrollWidth);
-      assert.ok(width <= 390, `${width}`);
-      for (const chart of await painted(page)) assert.ok(chart.pixels > 1000, JSON.stringify(chart));
-      await picture(page, file, 'phone');
-    }, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
-
-    on(file, 'paper is white, without buttons, and holds whole charts', async page => {
-      await page.pdf({ path: file.replace(/html$/, 'pdf'), format: 'A4' });
-      await page.setViewportSize({ width: 700, height: 900 });
-      await page.emulateMedia({ media: 'print' });
-      assert.equal(await background(page), WHITE);
-      const shown = await page.$$eval('.bar, .tools, .all, .command button', all => all.filter(one => one.offsetParent !== null).length);
-      assert.equal(shown, 0);
-      const wide = await page.$$eval('canvas', all => all.map(one => one.getBoundingClientRect().right));
-      wide.forEach(right => assert.ok(right <= 700, `${right}`));
-    }, { colorScheme: 'dark' });
-
-    on(file, 'every table can be sorted and copied', async page => {
+    test('every table can be sorted and copied', async () => {
       for (const figure of await page.$$('figure.table')) {
         await figure.$eval('[data-do=copy-table]', button => button.click());
         await page.waitForFunction(button => button.textContent === 'Copied', await figure.$('[data-do=copy-table]'));
@@ -109,7 +76,7 @@ for (const file of files) {
       }
     });
 
-    on(file, 'the numbers inside are JSON and can be taken out', async page => {
+    test('the numbers inside are JSON and can be taken out', async () => {
       const inside = await page.$eval('#data', script => script.textContent);
       assert.equal(typeof JSON.parse(inside), 'object');
       await page.click('[data-do=copy-data]');
@@ -119,6 +86,42 @@ for (const file of files) {
       assert.equal(readFileSync(await download.path(), 'utf8'), inside);
       assert.ok((await page.$eval('footer', foot => foot.innerText)).includes('veridical '));
     });
+
+    test('the switch changes page and charts, and is kept', async () => {
+      const images = () => page.$$eval('.plot', plots => plots.map(plot => plot.chart.echarts.getDataURL({ pixelRatio: 1 })));
+      assert.equal(await background(page), WHITE);
+      const light = await images();
+      await page.click('[data-do=theme]');
+      assert.notEqual(await background(page), WHITE);
+      const dark = await images();
+      light.forEach((image, i) => assert.notEqual(image, dark[i]));
+      await page.reload();
+      assert.notEqual(await background(page), WHITE);
+      await picture(page, file, 'dark');
+      await page.click('[data-do=theme]');
+      assert.equal(await background(page), WHITE);
+    });
+
+    test('there was no error and no request', () => assert.deepEqual(desk.complaints, []));
+
+    on(file, 'a phone scrolls down only', async page => {
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(width <= 390, `${width}`);
+      for (const chart of await painted(page)) assert.ok(chart.pixels > 1000, JSON.stringify(chart));
+      await picture(page, file, 'phone');
+    }, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
+
+    on(file, 'a dark setting is followed, and paper is white, without buttons, with whole charts', async page => {
+      assert.notEqual(await background(page), WHITE);
+      await page.pdf({ path: file.replace(/html$/, 'pdf'), format: 'A4' });
+      await page.setViewportSize({ width: 700, height: 900 });
+      await page.emulateMedia({ media: 'print' });
+      assert.equal(await background(page), WHITE);
+      const shown = await page.$$eval('.bar, .tools, .all, .command button', all => all.filter(one => one.offsetParent !== null).length);
+      assert.equal(shown, 0);
+      const wide = await page.$$eval('canvas', all => all.map(one => one.getBoundingClientRect().right));
+      wide.forEach(right => assert.ok(right <= 700, `${right}`));
+    }, { colorScheme: 'dark' });
   });
 }
 

@@ -1,9 +1,19 @@
 //! The command as it was typed, for the foot of a report.
 
-/// One line that a shell understands, with the plain name of the program.
+/// One line that a shell understands, with the plain name of the program and without the flags that never change what
+/// comes out: a resumed job writes the bytes of an undisturbed one.
 pub fn typed() -> String {
-    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
-    ["veridical".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    let mut words = vec!["veridical".to_owned()];
+    let mut given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = given.next() {
+        match word.as_str() {
+            "--resume" | "--force" | "--quiet" | "-q" | "--json" => {}
+            "--threads" => drop(given.next()),
+            _ if word.starts_with("--threads=") => {}
+            _ => words.push(quoted(&word)),
+        }
+    }
+    words.join(" ")
 }
 
 /// The word as it is if no shell would read it differently, else in single quotes.

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use common::*;
 use veridical::features::FeatureSpec;
-use veridical_data::GROUP_ROWS;
+use veridical_data::{GROUP_ROWS, Table};
 
 const APPLY: &str = "featurize apply --spec spec.json t.parquet";
 const ENOSPC: &str = "28";
@@ -38,12 +38,22 @@ fn library(sandbox: &Sandbox) -> Option<PathBuf> {
 /// Runs `APPLY out` once for each change it makes to the disk, with a fault at that change.
 fn fault_everywhere(out: &str, flags: &str, errno: Option<&str>) {
     let sandbox = sandbox();
-    let Some(library) = library(&sandbox) else {
-        return eprintln!("skipped: cc cannot build the library");
-    };
     sandbox.ok(&format!("{APPLY} whole-{out} {flags}"));
     let want = sandbox.below(&format!("whole-{out}"));
-    let line = format!("{APPLY} {out} {flags} --quiet");
+    fault_at_every_change(&sandbox, &format!("{APPLY} {out} {flags} --quiet"), out, &want, errno);
+}
+
+/// `line` writes `out`, which must be nothing or `want` after a fault at any of its changes to the disk.
+fn fault_at_every_change(
+    sandbox: &Sandbox,
+    line: &str,
+    out: &str,
+    want: &Files,
+    errno: Option<&str>,
+) {
+    let Some(library) = library(sandbox) else {
+        return eprintln!("skipped: cc cannot build the library");
+    };
     let mut problems = Vec::new();
     for change in 1.. {
         let mut command = sandbox.command(line.split_whitespace());
@@ -62,7 +72,7 @@ fn fault_everywhere(out: &str, flags: &str, errno: Option<&str>) {
             }
         };
         let published = sandbox.has(out);
-        check(!published || sandbox.holds(out, &want), "published half an output", &outcome);
+        check(!published || sandbox.holds(out, want), "published half an output", &outcome);
         match (errno, outcome.code) {
             (None, code) => assert_eq!(code, None, "{outcome:?}"),
             // A fault while it cleans up may be none to the user.
@@ -76,7 +86,7 @@ fn fault_everywhere(out: &str, flags: &str, errno: Option<&str>) {
         let resumed = sandbox.run(&format!("{line} --resume"));
         let done = published && resumed.stderr.contains("exists already");
         if resumed.code == Some(0) || done {
-            check(sandbox.has(out) && sandbox.holds(out, &want), "gives another output", &resumed);
+            check(sandbox.has(out) && sandbox.holds(out, want), "gives another output", &resumed);
             check(!sandbox.has(&format!("{out}.partial")), "leaves a rest", &resumed);
         } else {
             check(false, "cannot be resumed", &resumed);
@@ -131,4 +141,27 @@ fn the_disk_may_be_full_anywhere_for_a_file() {
 #[test]
 fn the_disk_may_be_full_anywhere_for_a_folder_of_safetensors() {
     fault_everywhere("phi", "--rows-per-part 66000 --format safetensors", Some(ENOSPC));
+}
+
+/// The report says how it was called, so the undisturbed job is called alike.
+#[test]
+fn a_refresh_may_be_killed_anywhere() {
+    let sandbox = Sandbox::new();
+    let mut values = vec![0.0; 200 * 4];
+    let stream = veridical_core::Stream::new(veridical_core::Seed::new(0).unwrap(), "rows");
+    stream.at(0, 0).fill_normals(&mut values);
+    let vectors: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+    let turned = vectors.chunks_exact(4).flat_map(|row| row.iter().rev().copied()).collect();
+    let table = named_rows(200, 4);
+    sandbox.put_table("a.parquet", &Table { vectors, ..table.clone() });
+    sandbox.put_table("b.parquet", &Table { vectors: turned, ..table });
+    sandbox.put("spec.json", FeatureSpec::params(4, 8).build().unwrap().to_json());
+    let line = "refresh --reference a.parquet --new b.parquet --spec spec.json --min-cka 0.9 --out out \
+                --probes 20 --pairs 100 --kernel-ids 100 --quiet";
+    sandbox.ok(line);
+    assert!(sandbox.has("out/_SUCCESS"));
+    let mut want = sandbox.below("out");
+    want.retain(|path, _| !path.to_string_lossy().starts_with('_')); // as `holds` does
+    sandbox.remove("out");
+    fault_at_every_change(&sandbox, line, "out", &want, None);
 }

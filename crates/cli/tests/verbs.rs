@@ -742,21 +742,36 @@ fn the_demo_runs_once_and_again_only_by_force() {
     let demo = json(&sandbox, "demo", "demo --out demo");
     let files = [
         "shop/interactions.csv",
+        "shop/items.csv",
         "runs",
         "monday.parquet",
         "tuesday.parquet",
+        "broken.parquet",
         "spec.json",
-        "phi-monday.parquet",
-        "phi-tuesday.parquet",
+        "budget.toml",
+        "stability.html",
+        "published",
+        "stopped",
     ];
     let files: Vec<String> = files.map(|name| format!("demo/{name}")).to_vec();
     assert_eq!(demo["files"], serde_json::json!(files));
     assert!(files.iter().all(|file| sandbox.has(file)));
     let number = |field: &str| demo[field].as_f64().unwrap();
-    assert!(number("coordinate_change") > number("coordinate_size"));
-    assert!(number("gram_change") < number("gram_spread") / 5.0);
-    assert!(number("accuracy_monday") > 0.95 && number("accuracy_tuesday_retrained") > 0.95);
-    assert!(number("accuracy_tuesday_not_retrained") < 0.5);
+    assert!(demo["coordinate_sd"][0].as_f64().unwrap() > 0.8);
+    assert!(demo["coordinate_sd"][1].as_f64().unwrap() < 0.3);
+    assert!(number("gram_noise") < 0.3 && number("cka") > 0.9);
+    let model = |name: &str| {
+        let models = demo["models"].as_array().unwrap();
+        let found = models.iter().find(|m| m["treatment"] == name).unwrap();
+        ["retrained", "unretrained"].map(|field| found[field].as_f64().unwrap())
+    };
+    assert!(model("raw")[0] > 0.9 && model("raw")[1] < 0.5, "{:?}", model("raw"));
+    assert!(model("aligned")[1] > 0.9);
+    assert!(model("align-then-phi orthogonal D=128")[1] > 0.9);
+    assert_eq!(demo["tuesday"]["published"], true);
+    assert_eq!(demo["broken"]["published"], false);
+    assert!(sandbox.has("demo/published/_SUCCESS") && !sandbox.has("demo/stopped/_SUCCESS"));
+    assert!(sandbox.has("demo/stopped/report.html") && !sandbox.has("demo/stopped/vectors"));
 
     let without_logs = || {
         let mut files = sandbox.below("demo");
@@ -769,7 +784,8 @@ fn the_demo_runs_once_and_again_only_by_force() {
         "demo is not empty; choose another folder with --out, or write into it with --force",
     );
     let text = sandbox.ok("demo --out demo --force");
-    assert!(text.starts_with("wrote\n  demo/shop/interactions.csv\n  demo/runs\n"), "{text}");
+    assert!(text.starts_with("wrote\n  demo/shop/interactions.csv\n"), "{text}");
+    assert!(text.contains("the geometry stays"), "{text}");
     assert!(without_logs() == before, "the demo is the same every time");
 }
 
@@ -787,6 +803,8 @@ fn the_commands_that_help_and_the_demo_suggest_work() {
         "vectors head demo/monday.parquet --rows 3",
         "vectors convert demo/monday.parquet items-f16.safetensors --dtype f16",
         "reproduce show 000-kernel-error",
+        "stability demo/monday.parquet demo/tuesday.parquet --budget demo/budget.toml",
+        "align --reference demo/monday.parquet demo/tuesday.parquet --out aligned.parquet",
     ] {
         sandbox.ok(line);
     }
@@ -836,6 +854,9 @@ fn every_verb_has_a_page_of_help() {
         ("vectors head", false),
         ("vectors stats", false),
         ("vectors convert", false),
+        ("stability", true),
+        ("stability budget", false),
+        ("refresh", true),
         ("demo", false),
         ("reproduce", true),
         ("reproduce list", false),
@@ -855,6 +876,7 @@ fn every_verb_has_a_page_of_help() {
     let page = sandbox.ok("--help");
     for word in [
         "Train:",
+        "Measure:",
         "Stabilise:",
         "Tools:",
         "train",
@@ -889,6 +911,8 @@ fn every_example_of_the_help_is_a_valid_command() {
         "similar",
         "data",
         "vectors",
+        "stability",
+        "refresh",
         "reproduce",
         "completions",
         "man",

@@ -72,6 +72,11 @@ impl Gate {
         Self { limit, allowed, estimate, outcome, needed, from }
     }
 
+    /// Whether the limit was kept beyond doubt.
+    pub fn is_kept(&self) -> bool {
+        self.outcome == Outcome::Passed
+    }
+
     /// One line: what was asked, what was found.
     pub fn sentence(&self) -> String {
         let Self { limit, allowed, estimate, outcome, .. } = self;

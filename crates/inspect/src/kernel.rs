@@ -143,7 +143,7 @@ pub struct TargetAlignment {
     pub uncentered: f64,
     /// E[1[Y = Y'] K].
     pub same_label: f64,
-    /// E[K] over pairs of different ids.
+    /// The mean of K over pairs of different ids.
     pub mean_kernel: f64,
 }
 

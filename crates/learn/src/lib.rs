@@ -12,6 +12,7 @@
 
 mod dense;
 mod eigen;
+mod exp;
 mod logistic;
 mod map;
 mod moments;

@@ -9,6 +9,7 @@
 
 use rayon::prelude::*;
 
+use crate::exp::exp;
 use crate::{products, top_k, unit_rows};
 
 /// What "near" means.
@@ -64,10 +65,10 @@ pub fn nadaraya_watson(
     let precision = (1.0 / (length_scale * length_scale)) as f32;
     let vote = |nearness: &[f32]| {
         let nearest = nearness.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let weight = |near: &f32| exp(f64::from((near - nearest) * precision));
+        let weights: Vec<f64> = nearness.iter().map(weight).collect();
         let mut votes = vec![0.0f64; classes];
-        for (&near, &label) in nearness.iter().zip(labels) {
-            votes[label as usize] += f64::from(((near - nearest) * precision).exp());
-        }
+        weights.iter().zip(labels).for_each(|(w, &label)| votes[label as usize] += w);
         most(&votes)
     };
     Tables::euclidean(train, test, dim).map(labels, dim, vote)

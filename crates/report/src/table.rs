@@ -6,6 +6,9 @@ use crate::Level;
 use crate::html::{brief, escape, number, prose};
 use crate::verdict::sign;
 
+/// Longer texts get room on a narrow screen, where the table scrolls anyway.
+const LONG: usize = 36;
+
 /// A table.
 ///
 /// ```
@@ -178,6 +181,9 @@ impl Cell {
         };
         let _ = match self.kind {
             Kind::Text if in_numbers => write!(html, "<td class=\"number\">{shown}</td>"),
+            Kind::Text if self.shown.chars().count() > LONG => {
+                write!(html, "<td class=\"long\">{shown}</td>")
+            }
             Kind::Text => write!(html, "<td>{shown}</td>"),
             Kind::Number(x) => {
                 write!(html, "<td class=\"number\"{}>{shown}</td>", value("value", x))

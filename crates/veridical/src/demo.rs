@@ -1,25 +1,31 @@
-//! `veridical demo`: a generated shop whose embeddings are trained twice.
+//! `veridical demo`: the product in a minute, on a generated shop.
 //!
-//! Monday's and Tuesday's tables are item2vec runs on the same interactions with two seeds. Coordinates
-//! change completely, the Gram matrix hardly, and the features of both days show what that means for a model
-//! that is retrained and for one that is not.
+//! Ten item2vec trainings on the same interactions show what a retraining changes: coordinates completely, the Gram
+//! matrix hardly. Limits come from these ten; a good refresh is published under them, and one whose ids went wrong is
+//! stopped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
-use veridical_core::Seed;
+use veridical_core::{Order, Seed};
 use veridical_data::generate::ShopSettings;
 use veridical_data::run::seed_folder;
-use veridical_data::{Dtype, Ids, IfExists, ReadOptions, Source, Table, join};
+use veridical_data::{
+    Ids, IfExists, LabelOptions, NameOptions, ReadOptions, Source, Table, write_atomically,
+};
 use veridical_embed::Method;
-use veridical_features::{FeatureMap, FeatureSpec};
+use veridical_features::FeatureSpec;
+use veridical_inspect::Limit;
 
-use crate::featurize::{self, Apply, LengthScale, NewSpec};
+use crate::align::FitSettings;
+use crate::featurize::{self, LengthScale, NewSpec};
 use crate::prepare::{self, GenerateShop};
+use crate::refresh::{self, Refresh};
+use crate::stability::{self, Settings, Stability};
 use crate::train::{self, Layer, Request, Train};
-use crate::{Error, JobOptions, Observer, Result};
+use crate::{Error, Observer, Result};
 
 const USERS: usize = 3000;
 const ITEMS: usize = 400;
@@ -27,49 +33,66 @@ const PER_USER: usize = 20;
 const DIM: usize = 16;
 const GENRES: usize = 8;
 const EPOCHS: u32 = 5;
-/// Monday's seed and the one after it.
-const SEEDS: [u64; 2] = [1, 2];
-/// Rows that are compared pair by pair.
-const COMPARED: usize = ITEMS;
-const OUTPUT_DIMS: [usize; 4] = [32, 64, 128, 256];
+/// Seeds of the trainings: Monday's is the first, Tuesday's the second.
+const FIRST_SEED: u64 = 1;
+const RUNS: u64 = 10;
+/// Multiples of the dimension that feature maps are tried at.
+const MULTIPLES: [usize; 2] = [2, 8];
 
 /// What the demo measured.
 #[derive(Clone, Debug, Serialize)]
 pub struct Demo {
-    /// The files it wrote.
+    /// The files and folders it wrote.
     pub files: Vec<String>,
-    /// Root mean square change of a coordinate from Monday to Tuesday, and the size of one.
-    pub coordinate_change: f64,
-    /// See `coordinate_change`.
-    pub coordinate_size: f64,
-    /// Root mean square change of an inner product, and its spread over pairs.
-    pub gram_change: f64,
-    /// See `gram_change`.
-    pub gram_spread: f64,
-    /// Root mean square error of <phi, phi> against the kernel, by output dim.
-    pub kernel_error: Vec<KernelError>,
-    /// Accuracy of nearest genre centres in phi, fitted on half of the items and tested on the rest.
-    pub accuracy_monday: f64,
-    /// The same after retraining on Tuesday's phi.
-    pub accuracy_tuesday_retrained: f64,
-    /// Monday's centres on Tuesday's phi, not retrained.
-    pub accuracy_tuesday_not_retrained: f64,
-    /// One over the number of genres.
+    /// The report on the ten trainings.
+    pub report: String,
+    /// How far a coordinate moves from training to training, in units of its size; raw and aligned.
+    pub coordinate_sd: [f64; 2],
+    /// How far an inner product moves, in units of the spread between pairs.
+    pub gram_noise: f64,
+    /// Neighbours that stay, of ten.
+    pub nn_overlap: f64,
+    /// Debiased linear CKA.
+    pub cka: f64,
+    /// Accuracy of a genre model by treatment.
+    pub models: Vec<Model>,
+    /// Accuracy of the most frequent genre.
     pub chance: f64,
+    /// Limits of the budget.
+    pub limits: usize,
+    /// What happened to Tuesday's table.
+    pub tuesday: Outcome,
+    /// What happened to the table whose ids went wrong.
+    pub broken: Outcome,
 }
 
-/// One row of the error table.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct KernelError {
-    /// D.
-    pub output_dim: usize,
-    /// Measured over pairs.
-    pub measured: f64,
-    /// sqrt of the mean variance that iid directions would have.
-    pub iid_theory: f64,
+/// Accuracies of one treatment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Model {
+    /// What was done to the vectors.
+    pub treatment: String,
+    /// Mean over trainings, retrained on each.
+    pub retrained: f64,
+    /// Deviation over trainings.
+    pub sd: f64,
+    /// Mean over trainings of the first one's model, not retrained.
+    pub unretrained: f64,
 }
 
-/// Generates, featurises and measures into `folder`.
+/// What a refresh ended with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// Whether it was published.
+    pub published: bool,
+    /// The sentence of the verdict.
+    pub verdict: String,
+    /// Limits that were not kept.
+    pub broken_limits: Vec<String>,
+    /// Its folder.
+    pub output: String,
+}
+
+/// Generates, trains, measures and publishes into `folder`.
 ///
 /// # Errors
 /// [`Error::Usage`] if the folder is there and not empty, unless `force` is set.
@@ -82,200 +105,189 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
     fs::create_dir_all(folder).map_err(|e| {
         Error::Usage(format!("{}: cannot create the folder: {e}", folder.display()))
     })?;
-    let interactions = make_shop(&folder.join("shop"), force)?;
-    let runs = folder.join("runs");
-    train_twice(&interactions, &runs, force, observer)?;
+    let at = |name: &str| folder.join(name);
+    let if_exists = if force { IfExists::Force } else { IfExists::Refuse };
+    let (interactions, genres) = make_shop(&at("shop"), force)?;
+    train_runs(&interactions, &at("runs"), if_exists, observer)?;
     let day = |seed: u64, name: &str| {
-        let table = seed_folder(&runs, seed).join("vectors/item.parquet");
-        let table = Table::load(&Source::Path(table), &ReadOptions::default())?;
-        let table = unit_rows(table);
-        let path = folder.join(name);
-        table.save(&path)?;
-        Ok::<_, Error>((path, table))
+        let table = seed_folder(&at("runs"), seed).join("vectors/item.parquet");
+        let mut table = Table::load(&Source::Path(table), &ReadOptions::default())?;
+        // What item2vec means is in the angles.
+        veridical_learn::to_unit_rows(&mut table.vectors, table.dim);
+        table.save(&at(name))?;
+        Ok::<Table, Error>(table)
     };
-    let (monday_path, monday) = day(SEEDS[0], "monday.parquet")?;
-    let (tuesday_path, tuesday) = day(SEEDS[1], "tuesday.parquet")?;
+    day(FIRST_SEED, "monday.parquet")?;
+    let tuesday = day(FIRST_SEED + 1, "tuesday.parquet")?;
+    Table { ids: shuffled(&tuesday.ids)?, ..tuesday }.save(&at("broken.parquet"))?;
 
-    let spec_path = folder.join("spec.json");
     let spec = featurize::new_spec(&NewSpec {
         length_scale: LengthScale::Median,
-        data: Some(Source::Path(monday_path.clone())),
+        data: Some(Source::Path(at("monday.parquet"))),
         ..NewSpec::default()
     })?;
-    featurize::save_spec(&spec, &spec_path, force)?;
-    let phi_monday =
-        featurize_to(&monday_path, &folder.join("phi-monday.parquet"), &spec, force, observer)?;
-    let phi_tuesday =
-        featurize_to(&tuesday_path, &folder.join("phi-tuesday.parquet"), &spec, force, observer)?;
+    featurize::save_spec(&spec, &at("spec.json"), force)?;
 
-    let both = join(vec![monday, tuesday])?;
-    let [monday, tuesday] = &both.tables[..] else {
-        // INVARIANT: a join gives back as many tables as it took.
-        unreachable!("two tables were joined");
+    let ensemble = Stability {
+        labels: Some(genres),
+        spec: Some(spec.clone()),
+        settings: Settings { multiples: MULTIPLES.to_vec(), ..Settings::default() },
+        ..comparison(vec![at("runs")], Vec::new())
     };
-    let (coordinate_change, coordinate_size) = coordinates(monday, tuesday);
-    let (gram_change, gram_spread) = gram(monday, tuesday);
-    let centres = Centres::fit(&phi_monday);
+    let found = stability::stability(&ensemble, observer)?;
+    let report = at("stability.html");
+    let command = format!(
+        "veridical stability {} --labels {} --spec {} --multiples 2,8 --html {}",
+        at("runs").display(),
+        at("shop/items.csv").display(),
+        at("spec.json").display(),
+        report.display()
+    );
+    write_atomically(&report, found.to_html(&command).as_bytes())?;
+    let (limits, budget) = found.propose_budget();
+    write_atomically(&at("budget.toml"), budget.as_bytes())?;
+
+    let publish =
+        |new: &str, out: &str| publish(folder, new, out, &spec, &limits, if_exists, observer);
+    let tuesday = publish("tuesday.parquet", "published")?;
+    let broken = publish("broken.parquet", "stopped")?;
+
+    let downstream = found.downstream.iter().flat_map(|d| &d.treatments);
+    let models = downstream.filter_map(|t| {
+        Some(Model {
+            treatment: t.treatment.clone(),
+            retrained: t.accuracy.mean,
+            sd: t.accuracy.sd?,
+            unretrained: t.unretrained.as_ref()?.mean,
+        })
+    });
+    let coordinates = found.comparison.coordinates.as_ref();
+    let sd = coordinates.and_then(|c| Some([c.relative_sd?.value, c.aligned_relative_sd?.value]));
+    let files = [
+        "shop/interactions.csv",
+        "shop/items.csv",
+        "runs",
+        "monday.parquet",
+        "tuesday.parquet",
+        "broken.parquet",
+        "spec.json",
+        "budget.toml",
+        "stability.html",
+        "published",
+        "stopped",
+    ];
     Ok(Demo {
-        files: [&interactions, &runs, &monday_path, &tuesday_path, &spec_path]
-            .into_iter()
-            .cloned()
-            .chain(["phi-monday.parquet", "phi-tuesday.parquet"].map(|name| folder.join(name)))
-            .map(|path: PathBuf| path.display().to_string())
-            .collect(),
-        coordinate_change,
-        coordinate_size,
-        gram_change,
-        gram_spread,
-        kernel_error: kernel_errors(monday, &spec)?,
-        accuracy_monday: centres.accuracy(&phi_monday),
-        accuracy_tuesday_retrained: Centres::fit(&phi_tuesday).accuracy(&phi_tuesday),
-        accuracy_tuesday_not_retrained: centres.accuracy(&phi_tuesday),
+        files: files.map(|name| at(name).display().to_string()).to_vec(),
+        report: report.display().to_string(),
+        coordinate_sd: sd.unwrap_or([f64::NAN; 2]),
+        gram_noise: found.comparison.gram_noise.value(),
+        nn_overlap: found.comparison.nn_overlap.value(),
+        cka: found.comparison.cka.value(),
+        models: models.collect(),
         chance: 1.0 / GENRES as f64,
+        limits: limits.len(),
+        tuesday,
+        broken,
+    })
+}
+
+/// A comparison with nothing but tables and limits.
+fn comparison(tables: Vec<PathBuf>, limits: Vec<Limit>) -> Stability {
+    Stability {
+        tables,
+        read: ReadOptions::default(),
+        noise_floor: Vec::new(),
+        labels: None,
+        label_options: LabelOptions::default(),
+        drop_rare_classes: false,
+        names: None,
+        name_options: NameOptions::default(),
+        weights: None,
+        spec: None,
+        limits,
+        consumers: None,
+        settings: Settings::default(),
+    }
+}
+
+fn publish(
+    folder: &Path,
+    new: &str,
+    out: &str,
+    spec: &FeatureSpec,
+    limits: &[Limit],
+    if_exists: IfExists,
+    observer: &dyn Observer,
+) -> Result<Outcome> {
+    let at = |name: &str| folder.join(name);
+    let (reference, new, out) = (at("monday.parquet"), at(new), at(out));
+    let command = format!(
+        "veridical refresh --reference {} --new {} --spec {} --budget {} --out {}",
+        reference.display(),
+        new.display(),
+        at("spec.json").display(),
+        at("budget.toml").display(),
+        out.display()
+    );
+    let done = refresh::refresh(
+        &Refresh {
+            comparison: comparison(vec![reference.clone(), new.clone()], limits.to_vec()),
+            reference,
+            new,
+            spec: Some(spec.clone()),
+            fit: FitSettings::default(),
+            dates: None,
+            allow_chain: false,
+            out,
+            if_exists,
+            command,
+        },
+        observer,
+    )?;
+    let broken = done.report.gates.iter().filter(|gate| !gate.is_kept());
+    Ok(Outcome {
+        published: done.published,
+        broken_limits: broken.map(|gate| gate.limit.clone()).collect(),
+        verdict: done.report.verdict.sentence,
+        output: done.output,
     })
 }
 
 /// Who bought what, with eight genres behind it.
-fn make_shop(out: &Path, force: bool) -> Result<PathBuf> {
+fn make_shop(out: &Path, force: bool) -> Result<(PathBuf, PathBuf)> {
     let settings = ShopSettings {
         users: USERS,
         items: ITEMS,
         clusters: GENRES,
         per_user: PER_USER,
-        skew: 0.3,
-        noise: 0.05,
+        skew: 1.0,
+        noise: 0.5,
         seed: Seed::new(0)?,
     };
+    let items = out.join("items.csv");
     let out = out.to_owned();
     let made = prepare::shop(&GenerateShop { settings, out, format: "csv".into(), force })?;
-    Ok(PathBuf::from(&made.files[0]))
+    Ok((PathBuf::from(&made.files[0]), items))
 }
 
-/// `runs/seed-1` and `runs/seed-2`.
-fn train_twice(data: &Path, out: &Path, force: bool, observer: &dyn Observer) -> Result<()> {
+/// `runs/seed-1` to `runs/seed-10`.
+fn train_runs(data: &Path, out: &Path, if_exists: IfExists, observer: &dyn Observer) -> Result<()> {
     let given = json!({
-        "interactions": data, "seed": SEEDS[0], "dim": DIM, "epochs": EPOCHS,
+        "interactions": data, "seed": FIRST_SEED, "dim": DIM, "epochs": EPOCHS,
     });
     let given = Layer::given(given.as_object().cloned().unwrap_or_default());
     let request = Request::new(Method::Item2vec, &[given])?;
-    let if_exists = if force { IfExists::Force } else { IfExists::Refuse };
-    let (out, seeds) = (out.to_owned(), Some(SEEDS.len() as u64));
+    let (out, seeds) = (out.to_owned(), Some(RUNS));
     train::train(&Train { request, out, seeds, if_exists }, observer)?;
     Ok(())
 }
 
-/// Rows of length 1: what item2vec means is in the angles.
-fn unit_rows(mut table: Table) -> Table {
-    for row in table.vectors.chunks_exact_mut(table.dim) {
-        let norm =
-            row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
-        row.iter_mut().for_each(|x| *x = (f64::from(*x) / norm) as f32);
-    }
-    table
-}
-
-fn featurize_to(
-    input: &Path,
-    output: &Path,
-    spec: &FeatureSpec,
-    force: bool,
-    observer: &dyn Observer,
-) -> Result<Table> {
-    let output = Source::Path(output.to_owned());
-    let mut options = JobOptions::default();
-    options.write.if_exists = if force { IfExists::Force } else { IfExists::Refuse };
-    options.read.id_column = Some("id".into());
-    options.read.vector_column = Some("vector".into());
-    let settings = Apply {
-        input: Source::Path(input.to_owned()),
-        output: output.clone(),
-        spec: Some(spec.clone()),
-        output_dim: None,
-        dtype: Dtype::F32,
-        options,
-    };
-    featurize::apply(&settings, observer)?;
-    Ok(Table::load(&output, &ReadOptions::default())?)
-}
-
-fn root_mean_square(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, n) = values.fold((0.0, 0.0), |(sum, n), x| (sum + x * x, n + 1.0));
-    (sum / n).sqrt()
-}
-
-fn coordinates(a: &Table, b: &Table) -> (f64, f64) {
-    let change = a.vectors.iter().zip(&b.vectors).map(|(a, b)| f64::from(a - b));
-    (root_mean_square(change), root_mean_square(a.vectors.iter().map(|&x| f64::from(x))))
-}
-
-fn inner(a: &[f32], b: &[f32]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-}
-
-fn pairs() -> impl Iterator<Item = (usize, usize)> {
-    (0..COMPARED).flat_map(|i| (i + 1..COMPARED).map(move |j| (i, j)))
-}
-
-fn gram(a: &Table, b: &Table) -> (f64, f64) {
-    let of = |t: &Table, (i, j)| inner(t.row(i), t.row(j));
-    let mean = pairs().map(|p| of(a, p)).sum::<f64>() / pairs().count() as f64;
-    let change = root_mean_square(pairs().map(|p| of(a, p) - of(b, p)));
-    (change, root_mean_square(pairs().map(|p| of(a, p) - mean)))
-}
-
-fn kernel_errors(table: &Table, spec: &FeatureSpec) -> Result<Vec<KernelError>> {
-    let rows = spec.normalize().rows(&table.vectors[..COMPARED * table.dim], table.dim);
-    let exact = spec.kernel().pairs(&rows, table.dim, spec.length_scale());
-    let error = |output_dim| {
-        let prefix = FeatureSpec::params(table.dim, output_dim)
-            .seed(spec.seed().get())
-            .length_scale(spec.length_scale())
-            .build()?;
-        let phi = FeatureMap::new(&prefix)?.transform(&rows)?;
-        let row = |i: usize| &phi[i * output_dim..][..output_dim];
-        let errors = pairs().zip(&exact).map(|((i, j), k)| inner(row(i), row(j)) - k);
-        // (1 + k(2 delta) - 2 k^2) / (2m), with k(2 delta) = k^4 for the gaussian kernel.
-        let variance = |k: &f64| (1.0 + k.powi(4) - 2.0 * k * k) / output_dim as f64;
-        Ok(KernelError {
-            output_dim,
-            measured: root_mean_square(errors),
-            iid_theory: (exact.iter().map(variance).sum::<f64>() / exact.len() as f64).sqrt(),
-        })
-    };
-    OUTPUT_DIMS.into_iter().map(error).collect()
-}
-
-/// Mean features of every genre over half of the items: item r of the shop is of genre r mod 8, and every
-/// other round of genres is learnt from.
-struct Centres(Vec<Vec<f64>>);
-
-impl Centres {
-    fn fit(phi: &Table) -> Self {
-        let mut centres = vec![vec![0.0; phi.dim]; GENRES];
-        for r in (0..phi.n_rows()).filter(|&r| !is_test(&phi.ids, r)) {
-            let centre = &mut centres[number(&phi.ids, r) % GENRES];
-            centre.iter_mut().zip(phi.row(r)).for_each(|(c, &x)| *c += f64::from(x));
-        }
-        Self(centres)
-    }
-
-    /// Share of the other half whose nearest centre (by cosine; genres are of equal size) is right.
-    fn accuracy(&self, phi: &Table) -> f64 {
-        let score = |r: usize, g: usize| -> f64 {
-            self.0[g].iter().zip(phi.row(r)).map(|(c, &x)| c * f64::from(x)).sum()
-        };
-        let best = |r: usize| (0..GENRES).max_by(|&a, &b| score(r, a).total_cmp(&score(r, b)));
-        let test: Vec<usize> = (0..phi.n_rows()).filter(|&r| is_test(&phi.ids, r)).collect();
-        let is_right = |r: &&usize| best(**r) == Some(number(&phi.ids, **r) % GENRES);
-        test.iter().filter(is_right).count() as f64 / test.len() as f64
-    }
-}
-
-fn is_test(ids: &Ids, row: usize) -> bool {
-    (number(ids, row) / GENRES) % 2 == 1
-}
-
-/// The number of an item in the shop, which is its id.
-fn number(ids: &Ids, row: usize) -> usize {
-    ids.get(row).parse().unwrap_or(0)
+/// Rows under the ids of other rows: a join that went wrong.
+fn shuffled(ids: &Ids) -> Result<Ids> {
+    let order = Order::new(ids.len() as u64, Seed::new(0)?, "broken", 0);
+    let rows = (0..ids.len() as u64).map(|row| order.at(row) as usize);
+    Ok(match ids {
+        Ids::Int(ids) => Ids::Int(rows.map(|r| ids.value(r)).collect::<Vec<i64>>().into()),
+        Ids::Text(ids) => Ids::Text(rows.map(|r| ids.value(r)).collect::<Vec<&str>>().into()),
+    })
 }

@@ -109,7 +109,6 @@ pub fn refresh(settings: &Refresh, observer: &dyn Observer) -> Result<Refreshed>
     let tables =
         vec![Loaded::new(first, reference, observer)?, Loaded::new(second, new, observer)?];
     let job = json!({
-        "format": "veridical-refresh/1",
         "reference": tables[0].report.fingerprint,
         "new": tables[1].report.fingerprint,
         "spec_id": settings.spec.as_ref().map(FeatureSpec::spec_id),
@@ -124,13 +123,12 @@ pub fn refresh(settings: &Refresh, observer: &dyn Observer) -> Result<Refreshed>
     }
     stage.begin(&job)?;
     let map = MapFile::new(&fitted, settings.dates.clone());
-    let vectors = stage.folder.join("vectors");
     let options = |output: &Path| {
         let mut options = JobOptions { read: read.clone(), ..JobOptions::default() };
         options.write.if_exists = stage.resume(output);
         options
     };
-    let aligned = Source::Path(vectors.join("vectors.parquet"));
+    let aligned = Source::Path(stage.folder.join("vectors/vectors.parquet"));
     if let Some(path) = unfinished(&aligned)? {
         let input = Source::Path(settings.new.clone());
         align::apply(&map, &input, &aligned, Dtype::F32, &options(&path), observer)?;
@@ -163,8 +161,8 @@ pub fn refresh(settings: &Refresh, observer: &dyn Observer) -> Result<Refreshed>
     let manifest = json!({
         "format": "veridical-refresh/1",
         "version": env!("CARGO_PKG_VERSION"),
-        "reference": { "fingerprint": report.tables[0].fingerprint, "rows": report.tables[0].sanity.rows },
-        "new": { "fingerprint": report.tables[1].fingerprint, "rows": report.tables[1].sanity.rows },
+        "job": job,
+        "rows": { "reference": report.tables[0].sanity.rows, "new": report.tables[1].sanity.rows },
         "spec_id": settings.spec.as_ref().map(FeatureSpec::spec_id),
         "map": map,
         "verdict": report.verdict,
@@ -291,11 +289,9 @@ impl<'a> Stage<'a> {
 
     /// Starts the folder, or takes up one of the same job.
     fn begin(&self, job: &Value) -> Result<()> {
-        let file = self.folder.join(JOB);
-        if self.settings.if_exists == IfExists::Resume && self.folder.exists() {
-            let before =
-                fs::read(&file).ok().and_then(|b| serde_json::from_slice::<Value>(&b).ok());
-            let before = before.unwrap_or_default();
+        if self.settings.if_exists == IfExists::Resume
+            && let Some(before) = self.job()
+        {
             let different = job.as_object().into_iter().flatten();
             let different = different.filter(|(key, value)| before.get(key) != Some(value));
             let keys: Vec<&str> = different.map(|(key, _)| key.as_str()).collect();
@@ -313,7 +309,16 @@ impl<'a> Stage<'a> {
         if self.settings.spec.is_some() {
             create(&self.folder.join("features"))?;
         }
-        Ok(write_atomically(&file, pretty(job).as_bytes())?)
+        Ok(write_atomically(&self.folder.join(JOB), pretty(job).as_bytes())?)
+    }
+
+    /// What the folder was begun for; at the end the manifest says it.
+    fn job(&self) -> Option<Value> {
+        let read = |file: &str| {
+            let bytes = fs::read(self.folder.join(file)).ok()?;
+            serde_json::from_slice::<Value>(&bytes).ok()
+        };
+        read(JOB).or_else(|| read(MANIFEST)?.get("job").cloned())
     }
 
     /// A table that was begun is gone on with.
@@ -321,9 +326,17 @@ impl<'a> Stage<'a> {
         if with_ending(output, "partial").exists() { IfExists::Resume } else { IfExists::Refuse }
     }
 
-    /// `_SUCCESS`, then the rename.
+    /// `_SUCCESS`, then the rename. A kill right after a table was finished leaves its working folder behind.
     fn publish(&self) -> Result<()> {
         let out = &self.settings.out;
+        for table in ["vectors", "features"] {
+            let file = format!("{table}.parquet");
+            for entry in fs::read_dir(self.folder.join(table)).into_iter().flatten().flatten() {
+                if entry.file_name() != *file {
+                    remove(&entry.path())?;
+                }
+            }
+        }
         let job = self.folder.join(JOB);
         if job.exists() {
             fs::remove_file(&job).map_err(|e| failed(&job, "cannot be removed", &e))?;

@@ -25,9 +25,8 @@ the verdict decides. A job that was killed goes on with --resume and publishes t
 const EXAMPLES: &str = "\
 Examples:
   veridical refresh --reference monday.parquet --new tuesday.parquet --budget budget.toml --out published
-  veridical refresh --reference monday.parquet --new tuesday.parquet --spec spec.json --budget budget.toml \\
-      --consumers consumers.toml --out published --force
-  veridical stability budget runs/i2v/seed-* --out budget.toml      # where limits come from
+  veridical refresh --reference monday.parquet --new tuesday.parquet --spec spec.json --out published
+  veridical refresh --reference A.parquet --new B.parquet --consumers consumers.toml --out published --force
 
 Exit codes: 0 published, 1 a limit was not kept and nothing was published, 2 bad input, 130 interrupted (--resume).";
 
@@ -46,7 +45,7 @@ pub struct Command {
     /// Feature spec: publish features of the aligned vectors too
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Downstream models (TOML: [[consumer]] with name, table, queries, labels)
+    /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
     #[arg(long, value_name = "FILE")]
     consumers: Option<PathBuf>,
     /// Runs on identical data: what they differ by stands beside every number

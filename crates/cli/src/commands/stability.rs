@@ -67,7 +67,7 @@ struct Compare {
     /// Feature spec that consumers use [default: gaussian, median length scale]
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Downstream models (TOML: [[consumer]] with name, table, queries, labels)
+    /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
     #[arg(long, value_name = "FILE")]
     consumers: Option<PathBuf>,
     #[command(flatten)]
@@ -352,7 +352,7 @@ impl Budget {
                 out.display()
             )));
         }
-        let (limits, text) = stability::propose_budget(&request, terminal)?;
+        let (limits, text) = stability::stability(&request, terminal)?.propose_budget();
         let Some(out) = self.out else { return terminal.text(&text) };
         write_atomically(&out, text.as_bytes())?;
         let limits: Vec<_> = limits

@@ -6,10 +6,12 @@
 mod id_map;
 pub(crate) mod intern;
 mod read;
+mod sequences;
 mod write;
 
 pub use self::id_map::IdMap;
 pub use self::read::{InteractionOptions, Read, read};
+pub use self::sequences::read_sequences;
 pub use self::write::write;
 
 /// Rows (user, item, maybe rating, maybe time), in the order of the file.

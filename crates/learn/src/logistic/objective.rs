@@ -19,6 +19,7 @@ use super::kernel::Layout;
 use super::lbfgs::Smooth;
 use crate::dense::{product, row_major, view};
 use crate::eigen;
+use crate::exp::exp;
 
 /// Multiply-adds of a product below which one thread is faster.
 const SMALL: usize = 1 << 19;
@@ -199,11 +200,8 @@ impl Objective<'_> {
 fn softmax(scores: &mut [f64], label: u32) -> f64 {
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let own = scores[label as usize] - largest;
-    let mut sum = 0.0;
-    for s in scores.iter_mut() {
-        *s = (*s - largest).exp();
-        sum += *s;
-    }
+    scores.iter_mut().for_each(|s| *s = exp(*s - largest));
+    let sum: f64 = scores.iter().sum();
     scores.iter_mut().for_each(|s| *s /= sum);
     scores[label as usize] -= 1.0;
     sum.ln() - own
@@ -212,10 +210,16 @@ fn softmax(scores: &mut [f64], label: u32) -> f64 {
 /// The loss of one example, all classes; scores become p - 1[k in labels].
 fn sigmoid(scores: &mut [f64], labels: &[u32]) -> f64 {
     let mut loss: f64 = labels.iter().map(|&l| -scores[l as usize]).sum();
-    for s in scores.iter_mut() {
-        let small = (-s.abs()).exp();
-        loss += s.max(0.0) + small.ln_1p();
-        *s = if *s >= 0.0 { 1.0 } else { small } / (1.0 + small);
+    // Factors are at most 2, so products of this many are finite, and one logarithm serves them all.
+    for scores in scores.chunks_mut(512) {
+        let mut product = 1.0;
+        for s in scores {
+            let small = exp(-s.abs());
+            loss += s.max(0.0);
+            product *= 1.0 + small;
+            *s = if *s >= 0.0 { 1.0 } else { small } / (1.0 + small);
+        }
+        loss += product.ln();
     }
     labels.iter().for_each(|&l| scores[l as usize] -= 1.0);
     loss

@@ -4,7 +4,10 @@
 mod chart;
 mod families;
 mod kernel_error;
+mod lab;
+mod movielens;
 mod sse;
+mod stability;
 
 use std::path::Path;
 
@@ -77,6 +80,13 @@ pub const REGISTRY: &[Experiment] = &[
             families::run(config, options.quick, options.observer).map(Findings::from)
         },
     },
+    stability::TABLE1,
+    stability::SPREAD,
+    stability::FAIR,
+    stability::FIGURE1,
+    stability::QUESTIONS,
+    stability::FIGURE_A3,
+    stability::FIGURE_A4,
     sse::TABLE1,
     sse::TABLE2,
     sse::TABLE3,

@@ -20,8 +20,8 @@ use veridical_data::{LabelOptions, Labels, NameOptions, ReadOptions, read_names,
 use veridical_features::{FeatureMap, FeatureSpec, Kernel, Normalize, length_scale};
 use veridical_inspect::{
     CompareSettings, Comparison, ConsumerReport, Downstream, Estimate, Gate, KernelAt, Labelled,
-    Limit, Measure, Outcome, Runs, TargetAlignment, Theory, Verdict, changed, compare, downstream,
-    floor_of, target_alignment, theory, treatments, verdict,
+    Limit, Measure, Runs, TargetAlignment, Theory, Verdict, changed, compare, downstream, floor_of,
+    target_alignment, theory, treatments, verdict,
 };
 use veridical_learn::cosine_neighbours;
 
@@ -317,7 +317,7 @@ pub(crate) fn compared(
             Some(Gate::new(limit, measure))
         })
         .collect();
-    let passed = (!gates.is_empty()).then(|| gates.iter().all(|g| g.outcome == Outcome::Passed));
+    let passed = (!gates.is_empty()).then(|| gates.iter().all(Gate::is_kept));
     Ok(StabilityReport {
         verdict,
         passed,
@@ -343,19 +343,6 @@ pub(crate) fn compared(
         seed: settings.seed.get(),
         unit: settings.unit,
     })
-}
-
-/// Limits from runs on identical data, and the text of a budget.
-///
-/// # Errors
-/// [`Error::Usage`] for fewer than two runs.
-pub fn propose_budget(
-    request: &Stability,
-    observer: &dyn Observer,
-) -> Result<(Vec<Limit>, String)> {
-    let report = stability(request, observer)?;
-    let runs = report.tables.len();
-    Ok(budget::proposed(&report.comparison, runs, report.seed))
 }
 
 fn observed(
@@ -602,6 +589,11 @@ fn changed_items(
 }
 
 impl StabilityReport {
+    /// Limits that these tables keep, taken as runs on identical data, and the text of a budget.
+    pub fn propose_budget(&self) -> (Vec<Limit>, String) {
+        budget::proposed(&self.comparison, self.tables.len(), self.seed)
+    }
+
     /// An error that ends a command with exit code 1 if a limit was not kept.
     ///
     /// # Errors
@@ -610,7 +602,7 @@ impl StabilityReport {
         if self.passed != Some(false) {
             return Ok(());
         }
-        let broken = self.gates.iter().filter(|gate| gate.outcome != Outcome::Passed);
+        let broken = self.gates.iter().filter(|gate| !gate.is_kept());
         let broken: Vec<&str> = broken.map(|gate| gate.limit.as_str()).collect();
         let what = format!("{} of {} limits", broken.len(), self.gates.len());
         Err(Error::GateFailed(format!(

@@ -45,10 +45,11 @@ impl StabilityReport {
         page = self.limits(page);
         page = self.aspects(page);
         page = self.consumer_lines(page);
+        page = self.downstream_section(page);
         page = self.geometry(page);
         page = self.coordinates(page);
         page = self.neighbours(page);
-        page = self.downstream_section(page);
+        page = self.measures_section(page);
         page = self.tables_section(page);
         page = self.theory_section(page);
         let mut foot = Foot::new(command)
@@ -79,9 +80,9 @@ impl StabilityReport {
         }
         let todo = match self.verdict.treatment.as_str() {
             "none" => "Do not ship".to_owned(),
-            "raw" => "Ship the vectors as they are".to_owned(),
-            "aligned" => "Ship aligned vectors (`veridical align`)".to_owned(),
-            treatment => format!("Ship {treatment}"),
+            "raw" => "Use the vectors as they are".to_owned(),
+            "aligned" => "Use aligned vectors (`veridical align` makes them)".to_owned(),
+            treatment => format!("Use {treatment}"),
         };
         banner = banner.detail(format!("{todo}: {}.", self.verdict.evidence));
         self.verdict
@@ -177,23 +178,6 @@ impl StabilityReport {
             ]
         });
         let aspects = Table::new("Aspects", ["aspect", "verdict", "why"]).rows(rows);
-        let floor = self.measures.iter().any(|m| m.floor.is_some());
-        let head: &[&str] = if floor {
-            &["measure", "value [95 %]", "noise floor [95 %]", "what it is"]
-        } else {
-            &["measure", "value [95 %]", "what it is"]
-        };
-        let row = |m: &Measure| {
-            let mut row = vec![m.kind().label.into(), cell(m.estimate, 4)];
-            if floor {
-                row.push(m.floor.map_or_else(|| Cell::text("-"), |f| cell(Some(f.estimate), 4)));
-            }
-            row.push(m.kind().meaning.into());
-            row
-        };
-        let measures = Table::new("Measures", head.iter().copied())
-            .explain("A limit is called `min-` or `max-` and the name of the measure in the JSON: `min-nn-overlap`.")
-            .rows(self.measures.iter().map(row));
         let intro = match self.noise_floor.len() {
             0 => "What held and what moved. Without `--noise-floor` the thresholds are absolute."
                 .to_owned(),
@@ -201,7 +185,25 @@ impl StabilityReport {
                 "What held and what moved, beside what {n} trainings on the same data differ by."
             ),
         };
-        page.section("What moved", intro).table(aspects).table(measures)
+        page.section("What moved", intro).table(aspects)
+    }
+
+    fn measures_section(&self, page: Page) -> Page {
+        let floor = self.measures.iter().any(|m| m.floor.is_some());
+        let mut head = vec!["measure", "value [95 %]", "what it is", "its limit"];
+        if floor {
+            head.insert(2, "noise floor [95 %]");
+        }
+        let row = |m: &Measure| {
+            let mut row = vec![m.kind().label.into(), cell(m.estimate, 4)];
+            if floor {
+                row.push(Cell::from(m.floor.map(|f| cell(Some(f.estimate), 4))));
+            }
+            row.extend([m.kind().meaning.into(), format!("--{}", m.kind().limit()).into()]);
+            row
+        };
+        let table = Table::new("Measures", head).rows(self.measures.iter().map(row));
+        page.section("All measures", "Every number that can have a limit.").table(table)
     }
 
     fn consumer_lines(&self, page: Page) -> Page {

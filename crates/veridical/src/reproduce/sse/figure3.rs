@@ -9,8 +9,8 @@ use serde::Deserialize;
 use veridical_data::SplitRule;
 use veridical_embed::{Embedding, Method, Model};
 
-use super::lab::{self, Fit, Problem, interval, row};
 use super::{cold, divided};
+use crate::reproduce::lab::{self, Fit, Problem, interval, row};
 use crate::reproduce::{Chart, Experiment, Findings, Row, RunOptions, Series};
 use crate::{Error, Result};
 

@@ -5,8 +5,8 @@ use veridical_data::{Split, SplitRule};
 use veridical_embed::Method;
 
 use super::divided;
-use super::lab::{self, Fit, Judged, Problem, interval, row};
-use super::movielens::Folder;
+use crate::reproduce::lab::{self, Fit, Judged, Problem, interval, row};
+use crate::reproduce::movielens::Folder;
 use crate::reproduce::{Chart, Experiment, Findings, Row, RunOptions, Series};
 use crate::{Error, Result};
 

@@ -18,8 +18,8 @@ use veridical_data::Interactions;
 use veridical_embed::{Embedding, Factors, Method, Model};
 use veridical_learn::dot;
 
-use super::lab::{self, Fit, Judged, Problem};
-use super::movielens::Folder;
+use crate::reproduce::lab::{self, Fit, Judged, Problem};
+use crate::reproduce::movielens::Folder;
 use crate::reproduce::{Chart, Experiment, Findings, Row, RunOptions, Series};
 use crate::{Error, Result};
 

@@ -3,15 +3,13 @@
 mod figure3;
 mod figure4;
 mod figure5;
-mod lab;
-mod movielens;
 mod table;
 
 use veridical_core::Seed;
 use veridical_data::{Interactions, Short, Split, SplitOptions, SplitRule, split};
 
-use self::lab::{Judged, Problem};
-use self::movielens::Folder;
+use super::lab::{Judged, Problem};
+use super::movielens::Folder;
 use super::{Experiment, RunOptions};
 use crate::Result;
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use veridical_data::Split;
 use veridical_embed::Method;
 
-use super::lab::{self, Choice, Fit, Problem, Settings, interval, row};
+use crate::reproduce::lab::{self, Choice, Fit, Problem, Settings, interval, row};
 use crate::reproduce::{Findings, Row, RunOptions};
 use crate::{Error, Result};
 

@@ -8,7 +8,6 @@ use crate::stability::StabilityReport;
 impl StabilityReport {
     pub(super) fn downstream_section(&self, page: Page) -> Page {
         let Some(d) = &self.downstream else { return page };
-        let names: Vec<&str> = d.treatments.iter().map(|t| t.treatment.as_str()).collect();
         let mut plot = BoxPlot::new(
             "Accuracy over runs, retrained on each",
             "A flat box is a stable treatment; the line of a treatment that averages all runs has no spread.",
@@ -17,14 +16,19 @@ impl StabilityReport {
         for t in &d.treatments {
             plot = plot.samples(t.treatment.clone(), &t.accuracy.runs);
         }
-        let left = d.treatments.iter().map(|t| t.unretrained.as_ref().map_or(f64::NAN, |s| s.mean));
+        // An average over runs leaves no other run to apply a model to.
+        let left = || {
+            d.treatments
+                .iter()
+                .filter_map(|t| Some((t.treatment.as_str(), t.unretrained.as_ref()?.mean)))
+        };
         let bars = Bars::new(
             "Accuracy of the first table's model on the other tables, not retrained",
-            "The damage of a refresh: a consumer that is not retrained falls to chance unless the vectors are aligned.",
+            "What a refresh leaves of a consumer that is not retrained; the dashed line is what guessing gives.",
             Axis::new("accuracy").percent().mark("most frequent class", d.majority),
-            names,
+            left().map(|(name, _)| name),
         )
-        .values("not retrained", left);
+        .values("not retrained", left().map(|(_, accuracy)| accuracy));
         let rows = d.treatments.iter().map(|t| {
             let sd = t.accuracy.sd.zip(t.accuracy.sd_interval);
             let sd = sd.map_or_else(

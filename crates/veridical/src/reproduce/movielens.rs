@@ -1,4 +1,4 @@
-//! MovieLens-1M as the tables of paper 001 cut it.
+//! MovieLens-1M as the papers cut it.
 
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,21 @@ impl Folder {
         }
         let what = "is not there; name the folder of the data sets with --data or VERIDICAL_DATA";
         Err(Error::Usage(format!("{} {what}", path.display())))
+    }
+
+    /// Paper 000, task 1: the movies of every user in published order, rated 3 and above.
+    pub fn sequences(&self) -> Result<Interactions> {
+        Ok(interactions::read_sequences(&self.file("ml-1m/sequences_ge3.txt.xz")?)?)
+    }
+
+    /// The genres of movies, in the alphabetical order in which `movies.dat` lists them.
+    pub fn genres(&self, movies: &IdMap) -> Result<Labels> {
+        let options = LabelOptions {
+            columns: "id=0,class=2".parse::<ColumnMap>()?,
+            encoding: Some("latin1".into()),
+            ..LabelOptions::default()
+        };
+        Ok(Labels::read(&self.file("ml-1m/movies.dat.gz")?, &options, movies)?.0)
     }
 
     fn ratings(&self) -> Result<Interactions> {
@@ -90,7 +105,7 @@ impl Folder {
         let users = read("ml-1m/users.dat.gz", "id=0,class=2", None, &data.users)?;
         let triples = "movie-kg-ml1m/triples.tsv.xz";
         let cast = read(triples, "id=0,relation=1,class=2", Some("actor"), &data.items)?;
-        let genre = read("ml-1m/movies.dat.gz", "id=0,class=2", None, &data.items)?;
+        let genre = Graph::from_labels(&self.genres(&data.items)?);
         let both =
             |item| Graphs { user: Some(users.clone()), item: Some(item), ..Graphs::default() };
         Ok(vec![("cast".into(), both(cast)), ("genre".into(), both(genre))])
