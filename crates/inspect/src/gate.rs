@@ -161,9 +161,9 @@ mod tests {
         assert_eq!(outcome("max-gram-noise", 0.5, 0.7), Outcome::Failed);
         assert_eq!(gate("min-cka", 0.5, None).outcome, Outcome::Undecided);
         // Half width 0.1 at a distance of 0.05: four times as many, and a tenth.
-        assert_eq!(gate("min-nn-overlap", 0.5, at(0.55)).needed, Some(441));
+        assert_eq!(gate("min-nn-overlap", 0.5, at(0.55)).needed, Some(440));
         assert!(
-            gate("min-nn-overlap", 0.5, at(0.55)).sentence().contains("441 probes would decide")
+            gate("min-nn-overlap", 0.5, at(0.55)).sentence().contains("440 probes would decide")
         );
     }
 
