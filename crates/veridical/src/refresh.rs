@@ -198,7 +198,11 @@ impl Refreshed {
             Err(error) => error.to_string(),
             Ok(()) => self.report.verdict.sentence.clone(),
         };
-        Err(Error::GateFailed(format!("nothing was published: {why} See {}/{REPORT}", self.output)))
+        let why = why.trim_end_matches('.');
+        Err(Error::GateFailed(format!(
+            "nothing was published: {why}; see {}/{REPORT}",
+            self.output
+        )))
     }
 }
 

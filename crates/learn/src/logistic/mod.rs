@@ -11,6 +11,7 @@
 //! A class without examples has no minimum (its intercept falls for ever): its weights are 0 and its intercept is
 //! minus infinity, so it is never predicted.
 
+mod kernel;
 mod lbfgs;
 mod objective;
 
@@ -231,14 +232,10 @@ impl<'a> Problem<'a> {
         if start.is_some() {
             objective.shift_intercepts(&mut x, 1.0);
         }
+        objective.to_zero_sum(&mut x);
         let ended = minimise(&objective, &mut x, settings.tolerance, settings.max_iterations);
         objective.shift_intercepts(&mut x, -1.0);
-        let (w, b) = x.split_at_mut(open.len() * dim);
-        if !sets {
-            // One number added to all intercepts changes nothing; they sum to zero.
-            let mean = b.iter().sum::<f64>() / b.len() as f64;
-            b.iter_mut().for_each(|b| *b -= mean);
-        }
+        let (w, b) = x.split_at(open.len() * dim);
         for (i, &k) in open.iter().enumerate() {
             fit.weights[k * dim..][..dim].copy_from_slice(&w[i * dim..][..dim]);
             fit.intercepts[k] = b[i];

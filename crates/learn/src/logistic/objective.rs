@@ -7,15 +7,15 @@
 //! penalty     |W|^2 / (2 C n)
 //!
 //! The preconditioner inverts q_k (1 - q_k) X'X / n + I / (C n) for every class, q_k its share among the rows: the second
-//! derivatives where all scores are b, without those between classes. X'X comes from some thousand rows.
+//! derivatives where all scores are b, without those between classes, and keeps steps of softmax at sum zero over the
+//! classes. X'X comes from some thousand rows.
 //!
 //! Limit: X is read once per evaluation, in blocks that stay in the cache for both products. Blocks belong to lanes; the
 //! lanes are given to threads and added in their order.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
+use super::kernel::Layout;
 use super::lbfgs::Smooth;
 use crate::dense::{product, row_major, view};
 use crate::eigen;
@@ -88,6 +88,13 @@ pub(super) struct Objective<'a> {
     pub shares: &'a [f64],
 }
 
+/// W and b as the products read them.
+struct Packed<'a> {
+    layout: Layout,
+    weights: Vec<f64>,
+    intercepts: &'a [f64],
+}
+
 /// Loss, and gradient by W and b, of some rows.
 struct Partial {
     loss: f64,
@@ -100,53 +107,47 @@ impl Objective<'_> {
         (self.examples.dim, self.examples.classes)
     }
 
-    /// Adds rows from `first` on.
+    /// Adds rows from `first` on; the gradient by W is dim x padded classes.
     fn add(
         &self,
-        w: &[f64],
-        b: &[f64],
+        packed: &Packed<'_>,
         rows: &[f32],
         first: usize,
-        block: &mut Block,
+        scores: &mut Vec<f64>,
         sum: &mut Partial,
     ) {
         let (dim, classes) = self.widths();
-        let n = rows.len() / dim;
-        block.rows.clear();
-        block.rows.extend(rows.iter().map(|&x| f64::from(x)));
-        block.scores.resize(n * classes, 0.0);
-        let x = view(&block.rows, dim);
-        let scores = MatMut::from_row_major_slice_mut(&mut block.scores, n, classes);
-        matmul(scores, Accum::Replace, x, view(w, dim).transpose(), 1.0, Par::Seq);
-        for (r, scores) in block.scores.chunks_exact_mut(classes).enumerate() {
-            scores.iter_mut().zip(b).for_each(|(s, b)| *s += b);
+        let padded = packed.layout.padded();
+        scores.resize(rows.len() / dim * padded, 0.0);
+        packed.layout.scores(rows, &packed.weights, scores);
+        for (r, scores) in scores.chunks_exact_mut(padded).enumerate() {
+            let scores = &mut scores[..classes];
+            scores.iter_mut().zip(packed.intercepts).for_each(|(s, b)| *s += b);
             sum.loss += match &self.examples.targets {
                 Targets::Softmax(labels) => softmax(scores, labels[first + r]),
                 Targets::Sigmoid(sets) => sigmoid(scores, &sets[first + r]),
             };
             sum.intercepts.iter_mut().zip(&*scores).for_each(|(sum, g)| *sum += g);
         }
-        let g = MatRef::from_row_major_slice(&block.scores, n, classes);
-        let out = MatMut::from_row_major_slice_mut(&mut sum.weights, classes, dim);
-        matmul(out, Accum::Add, g.transpose(), x, 1.0, Par::Seq);
+        packed.layout.add_gradient(rows, scores, &mut sum.weights);
     }
 
     /// The sums over all rows.
     fn sums(&self, w: &[f64], b: &[f64]) -> Partial {
         let (dim, classes) = self.widths();
         let n = self.examples.count();
-        let block = (32_768 / dim).clamp(32, 512);
-        let lanes = ((1 << 22) / (dim * classes)).clamp(1, 64);
+        let layout = Layout::new(dim, classes);
+        let packed = Packed { layout, weights: layout.pack(w), intercepts: b };
+        let size = dim * layout.padded();
+        let block = (32_768 / dim).next_multiple_of(4).clamp(32, 256);
+        let lanes = ((1 << 22) / size).clamp(1, 64);
         let lane = n.div_ceil(lanes).next_multiple_of(block);
         let partial = |(l, rows): (usize, &[f32])| {
-            let mut sum = Partial {
-                loss: 0.0,
-                weights: vec![0.0; dim * classes],
-                intercepts: vec![0.0; classes],
-            };
-            let mut buffers = Block::default();
+            let (weights, intercepts) = (vec![0.0; size], vec![0.0; classes]);
+            let mut sum = Partial { loss: 0.0, weights, intercepts };
+            let mut scores = Vec::new();
             for (k, rows) in rows.chunks(block * dim).enumerate() {
-                self.add(w, b, rows, l * lane + k * block, &mut buffers, &mut sum);
+                self.add(&packed, rows, l * lane + k * block, &mut scores, &mut sum);
             }
             sum
         };
@@ -166,6 +167,25 @@ impl Objective<'_> {
         partials.into_iter().reduce(add).expect("examples")
     }
 
+    /// Softmax knows scores up to a number per row, and the penalty chooses weights that sum to zero over the classes.
+    /// Steps stay there: across, the penalty alone has curvature, far less than the preconditioner believes.
+    pub(super) fn to_zero_sum(&self, x: &mut [f64]) {
+        if matches!(self.examples.targets, Targets::Sigmoid(_)) {
+            return;
+        }
+        let (dim, classes) = self.widths();
+        let (w, b) = x.split_at_mut(dim * classes);
+        let mut mean = vec![0.0; dim];
+        for w in w.chunks_exact(dim) {
+            mean.iter_mut().zip(w).for_each(|(m, w)| *m += w / classes as f64);
+        }
+        for w in w.chunks_exact_mut(dim) {
+            w.iter_mut().zip(&mean).for_each(|(w, m)| *w -= m);
+        }
+        let mean = b.iter().sum::<f64>() / classes as f64;
+        b.iter_mut().for_each(|b| *b -= mean);
+    }
+
     /// The intercept for rows that are not centred: b - W m, and back with the other sign.
     pub(super) fn shift_intercepts(&self, x: &mut [f64], sign: f64) {
         let (dim, classes) = self.widths();
@@ -174,13 +194,6 @@ impl Objective<'_> {
             *b += sign * w.iter().zip(&self.axes.mean).map(|(w, m)| w * m).sum::<f64>();
         }
     }
-}
-
-/// Memory of one lane.
-#[derive(Default)]
-struct Block {
-    rows: Vec<f64>,
-    scores: Vec<f64>,
 }
 
 /// The loss of one example; scores become p - 1[k = label].
@@ -220,13 +233,14 @@ impl Smooth for Objective<'_> {
         self.shift_intercepts(&mut shifted, -1.0);
         let (w, b) = shifted.split_at(dim * classes);
         let sums = self.sums(w, b);
+        let padded = sums.weights.len() / dim;
         let (by_w, by_b) = gradient.split_at_mut(dim * classes);
         let mut square = 0.0;
         let classes = by_w.chunks_exact_mut(dim).zip(w.chunks_exact(dim)).enumerate();
         for (k, (out, w)) in classes {
-            let (own, sum) = (&sums.weights[k * dim..][..dim], sums.intercepts[k]);
-            for (j, (out, w)) in out.iter_mut().zip(w).enumerate() {
-                *out = (own[j] - sum * self.axes.mean[j]) / n + self.penalty * w;
+            let (own, sum) = (sums.weights.iter().skip(k).step_by(padded), sums.intercepts[k]);
+            for (((out, w), own), mean) in out.iter_mut().zip(w).zip(own).zip(&self.axes.mean) {
+                *out = (own - sum * mean) / n + self.penalty * w;
                 square += w * w;
             }
             by_b[k] = sum / n;
@@ -248,5 +262,6 @@ impl Smooth for Objective<'_> {
         }
         let back = product(along.as_ref(), axes.transpose());
         w.copy_from_slice(&row_major(back.as_ref()));
+        self.to_zero_sum(g);
     }
 }
