@@ -24,9 +24,9 @@ the verdict decides. A job that was killed goes on with --resume and publishes t
 
 const EXAMPLES: &str = "\
 Examples:
-  veridical refresh --reference monday.parquet --new tuesday.parquet --budget budget.toml --out published
-  veridical refresh --reference monday.parquet --new tuesday.parquet --spec spec.json --out published
-  veridical refresh --reference A.parquet --new B.parquet --consumers consumers.toml --out published --force
+  veridical refresh --reference monday.parquet --new today.parquet --budget b.toml --out published
+  veridical refresh --reference monday.parquet --new today.parquet --spec spec.json --out published
+  veridical refresh --reference A.parquet --new B.parquet --consumers c.toml --out live --force
 
 Exit codes: 0 published, 1 a limit was not kept and nothing was published, 2 bad input, 130 interrupted (--resume).";
 

@@ -26,9 +26,9 @@ const EXAMPLES: &str = "\
 Examples:
   veridical stability yesterday.parquet today.parquet
   veridical stability yesterday.parquet today.parquet --budget budget.toml --html report.html
-  veridical stability runs/i2v/seed-* --labels genres.csv --spec spec.json --html stability.html --json
-  veridical stability yesterday.parquet today.parquet --noise-floor runs/i2v/seed-* --weights sales.csv
-  veridical stability yesterday.parquet today.parquet --min-cka 0.9 --min-nn-overlap 0.5 --markdown
+  veridical stability runs/i2v/seed-* --labels genres.csv --spec spec.json --html stability.html
+  veridical stability yesterday.parquet today.parquet --noise-floor runs/i2v --weights sales.csv
+  veridical stability monday.parquet today.parquet --min-cka 0.9 --min-nn-overlap 0.5 --markdown
   veridical stability budget runs/i2v/seed-* --out budget.toml
 
 Exit codes: 0 compared (and all limits kept), 1 a limit was not kept, 2 bad input.";
