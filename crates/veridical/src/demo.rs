@@ -12,9 +12,7 @@ use serde_json::json;
 use veridical_core::{Order, Seed};
 use veridical_data::generate::ShopSettings;
 use veridical_data::run::seed_folder;
-use veridical_data::{
-    Ids, IfExists, LabelOptions, NameOptions, ReadOptions, Source, Table, write_atomically,
-};
+use veridical_data::{Ids, IfExists, ReadOptions, Source, Table, write_atomically};
 use veridical_embed::Method;
 use veridical_features::FeatureSpec;
 use veridical_inspect::Limit;
@@ -132,7 +130,7 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
         labels: Some(genres),
         spec: Some(spec.clone()),
         settings: Settings { multiples: MULTIPLES.to_vec(), ..Settings::default() },
-        ..comparison(vec![at("runs")], Vec::new())
+        ..Stability::new(vec![at("runs")])
     };
     let found = stability::stability(&ensemble, observer)?;
     let report = at("stability.html");
@@ -191,25 +189,6 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
     })
 }
 
-/// A comparison with nothing but tables and limits.
-fn comparison(tables: Vec<PathBuf>, limits: Vec<Limit>) -> Stability {
-    Stability {
-        tables,
-        read: ReadOptions::default(),
-        noise_floor: Vec::new(),
-        labels: None,
-        label_options: LabelOptions::default(),
-        drop_rare_classes: false,
-        names: None,
-        name_options: NameOptions::default(),
-        weights: None,
-        spec: None,
-        limits,
-        consumers: None,
-        settings: Settings::default(),
-    }
-}
-
 fn publish(
     folder: &Path,
     new: &str,
@@ -229,9 +208,13 @@ fn publish(
         at("budget.toml").display(),
         out.display()
     );
+    let comparison = Stability {
+        limits: limits.to_vec(),
+        ..Stability::new(vec![reference.clone(), new.clone()])
+    };
     let done = refresh::refresh(
         &Refresh {
-            comparison: comparison(vec![reference.clone(), new.clone()], limits.to_vec()),
+            comparison,
             reference,
             new,
             spec: Some(spec.clone()),

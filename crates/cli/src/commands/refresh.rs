@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use veridical::align::{Dates, FitSettings};
-use veridical::data::{IfExists, LabelOptions, NameOptions};
+use veridical::data::IfExists;
 use veridical::refresh::{self, Refresh, Refreshed};
 use veridical::stability::Stability;
 use veridical::{Result, featurize};
@@ -89,19 +89,14 @@ impl Command {
             _ => None,
         };
         let comparison = Stability {
-            tables: vec![self.reference.clone(), self.new.clone()],
             read: self.read.options(),
             noise_floor: self.noise_floor,
-            labels: None,
-            label_options: LabelOptions::default(),
-            drop_rare_classes: false,
             names: self.names,
-            name_options: NameOptions::default(),
             weights: self.weights,
-            spec: None,
             limits: self.limits.limits()?,
             consumers: self.consumers,
             settings,
+            ..Stability::new(vec![self.reference.clone(), self.new.clone()])
         };
         let request = Refresh {
             reference: self.reference,

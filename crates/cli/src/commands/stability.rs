@@ -332,19 +332,10 @@ impl OutputArgs {
 impl Budget {
     fn run(self, terminal: &Terminal) -> Result<()> {
         let request = Stability {
-            tables: self.runs,
             read: self.read.options(),
-            noise_floor: Vec::new(),
-            labels: None,
-            label_options: LabelOptions::default(),
-            drop_rare_classes: false,
-            names: None,
-            name_options: NameOptions::default(),
             weights: self.weights,
-            spec: None,
-            limits: Vec::new(),
-            consumers: None,
             settings: self.sizes.settings()?,
+            ..Stability::new(self.runs)
         };
         if let Some(out) = self.out.as_deref().filter(|out| out.exists() && !self.force) {
             return Err(Error::Usage(format!(

@@ -75,6 +75,27 @@ pub struct Stability {
     pub settings: Settings,
 }
 
+impl Stability {
+    /// Compares these tables with default settings and nothing else.
+    pub fn new(tables: Vec<PathBuf>) -> Self {
+        Self {
+            tables,
+            read: ReadOptions::default(),
+            noise_floor: Vec::new(),
+            labels: None,
+            label_options: LabelOptions::default(),
+            drop_rare_classes: false,
+            names: None,
+            name_options: NameOptions::default(),
+            weights: None,
+            spec: None,
+            limits: Vec::new(),
+            consumers: None,
+            settings: Settings::default(),
+        }
+    }
+}
+
 /// Sizes of samples and other settings that have a default.
 #[derive(Clone, Debug)]
 pub struct Settings {
