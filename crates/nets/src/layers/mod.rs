@@ -1,0 +1,5 @@
+//! The layers, one file each: formula, forward, backward, taps.
+
+mod linear;
+
+pub use linear::{Linear, Parameterisation};
