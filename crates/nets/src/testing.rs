@@ -19,7 +19,7 @@ pub(crate) fn normals(n: usize, name: &str) -> Vec<f64> {
     values
 }
 
-fn noise(first: usize) -> Noise {
+pub(crate) fn noise(first: usize) -> Noise {
     Noise { stream: Stream::new(Seed::new(3).unwrap(), "test"), step: 5, first }
 }
 
