@@ -1,5 +1,6 @@
 //! Networks with taps, on matrices of faer.
 
+mod elementary;
 mod error;
 mod float;
 mod layer;

@@ -1,8 +1,10 @@
 //! The layers, one file each: formula, forward, backward, taps.
 
+mod activation;
 mod conv;
 mod linear;
 mod patches;
 
+pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};
 pub use linear::{Linear, Parameterisation};
