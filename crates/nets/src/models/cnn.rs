@@ -3,21 +3,21 @@
 use veridical_core::Seed;
 
 use super::Model;
-use crate::layers::{Activation, BatchNorm, Conv2d, Dropout, Flatten, GlobalAverage, Linear, MaxPool};
+use crate::layers::{BatchNorm, Conv2d, Dropout, Flatten, GlobalAverage, Linear, MaxPool};
 use crate::{Builder, Float, Net, Result};
 
 /// conv1 (3 x 3, 32), pooling, conv2 (3 x 3, 64), pooling, fc1 (128), fc2.
 pub(super) fn small<T: Float>(model: &Model, seed: Seed) -> Result<Net<T>> {
     let mut net = Builder::new(model.input, seed);
     net.push("conv1", Conv2d::new(model.input.channels, 32, 3).padding(1))?;
-    net.push("act1", Activation::new(model.activation))?;
+    net.push("act1", model.activation)?;
     net.push("pool1", MaxPool::new(2, 2, 0))?;
     net.push("conv2", Conv2d::new(32, 64, 3).padding(1))?;
-    net.push("act2", Activation::new(model.activation))?;
+    net.push("act2", model.activation)?;
     net.push("pool2", MaxPool::new(2, 2, 0))?;
     let flat = net.push("flatten", Flatten)?;
     net.push("fc1", Linear::new(net.shape(flat).values(), 128))?;
-    net.push("act3", Activation::new(model.activation))?;
+    net.push("act3", model.activation)?;
     if model.dropout > 0.0 {
         net.push("dropout", Dropout::new(model.dropout))?;
     }

@@ -11,7 +11,7 @@
 use veridical_core::{Seed, Stream};
 
 use super::{Init, Model};
-use crate::layers::{Activation, Dropout, Flatten, Linear};
+use crate::layers::{Dropout, Flatten, Linear};
 use crate::{Builder, Error, Float, Net, Result};
 
 pub(super) fn build<T: Float>(model: &Model, hidden: &[usize], seed: Seed) -> Result<Net<T>> {
@@ -27,7 +27,7 @@ pub(super) fn build<T: Float>(model: &Model, hidden: &[usize], seed: Seed) -> Re
     let mut inputs = model.input.values();
     for &width in hidden {
         net.push(&name(), Linear::new(inputs, width).parameterised(model.parameterisation))?;
-        net.push(&name(), Activation::new(model.activation))?;
+        net.push(&name(), model.activation)?;
         if model.dropout > 0.0 {
             net.push(&name(), Dropout::new(model.dropout))?;
         }

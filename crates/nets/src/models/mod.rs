@@ -17,8 +17,10 @@ use std::str::FromStr;
 
 use veridical_core::Seed;
 
-use crate::layers::{ActivationKind, Parameterisation};
+use crate::layers::{Activation, Kind, Parameterisation};
 use crate::{Error, Float, Net, Result, Shape};
+
+const RELU: Activation = Activation::new(Kind::Relu);
 
 /// Which layers in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +118,7 @@ pub struct Model {
     /// How many values come out.
     pub outputs: usize,
     /// Between the layers of an MLP and of `cnn-small`; other architectures have relu.
-    pub activation: ActivationKind,
+    pub activation: Activation,
     /// Of the layers of an MLP.
     pub parameterisation: Parameterisation,
     /// The first parameters.
@@ -132,7 +134,7 @@ impl Model {
             architecture,
             input,
             outputs,
-            activation: ActivationKind::RELU,
+            activation: RELU,
             parameterisation: Parameterisation::Standard,
             init: Init::Usual,
             dropout: 0.0,
@@ -166,7 +168,7 @@ impl Model {
         if !is_mlp && !is_small && self.dropout > 0.0 {
             return refuse("--dropout");
         }
-        if !is_mlp && !is_small && self.activation != ActivationKind::RELU {
+        if !is_mlp && !is_small && self.activation != RELU {
             return refuse("--activation");
         }
         match &self.architecture {
