@@ -45,14 +45,27 @@ impl<'a> Feed<'a> {
     ///
     /// # Panics
     /// If the numbers of values, means and deviations do not fit the shape.
-    pub fn new(values: Values<'a>, shape: Shape, mean: &[f64], deviation: &[f64], seed: Seed) -> Self {
+    pub fn new(
+        values: Values<'a>,
+        shape: Shape,
+        mean: &[f64],
+        deviation: &[f64],
+        seed: Seed,
+    ) -> Self {
         let len = match values {
             Values::Bytes(values) => values.len(),
             Values::Floats(values) => values.len(),
         };
         assert!(len.is_multiple_of(shape.values()), "whole samples");
-        assert!(mean.len() == shape.channels && deviation.len() == shape.channels, "one per channel");
-        let affine = mean.iter().zip(deviation).map(|(&m, &d)| (m, if d > 0.0 { 1.0 / d } else { 1.0 })).collect();
+        assert!(
+            mean.len() == shape.channels && deviation.len() == shape.channels,
+            "one per channel"
+        );
+        let affine = mean
+            .iter()
+            .zip(deviation)
+            .map(|(&m, &d)| (m, if d > 0.0 { 1.0 / d } else { 1.0 }))
+            .collect();
         let moves = Stream::new(seed, "augment");
         Self { values, shape, affine, augmentation: Augmentation::default(), seed, moves }
     }
@@ -114,14 +127,18 @@ impl<'a> Feed<'a> {
         match self.values {
             Values::Bytes(values) => {
                 let scaled = |x: u8, (m, d): (f64, f64)| T::of((f64::from(x) / 255.0 - m) * d);
-                for (out, x) in out.chunks_exact_mut(channels).zip(values[at..at + len].chunks_exact(channels)) {
+                for (out, x) in
+                    out.chunks_exact_mut(channels).zip(values[at..at + len].chunks_exact(channels))
+                {
                     for ((out, &x), &affine) in out.iter_mut().zip(x).zip(&self.affine) {
                         *out = scaled(x, affine);
                     }
                 }
             }
             Values::Floats(values) => {
-                for (out, x) in out.chunks_exact_mut(channels).zip(values[at..at + len].chunks_exact(channels)) {
+                for (out, x) in
+                    out.chunks_exact_mut(channels).zip(values[at..at + len].chunks_exact(channels))
+                {
                     for ((out, &x), &(m, d)) in out.iter_mut().zip(x).zip(&self.affine) {
                         *out = T::of((f64::from(x) - m) * d);
                     }
@@ -131,7 +148,13 @@ impl<'a> Feed<'a> {
     }
 
     /// Pixel (y, x) of `out` is pixel (y + dy - crop, x + dx - crop) of the image, mirrored or not, or zero.
-    fn move_about<T: Float>(&self, image: &[T], flipped: bool, (dy, dx): (usize, usize), out: &mut [T]) {
+    fn move_about<T: Float>(
+        &self,
+        image: &[T],
+        flipped: bool,
+        (dy, dx): (usize, usize),
+        out: &mut [T],
+    ) {
         let Shape { height, width, channels } = self.shape;
         let crop = self.augmentation.crop;
         for y in 0..height {

@@ -24,7 +24,9 @@ pub struct Workspace<T> {
     capacity: usize,
     /// Samples of the last forward pass.
     pub(crate) n: usize,
-    pub(crate) mode: Mode,
+    mode: Mode,
+    /// Nodes whose statistics stay as they are even in training: their parameters are not trained.
+    still: Vec<bool>,
     step: u32,
     /// Values of the slots.
     pub(crate) slots: Vec<Vec<T>>,
@@ -113,6 +115,7 @@ impl<T: Float> Workspace<T> {
             capacity,
             n: 0,
             mode: Mode::Frozen,
+            still: still(net, plan),
             step: 0,
             slots: lens.iter().map(|len| zeros(len * capacity)).collect(),
             deltas: sizes.iter().map(|len| zeros(len * capacity)).collect(),
@@ -154,9 +157,16 @@ impl<T: Float> Workspace<T> {
         &self.deltas[self.delta_of[slot]][..self.n * net.shape(slot).values()]
     }
 
-    pub(crate) fn kept(&self, node: usize) -> &[T] {
-        &self.kept[node]
+    /// What the pass is for, as a node sees it.
+    fn mode(&self, node: usize) -> Mode {
+        if self.still[node] { Mode::Frozen } else { self.mode }
     }
+}
+
+/// Nodes with statistics and no training.
+fn still<T: Float>(net: &Net<T>, plan: Option<&Plan>) -> Vec<bool> {
+    let trained = |i: usize| plan.is_none_or(|plan| plan.trained[i]);
+    net.nodes.iter().enumerate().map(|(i, node)| !node.buffers.is_empty() && !trained(i)).collect()
 }
 
 /// Which slots can share a list for their gradients: a gradient lives from the last node that reads its slot to the node that
@@ -200,10 +210,10 @@ fn share<T: Float>(net: &Net<T>, lens: &[usize]) -> Vec<usize> {
 
 impl<T: Float> Net<T> {
     /// Nodes from `first` on that treat samples apart, or one that does not.
-    fn segments(&self, mode: Mode) -> Vec<(Range<usize>, Scope)> {
+    fn segments(&self, work: &Workspace<T>) -> Vec<(Range<usize>, Scope)> {
         let mut segments: Vec<(Range<usize>, Scope)> = Vec::new();
         for (i, node) in self.nodes.iter().enumerate() {
-            let scope = node.scope(mode);
+            let scope = node.scope(work.mode(i));
             match segments.last_mut() {
                 Some((range, Scope::Samples)) if scope == Scope::Samples => range.end = i + 1,
                 _ => segments.push((i..i + 1, scope)),
@@ -227,7 +237,7 @@ impl<T: Float> Net<T> {
         assert!(n > 0 && n <= work.capacity, "{n} samples in room for {}", work.capacity);
         (work.n, work.mode, work.step) = (n, mode, step);
         fill(&mut work.slots[0][..n * self.input().values()]);
-        for (range, scope) in self.segments(mode) {
+        for (range, scope) in self.segments(work) {
             match scope {
                 Scope::Samples => self.forward_samples(range, work),
                 Scope::Batch => self.forward_batch(range.start, work),
@@ -240,13 +250,13 @@ impl<T: Float> Net<T> {
         let node = &self.nodes[number];
         // INVARIANT: sums treat samples apart.
         let Some(layer) = node.layer() else { return };
-        let n = work.n;
+        let (n, mode) = (work.n, work.mode(number));
         let (before, after) = work.slots.split_at_mut(number + 1);
         layer.forward(Forward {
             n,
             input: node.input,
             output: node.output,
-            mode: work.mode,
+            mode,
             params: &self.params[node.params.clone()],
             buffers: &self.buffers[node.buffers.clone()],
             x: &before[node.from][..n * node.input.values()],
@@ -258,7 +268,8 @@ impl<T: Float> Net<T> {
     }
 
     fn forward_samples(&self, range: Range<usize>, work: &mut Workspace<T>) {
-        let (n, mode, step) = (work.n, work.mode, work.step);
+        let (n, step) = (work.n, work.step);
+        let modes: Vec<Mode> = range.clone().map(|i| work.mode(i)).collect();
         let size = chunk_size(n);
         let (before, after) = work.slots.split_at_mut(range.start + 1);
         let before = &*before;
@@ -288,7 +299,7 @@ impl<T: Float> Net<T> {
                         n: count,
                         input: node.input,
                         output: node.output,
-                        mode,
+                        mode: modes[k],
                         params: &self.params[node.params.clone()],
                         buffers: &self.buffers[node.buffers.clone()],
                         x: view(node.from),
@@ -304,8 +315,9 @@ impl<T: Float> Net<T> {
 
     /// Updates running statistics after a forward pass in training.
     pub fn settle(&mut self, work: &Workspace<T>) {
-        for (node, kept) in self.nodes.iter().zip(&work.kept) {
-            if let (Some(layer), false) = (node.layer(), node.buffers.is_empty()) {
+        for (i, (node, kept)) in self.nodes.iter().zip(&work.kept).enumerate() {
+            let is_moving = work.mode(i) == Mode::Training && !node.buffers.is_empty();
+            if let (Some(layer), true) = (node.layer(), is_moving) {
                 layer.settle(kept, &mut self.buffers[node.buffers.clone()]);
             }
         }
@@ -316,7 +328,7 @@ impl<T: Float> Net<T> {
         // Whether a gradient has been written to a slot.
         let mut written = vec![false; self.nodes.len() + 1];
         written[self.nodes.len()] = true;
-        for (range, scope) in self.segments(work.mode).into_iter().rev() {
+        for (range, scope) in self.segments(work).into_iter().rev() {
             match scope {
                 Scope::Samples => self.backward_samples(range, work, plan, &mut written),
                 Scope::Batch => self.backward_batch(range.start, work, plan, &mut written),
@@ -338,7 +350,7 @@ impl<T: Float> Net<T> {
         if !plan.needed[number + 1] || !written[number + 1] {
             return; // nobody asks, or nobody read what it put out
         }
-        let n = work.n;
+        let (n, mode) = (work.n, work.mode(number));
         let (from, to) = (work.delta_of[node.from], work.delta_of[number + 1]);
         let dy = std::mem::take(&mut work.deltas[to]);
         let len = n * node.input.values();
@@ -353,7 +365,7 @@ impl<T: Float> Net<T> {
             n,
             input: node.input,
             output: node.output,
-            mode: work.mode,
+            mode,
             params: &self.params[node.params.clone()],
             buffers: &self.buffers[node.buffers.clone()],
             x: &work.slots[node.from][..len],
@@ -373,16 +385,16 @@ impl<T: Float> Net<T> {
     }
 
     /// Where the chunk gradients of a node stand: only nodes that treat samples apart have some.
-    fn chunk_places(&self, mode: Mode) -> (Vec<Range<usize>>, usize) {
+    fn chunk_places(&self, work: &Workspace<T>) -> (Vec<Range<usize>>, usize) {
         let mut end = 0;
-        let place = |node: &Node<T>| {
+        let place = |(i, node): (usize, &Node<T>)| {
             let first = end;
-            if node.scope(mode) == Scope::Samples {
+            if node.scope(work.mode(i)) == Scope::Samples {
                 end += node.params.len();
             }
             first..end
         };
-        let places = self.nodes.iter().map(place).collect();
+        let places = self.nodes.iter().enumerate().map(place).collect();
         (places, end)
     }
 
@@ -393,10 +405,11 @@ impl<T: Float> Net<T> {
         plan: &Plan,
         written: &mut [bool],
     ) {
-        let (n, mode, step) = (work.n, work.mode, work.step);
+        let (n, step) = (work.n, work.step);
+        let modes: Vec<Mode> = range.clone().map(|i| work.mode(i)).collect();
         let size = chunk_size(n);
         let chunks = n.div_ceil(size);
-        let (places, total) = self.chunk_places(mode);
+        let (places, total) = self.chunk_places(work);
         if work.chunk_grads.first().is_some_and(|grads| grads.len() < total) {
             work.chunk_grads.iter_mut().for_each(|grads| grads.resize(total, T::ZERO));
         }
@@ -465,7 +478,7 @@ impl<T: Float> Net<T> {
                             n: count,
                             input: node.input,
                             output: node.output,
-                            mode,
+                            mode: modes[i - range.start],
                             params: &self.params[node.params.clone()],
                             buffers: &self.buffers[node.buffers.clone()],
                             x: value(node.from),
@@ -501,7 +514,7 @@ impl<T: Float> Net<T> {
 
     /// Adds the gradients of the chunks, in order.
     fn sum_chunks(&self, work: &mut Workspace<T>, plan: &Plan) {
-        let (places, _) = self.chunk_places(work.mode);
+        let (places, _) = self.chunk_places(work);
         let chunks = work.n.div_ceil(chunk_size(work.n));
         for (i, node) in self.nodes.iter().enumerate() {
             if !plan.trained[i] || places[i].is_empty() {

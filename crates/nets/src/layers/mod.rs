@@ -7,4 +7,5 @@ mod patches;
 
 pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};
+pub(crate) use linear::normal;
 pub use linear::{Linear, Parameterisation};
