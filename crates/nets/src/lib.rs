@@ -5,7 +5,10 @@ mod error;
 mod float;
 mod layer;
 pub mod layers;
+mod loss;
+mod optimiser;
 mod product;
+mod schedule;
 mod shape;
 #[cfg(test)]
 mod testing;
@@ -13,4 +16,7 @@ mod testing;
 pub use error::{Error, Result};
 pub use float::Float;
 pub use layer::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Scope, Spec};
+pub use loss::{Loss, Target, correct};
+pub use optimiser::{Kind, Optimiser, OptimiserSettings, clip};
+pub use schedule::{Curve, Schedule};
 pub use shape::Shape;

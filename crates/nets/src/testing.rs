@@ -109,7 +109,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The gradient of the parameters of sample i, from what the taps give.
-    fn from_taps(&self, i: usize) -> Vec<f64> {
+    fn gradient_of_taps(&self, i: usize) -> Vec<f64> {
         let (y, kept) = self.forward();
         let (inputs, outputs) = (self.input.values(), self.output().values());
         let x = &self.x[i * inputs..][..inputs];
@@ -172,6 +172,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Everything that must hold of a layer.
+    #[expect(clippy::needless_range_loop, reason = "x and the parameters change inside the loops")]
     pub fn check(mut self) {
         let (dx, dparams) = self.backward(0, self.n);
         let scale = |g: &[f64]| g.iter().fold(1e-3f64, |m, g| m.max(g.abs()));
@@ -222,7 +223,7 @@ impl<'a> Trial<'a> {
                 own.iter().zip(&dx[i * len..]).all(|(a, b)| near(*a, *b)),
                 "dx of sample {i} alone"
             );
-            let taps = self.from_taps(i);
+            let taps = self.gradient_of_taps(i);
             if !gradient.is_empty() {
                 assert_eq!(taps.len(), gradient.len());
             }
