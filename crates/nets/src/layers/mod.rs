@@ -2,13 +2,17 @@
 
 mod activation;
 mod conv;
+mod flatten;
 mod linear;
 mod norm;
 mod patches;
+mod pool;
 mod shortcut;
 
 pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};
+pub use flatten::Flatten;
 pub use linear::{Linear, Parameterisation};
 pub use norm::BatchNorm;
+pub use pool::{AveragePool, GlobalAverage, MaxPool};
 pub use shortcut::PadShortcut;
