@@ -17,6 +17,6 @@ pub use error::{Error, Result};
 pub use float::Float;
 pub use layer::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Scope, Spec};
 pub use loss::{Loss, Target, correct};
-pub use optimiser::{Kind, Optimiser, OptimiserSettings, clip};
+pub use optimiser::{Kind as OptimiserKind, Optimiser, OptimiserSettings, clip};
 pub use schedule::{Curve, Schedule};
 pub use shape::Shape;
