@@ -2,6 +2,7 @@
 
 mod activation;
 mod conv;
+mod dropout;
 mod flatten;
 mod linear;
 mod norm;
@@ -11,6 +12,7 @@ mod shortcut;
 
 pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};
+pub use dropout::Dropout;
 pub use flatten::Flatten;
 pub use linear::{Linear, Parameterisation};
 pub use norm::BatchNorm;
