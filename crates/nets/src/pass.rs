@@ -523,10 +523,11 @@ impl<T: Float> Net<T> {
             let parts: Vec<&[T]> =
                 work.chunk_grads[..chunks].iter().map(|grads| &grads[places[i].clone()]).collect();
             let sums = work.grads[node.params.clone()].par_chunks_mut(SUM).enumerate();
+            let parts = parts.as_slice();
             sums.for_each(|(b, sum)| {
                 wide(
                     #[inline(always)]
-                    || {
+                    move || {
                         let at = b * SUM;
                         sum.copy_from_slice(&parts[0][at..][..sum.len()]);
                         for part in &parts[1..] {
@@ -552,7 +553,7 @@ fn room<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
 fn accumulate<T: Float>(to: &mut [T], from: &[T]) {
     wide(
         #[inline(always)]
-        || to.iter_mut().zip(from).for_each(|(t, &f)| *t += f),
+        move || to.iter_mut().zip(from).for_each(|(t, &f)| *t += f),
     );
 }
 
@@ -560,7 +561,7 @@ fn accumulate<T: Float>(to: &mut [T], from: &[T]) {
 fn add<T: Float>(a: &[T], b: &[T], relu: bool, y: &mut [T]) {
     wide(
         #[inline(always)]
-        || {
+        move || {
             let pairs = a.iter().zip(b);
             if relu {
                 for (y, (&a, &b)) in y.iter_mut().zip(pairs) {
@@ -578,7 +579,7 @@ fn add<T: Float>(a: &[T], b: &[T], relu: bool, y: &mut [T]) {
 fn pass_on<T: Float>(dy: &[T], mask: Option<&[T]>, adds: bool, dx: &mut [T]) {
     wide(
         #[inline(always)]
-        || match (mask, adds) {
+        move || match (mask, adds) {
             (None, false) => dx.copy_from_slice(dy),
             (None, true) => dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy),
             (Some(y), false) => {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::net::Net;
+use crate::net::{Named, Net};
 use crate::{Error, Float, Result};
 
 /// A tensor on its way in or out.
@@ -22,20 +22,39 @@ pub struct Tensor {
 /// Tensors by name.
 pub type Tensors = BTreeMap<String, Tensor>;
 
+/// What other definitions of the same network call a module: torchvision's and ours.
+const SYNONYMS: [(&str, &str); 2] = [(".downsample.", ".shortcut."), ("fc.", "linear.")];
 /// Names of each kind that are listed.
 const LISTED: usize = 8;
 
 impl<T: Float> Net<T> {
+    /// The numbers of a tensor in PyTorch's order, from a list such as [`Net::params`] or a gradient of it.
+    pub fn torch_order(&self, named: &Named, from: &[T]) -> Vec<T> {
+        let mut values = from[named.place.clone()].to_vec();
+        if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
+            layer.export(named.which, &mut values);
+        }
+        values
+    }
+
+    /// Sets a tensor from numbers in PyTorch's order.
+    ///
+    /// # Panics
+    /// If there are more or fewer numbers.
+    pub fn set(&mut self, named: &Named, mut values: Vec<T>) {
+        if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
+            layer.import(named.which, &mut values);
+        }
+        let to = if named.is_parameter { &mut self.params } else { &mut self.buffers };
+        to[named.place.clone()].copy_from_slice(&values);
+    }
+
     /// All parameters and buffers, in PyTorch's order of values.
     pub fn export(&self) -> Tensors {
         let named = self.tensors().into_iter().map(|named| {
             let from = if named.is_parameter { &self.params } else { &self.buffers };
-            let mut values = from[named.place.clone()].to_vec();
-            if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
-                layer.export(named.which, &mut values);
-            }
-            let values = values.into_iter().map(|x| x.wide() as f32).collect();
-            (named.name, Tensor { shape: named.shape, values })
+            let values = self.torch_order(&named, from).into_iter().map(|x| x.wide() as f32);
+            (named.name.clone(), Tensor { shape: named.shape.clone(), values: values.collect() })
         });
         named.collect()
     }
@@ -48,13 +67,17 @@ impl<T: Float> Net<T> {
     pub fn import(&mut self, tensors: &Tensors, head: bool) -> Result<()> {
         let prefixed =
             !tensors.is_empty() && tensors.keys().all(|name| name.starts_with("module."));
-        let given: BTreeMap<&str, &Tensor> = tensors
-            .iter()
-            .map(|(name, tensor)| {
-                (if prefixed { &name["module.".len()..] } else { name.as_str() }, tensor)
-            })
-            .collect();
         let named = self.tensors();
+        let own: BTreeSet<&str> = named.iter().map(|named| named.name.as_str()).collect();
+        let known = |name: &str| match name {
+            _ if own.contains(name) => name.to_owned(),
+            _ => SYNONYMS
+                .iter()
+                .fold(name.to_owned(), |name, (other, ours)| name.replace(other, ours)),
+        };
+        let stripped = |name: &str| known(if prefixed { &name["module.".len()..] } else { name });
+        let given: BTreeMap<String, &Tensor> =
+            tensors.iter().map(|(name, tensor)| (stripped(name), tensor)).collect();
         let last = self.head();
         let mut missing = Vec::new();
         let mut wrong = Vec::new();
@@ -73,11 +96,8 @@ impl<T: Float> Net<T> {
             }
         }
         let own: BTreeSet<&str> = named.iter().map(|named| named.name.as_str()).collect();
-        let extra: Vec<String> = given
-            .keys()
-            .filter(|name| !own.contains(**name))
-            .map(|name| (*name).to_owned())
-            .collect();
+        let extra: Vec<String> =
+            given.into_keys().filter(|name| !own.contains(name.as_str())).collect();
         if !missing.is_empty() || !wrong.is_empty() || !extra.is_empty() {
             return Err(Error::Weights(complaint(&missing, &extra, &wrong)));
         }
@@ -86,12 +106,7 @@ impl<T: Float> Net<T> {
                 let what = format!("{}[{at}] is {}", named.name, tensor.values[at]);
                 return Err(Error::Weights(format!("{what}; weights must be finite")));
             }
-            let mut values: Vec<T> = tensor.values.iter().map(|&x| T::of(f64::from(x))).collect();
-            if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
-                layer.import(named.which, &mut values);
-            }
-            let to = if named.is_parameter { &mut self.params } else { &mut self.buffers };
-            to[named.place.clone()].copy_from_slice(&values);
+            self.set(named, tensor.values.iter().map(|&x| T::of(f64::from(x))).collect());
         }
         Ok(())
     }

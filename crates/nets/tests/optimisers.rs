@@ -6,7 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
-use veridical_nets::{Kind, Loss, Optimiser, OptimiserSettings, Schedule, Target, clip};
+use veridical_nets::{
+    Loss, Optimiser, OptimiserKind as Kind, OptimiserSettings, Schedule, Target, clip,
+};
 
 fn oracle() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/nets/optimisers.json");

@@ -2,10 +2,20 @@
 
 mod activation;
 mod conv;
+mod dropout;
+mod flatten;
 mod linear;
+mod norm;
 mod patches;
+mod pool;
+mod shortcut;
 
 pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};
+pub use dropout::Dropout;
+pub use flatten::Flatten;
 pub(crate) use linear::normal;
 pub use linear::{Linear, Parameterisation};
+pub use norm::BatchNorm;
+pub use pool::{AveragePool, GlobalAverage, MaxPool};
+pub use shortcut::PadShortcut;

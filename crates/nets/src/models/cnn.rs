@@ -19,14 +19,18 @@ pub(super) fn small<T: Float>(model: &Model, seed: Seed) -> Result<Net<T>> {
     net.push("fc1", Linear::new(net.shape(flat).values(), 128))?;
     net.push("act3", model.activation)?;
     if model.dropout > 0.0 {
-        net.push("dropout", Dropout::new(model.dropout))?;
+        net.push("dropout", Dropout::new(model.dropout)?)?;
     }
     net.push("fc2", Linear::new(128, model.outputs))?;
     net.finish()
 }
 
 /// Blocks of a 3 x 3 convolution, batch norm and relu, with pooling between, then a mean over positions.
-pub(super) fn blocks<T: Float>(model: &Model, blocks: &[Option<usize>], seed: Seed) -> Result<Net<T>> {
+pub(super) fn blocks<T: Float>(
+    model: &Model,
+    blocks: &[Option<usize>],
+    seed: Seed,
+) -> Result<Net<T>> {
     let mut net = Builder::new(model.input, seed);
     let mut channels = model.input.channels;
     for (i, block) in blocks.iter().enumerate() {

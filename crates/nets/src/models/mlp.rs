@@ -29,7 +29,7 @@ pub(super) fn build<T: Float>(model: &Model, hidden: &[usize], seed: Seed) -> Re
         net.push(&name(), Linear::new(inputs, width).parameterised(model.parameterisation))?;
         net.push(&name(), model.activation)?;
         if model.dropout > 0.0 {
-            net.push(&name(), Dropout::new(model.dropout))?;
+            net.push(&name(), Dropout::new(model.dropout)?)?;
         }
         inputs = width;
     }
@@ -50,7 +50,9 @@ fn mirror<T: Float>(net: &mut Net<T>, seed: Seed) -> Result<()> {
     };
     let (width, inputs) = (last.shape[0], last.shape[1]);
     if !width.is_multiple_of(2) {
-        let what = format!("--symmetric needs an even number of units in the last hidden layer, got {width}");
+        let what = format!(
+            "--symmetric needs an even number of units in the last hidden layer, got {width}"
+        );
         return Err(Error::Setting(what));
     }
     for tensor in &tensors {

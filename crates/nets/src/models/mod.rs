@@ -79,7 +79,8 @@ impl FromStr for Architecture {
                     "max" => Some(None),
                     other => width(other).map(Some),
                 };
-                let blocks: Vec<_> = list.split(',').map(block).collect::<Option<_>>().ok_or_else(unknown)?;
+                let blocks: Vec<_> =
+                    list.split(',').map(block).collect::<Option<_>>().ok_or_else(unknown)?;
                 blocks.iter().any(Option::is_some).then_some(Self::Cnn(blocks)).ok_or_else(unknown)
             }
             Some(_) => Err(unknown()),
@@ -156,9 +157,8 @@ impl Model {
         }
         let is_mlp = matches!(self.architecture, Architecture::Mlp(_));
         let is_small = self.architecture == Architecture::CnnSmall;
-        let refuse = |flag: &str| {
-            Err(Error::Setting(format!("{flag} is not for {}", self.architecture)))
-        };
+        let refuse =
+            |flag: &str| Err(Error::Setting(format!("{flag} is not for {}", self.architecture)));
         if !is_mlp && self.parameterisation != Parameterisation::Standard {
             return refuse("--parameterization ntk");
         }

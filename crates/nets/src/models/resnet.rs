@@ -59,7 +59,11 @@ fn build<T: Float>(model: &Model, family: &Family, seed: Seed) -> Result<Net<T>>
             net.push(&format!("{name}.conv2"), conv(width, width, 3))?;
             let body = net.push(&format!("{name}.bn2"), BatchNorm::new(width))?;
             let same = stride == 1 && channels == width;
-            let skip = if same { last } else { skip(&mut net, &name, family, last, (channels, width, stride))? };
+            let skip = if same {
+                last
+            } else {
+                skip(&mut net, &name, family, last, (channels, width, stride))?
+            };
             last = net.add(&name, body, skip, true)?;
             channels = width;
         }
@@ -77,7 +81,11 @@ fn skip<T: Float>(
     (inputs, outputs, stride): (usize, usize, usize),
 ) -> Result<Slot> {
     if family.skip == Skip::Pad {
-        return net.after(from, &format!("{name}.shortcut"), PadShortcut::new(stride, inputs, outputs));
+        return net.after(
+            from,
+            &format!("{name}.shortcut"),
+            PadShortcut::new(stride, inputs, outputs),
+        );
     }
     let project = Conv2d::new(inputs, outputs, 1).stride(stride).without_bias().init(family.init);
     net.after(from, &format!("{name}.shortcut.0"), project)?;
