@@ -1,0 +1,701 @@
+//! A convolution over images (as deep learning says: a cross-correlation).
+//!
+//! y[o] at (oy, ox) = b[o] + sum over ky, kx, c of W[o, ky, kx, c] x[oy s + ky - p, ox s + kx - p, c]
+//!
+//! Computed as a product: y = A W' with the [`Windows`] of x as rows of A, a block of rows at a time so that A
+//! stays in the cache. Backwards dW = dy' A and dx = dy W, scattered back to the places that the windows come
+//! from; for stride 1 dx is itself a convolution, of dy with the weights turned around, which saves the scatter.
+//! Small images with many channels are one product over the whole batch: each of its strips reads only a part of the weights.
+//! Depthwise convolutions (one channel per group) are loops over channels.
+//!
+//! With a_p the row of A at position p, the gradient of one sample is dW = sum_p dy_p a_p'.
+
+use rayon::prelude::*;
+use veridical_core::{Seed, Stream};
+
+use super::linear::{column_sums, normal, uniform};
+use super::patches::Windows;
+use crate::float::wide;
+use crate::product::{Matrix, divided, strided, whole};
+use crate::{
+    Backward, Error, Factors, Float, Forward, Layer, Mode, Outer, Result, Scope, Shape, Spec,
+};
+
+/// Values of a block of A: it stays in the second cache level.
+const BLOCK: usize = 1 << 17;
+/// Rows of a block are a multiple of this.
+const GRAIN: usize = 16;
+/// Images with so many positions or fewer are treated as one batch,
+const FEW_POSITIONS: usize = 64;
+/// if the weights are so many that reading them for every chunk of samples would show.
+const MANY_WEIGHTS: usize = 1 << 16;
+
+/// How the first weights are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConvInit {
+    /// PyTorch's: uniform in +-1/sqrt(fan-in).
+    Uniform,
+    /// He et al. 2015: N(0, 2 / fan-in), as CIFAR ResNets have it.
+    He,
+}
+
+/// A convolution.
+#[derive(Clone, Debug)]
+pub struct Conv2d {
+    inputs: usize,
+    outputs: usize,
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+    groups: usize,
+    bias: bool,
+    init: ConvInit,
+}
+
+impl Conv2d {
+    /// Windows of `kernel` x `kernel`, stride 1, no padding, with a bias.
+    pub fn new(inputs: usize, outputs: usize, kernel: usize) -> Self {
+        let init = ConvInit::Uniform;
+        Self { inputs, outputs, kernel, stride: 1, padding: 0, groups: 1, bias: true, init }
+    }
+
+    /// Every `stride`-th window.
+    pub fn stride(self, stride: usize) -> Self {
+        Self { stride, ..self }
+    }
+
+    /// Zeros around the image.
+    pub fn padding(self, padding: usize) -> Self {
+        Self { padding, ..self }
+    }
+
+    /// Groups of channels that do not mix; as many as inputs: depthwise.
+    pub fn groups(self, groups: usize) -> Self {
+        Self { groups, ..self }
+    }
+
+    /// Without a bias.
+    pub fn without_bias(self) -> Self {
+        Self { bias: false, ..self }
+    }
+
+    /// With other first weights.
+    pub fn init(self, init: ConvInit) -> Self {
+        Self { init, ..self }
+    }
+
+    /// Values of a row of A in one group.
+    fn row(&self) -> usize {
+        self.kernel * self.kernel * self.inputs / self.groups
+    }
+
+    fn weights(&self) -> usize {
+        self.outputs * self.row()
+    }
+
+    fn is_depthwise(&self) -> bool {
+        self.groups > 1 && self.groups == self.inputs && self.outputs == self.inputs
+    }
+
+    fn windows(&self, input: Shape, output: Shape) -> Windows {
+        let Self { kernel, stride, padding, groups, .. } = *self;
+        Windows { input, output, kernel, stride, padding, groups }
+    }
+
+    /// Rows of a block of A.
+    fn block_rows(&self) -> usize {
+        (BLOCK / (self.row() * self.groups)).next_multiple_of(GRAIN).clamp(4 * GRAIN, 4096)
+    }
+
+    /// y = A W' for rows of A, group by group.
+    fn apply<T: Float>(&self, patches: &[T], rows: usize, weight: &[T], y: &mut [T]) {
+        let (k, out) = (self.row(), self.outputs / self.groups);
+        for g in 0..self.groups {
+            let a = Matrix::strided(patches, rows, k * self.groups, g * k, k);
+            let w = Matrix::rows(&weight[g * out * k..], out, k);
+            strided(y, self.outputs, g * out, self.bias, a, w.transposed());
+        }
+    }
+
+    /// dW = dy' A, or += from the second block on.
+    fn weigh<T: Float>(&self, patches: &[T], rows: usize, dy: &[T], add: bool, dweight: &mut [T]) {
+        let (k, out) = (self.row(), self.outputs / self.groups);
+        for g in 0..self.groups {
+            let a = Matrix::strided(patches, rows, k * self.groups, g * k, k);
+            let delta = Matrix::strided(dy, rows, self.outputs, g * out, out);
+            whole(&mut dweight[g * out * k..], add, T::ONE, delta.transposed(), a);
+        }
+    }
+
+    /// dA = dy W, group by group.
+    fn spread<T: Float>(&self, dy: &[T], rows: usize, weight: &[T], dpatches: &mut [T]) {
+        let (k, out) = (self.row(), self.outputs / self.groups);
+        for g in 0..self.groups {
+            let delta = Matrix::strided(dy, rows, self.outputs, g * out, out);
+            let w = Matrix::rows(&weight[g * out * k..], out, k);
+            strided(dpatches, k * self.groups, g * k, false, delta, w);
+        }
+    }
+
+    /// The windows of dy whose products with the turned weights are dx, for stride 1 in one group.
+    fn turned(&self, input: Shape, output: Shape) -> Option<Windows> {
+        let fits = self.stride == 1 && self.groups == 1 && self.padding < self.kernel;
+        let padding = (self.kernel - 1).checked_sub(self.padding)?;
+        let Self { kernel, .. } = *self;
+        fits.then_some(Windows {
+            input: output,
+            output: input,
+            kernel,
+            stride: 1,
+            padding,
+            groups: 1,
+        })
+    }
+
+    /// W'[c, ky, kx, o] = W[o, k-1-ky, k-1-kx, c], as rows of c.
+    fn turn<T: Float>(&self, weight: &[T], turned: &mut [T]) {
+        let (taps, c) = (self.kernel * self.kernel, self.inputs);
+        for (o, filter) in weight.chunks_exact(taps * c).enumerate() {
+            for (t, channels) in filter.chunks_exact(c).enumerate() {
+                for (i, &w) in channels.iter().enumerate() {
+                    turned[(i * taps + taps - 1 - t) * self.outputs + o] = w;
+                }
+            }
+        }
+    }
+
+    /// Few samples on one thread, a block of rows at a time.
+    fn forward_samples<T: Float>(&self, pass: Forward<'_, T>) {
+        let Forward { n, input, output, params, x, y, room, .. } = pass;
+        let windows = self.windows(input, output);
+        let (weight, bias) = params.split_at(self.weights());
+        let (width, rows) = (windows.row(), n * output.positions());
+        let block = self.block_rows();
+        for first in (0..rows).step_by(block) {
+            let rows = block.min(rows - first);
+            let y = &mut y[first * self.outputs..][..rows * self.outputs];
+            fill_bias(y, bias);
+            if windows.is_identity() {
+                self.apply(&x[first * width..], rows, weight, y);
+                continue;
+            }
+            let patches = take(room, rows * width);
+            windows.gather(x, first, patches);
+            self.apply(patches, rows, weight, y);
+        }
+    }
+
+    fn backward_samples<T: Float>(&self, pass: Backward<'_, T>) {
+        let Backward { n, input, output, params, x, dy, dx, mut dparams, room, .. } = pass;
+        let windows = self.windows(input, output);
+        let weight = &params[..self.weights()];
+        let (width, rows) = (windows.row(), n * output.positions());
+        let turned = self.turned(input, output);
+        let mut dx = dx;
+        if let (Some(dx), None) = (&mut dx, turned) {
+            dx.fill(T::ZERO);
+        }
+        let block = self.block_rows();
+        for first in (0..rows).step_by(block) {
+            let rows = block.min(rows - first);
+            let dy = &dy[first * self.outputs..][..rows * self.outputs];
+            if let Some(dparams) = &mut dparams {
+                let dweight = &mut dparams[..self.weights()];
+                if windows.is_identity() {
+                    self.weigh(&x[first * width..], rows, dy, first > 0, dweight);
+                } else {
+                    let patches = take(room, rows * width);
+                    windows.gather(x, first, patches);
+                    self.weigh(patches, rows, dy, first > 0, dweight);
+                }
+            }
+            if let (Some(dx), None) = (&mut dx, turned) {
+                let dpatches = take(room, rows * width);
+                self.spread(dy, rows, weight, dpatches);
+                windows.scatter(dpatches, first, dx);
+            }
+        }
+        if let (Some(dparams), true) = (dparams, self.bias) {
+            column_sums(dy, &mut dparams[self.weights()..]);
+        }
+        if let (Some(dx), Some(windows)) = (dx, turned) {
+            self.backward_turned(windows, n, weight, dy, dx, room);
+        }
+    }
+
+    /// dx as a convolution of dy.
+    fn backward_turned<T: Float>(
+        &self,
+        windows: Windows,
+        n: usize,
+        weight: &[T],
+        dy: &[T],
+        dx: &mut [T],
+        room: &mut Vec<T>,
+    ) {
+        let (width, rows) = (windows.row(), n * windows.output.positions());
+        let block = (BLOCK / width).next_multiple_of(GRAIN).clamp(4 * GRAIN, 4096);
+        let room = take(room, self.weights() + block * width);
+        let (turned, patches) = room.split_at_mut(self.weights());
+        self.turn(weight, turned);
+        let turned = Matrix::rows(turned, self.inputs, width).transposed();
+        for first in (0..rows).step_by(block) {
+            let rows = block.min(rows - first);
+            let dx = &mut dx[first * self.inputs..][..rows * self.inputs];
+            if windows.is_identity() {
+                whole(dx, false, T::ONE, Matrix::rows(&dy[first * width..], rows, width), turned);
+                continue;
+            }
+            let patches = &mut patches[..rows * width];
+            windows.gather(dy, first, patches);
+            whole(dx, false, T::ONE, Matrix::rows(patches, rows, width), turned);
+        }
+    }
+
+    /// A of the whole batch, gathered on all threads.
+    fn gather_all<'r, T: Float>(
+        windows: &Windows,
+        n: usize,
+        x: &[T],
+        room: &'r mut Vec<T>,
+    ) -> &'r mut [T] {
+        let width = windows.row();
+        let patches = take(room, n * windows.output.positions() * width);
+        let block = (BLOCK / width).max(GRAIN);
+        patches.par_chunks_mut(block * width).enumerate().for_each(|(b, patches)| {
+            windows.gather(x, b * block, patches);
+        });
+        patches
+    }
+
+    fn forward_batch<T: Float>(&self, pass: Forward<'_, T>) {
+        let Forward { n, input, output, params, x, y, room, .. } = pass;
+        let windows = self.windows(input, output);
+        let (weight, bias) = params.split_at(self.weights());
+        let (width, rows) = (windows.row(), n * output.positions());
+        fill_bias(y, bias);
+        let patches = Self::gather_all(&windows, n, x, room);
+        let weight = Matrix::rows(weight, self.outputs, width).transposed();
+        divided(y, self.bias, T::ONE, Matrix::rows(patches, rows, width), weight);
+    }
+
+    fn backward_batch<T: Float>(&self, pass: Backward<'_, T>) {
+        let Backward { n, input, output, params, x, dy, dx, dparams, room, .. } = pass;
+        let windows = self.windows(input, output);
+        let weight = &params[..self.weights()];
+        let (width, rows) = (windows.row(), n * output.positions());
+        let delta = Matrix::rows(dy, rows, self.outputs);
+        if let Some(dparams) = dparams {
+            let (dweight, dbias) = dparams.split_at_mut(self.weights());
+            let patches = Self::gather_all(&windows, n, x, room);
+            divided(dweight, false, T::ONE, delta.transposed(), Matrix::rows(patches, rows, width));
+            if self.bias {
+                column_sums(dy, dbias);
+            }
+        }
+        let Some(dx) = dx else { return };
+        let dpatches = take(room, rows * width);
+        divided(dpatches, false, T::ONE, delta, Matrix::rows(weight, self.outputs, width));
+        let per_sample = output.positions() * width;
+        dx.par_chunks_mut(input.values()).zip(dpatches.par_chunks(per_sample)).for_each(
+            |(dx, dpatches)| {
+                wide(
+                    #[inline(always)]
+                    || {
+                        dx.fill(T::ZERO);
+                        windows.scatter(dpatches, 0, dx);
+                    },
+                );
+            },
+        );
+    }
+}
+
+/// So many numbers of a room.
+fn take<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
+    if room.len() < len {
+        room.resize(len, T::ZERO);
+    }
+    &mut room[..len]
+}
+
+fn fill_bias<T: Float>(y: &mut [T], bias: &[T]) {
+    if !bias.is_empty() {
+        y.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
+    }
+}
+
+impl<T: Float> Layer<T> for Conv2d {
+    fn output(&self, input: Shape) -> Result<Shape> {
+        let refuse = |what: String| Err(Error::Shape { layer: "convolution".into(), what });
+        let Self { kernel, stride, padding, groups, .. } = *self;
+        if kernel == 0
+            || stride == 0
+            || groups == 0
+            || !self.inputs.is_multiple_of(groups.max(1))
+            || !self.outputs.is_multiple_of(groups.max(1))
+        {
+            return refuse(
+                "kernel and stride are at least 1 and groups divide the channels".into(),
+            );
+        }
+        if input.channels != self.inputs {
+            return refuse(format!("takes {} channels, got {input}", self.inputs));
+        }
+        let size =
+            |size: usize| (size + 2 * padding).checked_sub(kernel).map(|rest| rest / stride + 1);
+        match (size(input.height), size(input.width)) {
+            (Some(height), Some(width)) => Ok(Shape::image(height, width, self.outputs)),
+            _ => refuse(format!("windows of {kernel} x {kernel} do not fit into {input}")),
+        }
+    }
+
+    fn parameters(&self) -> Vec<Spec> {
+        let (k, own) = (self.kernel, self.inputs / self.groups);
+        let weight = Spec { name: "weight", shape: vec![self.outputs, own, k, k] };
+        let bias = self.bias.then(|| Spec { name: "bias", shape: vec![self.outputs] });
+        std::iter::once(weight).chain(bias).collect()
+    }
+
+    fn initialise(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
+        let stream = Stream::new(seed, &format!("init/{name}"));
+        let fan_in = self.row() as f64;
+        match self.init {
+            ConvInit::Uniform => uniform(params, stream, 1.0 / fan_in.sqrt()),
+            ConvInit::He => {
+                let (weight, bias) = params.split_at_mut(self.weights());
+                normal(weight, stream, (2.0 / fan_in).sqrt());
+                bias.fill(T::ZERO);
+            }
+        }
+    }
+
+    fn scope(&self, input: Shape, _: Mode) -> Scope {
+        let few = input.positions() <= FEW_POSITIONS * self.stride * self.stride;
+        match few && self.groups == 1 && self.weights() >= MANY_WEIGHTS {
+            true => Scope::Batch,
+            false => Scope::Samples,
+        }
+    }
+
+    fn forward(&self, pass: Forward<'_, T>) {
+        if self.is_depthwise() {
+            return depthwise::forward(self, pass);
+        }
+        match Layer::<T>::scope(self, pass.input, pass.mode) {
+            Scope::Batch => self.forward_batch(pass),
+            Scope::Samples => wide(
+                #[inline(always)]
+                || self.forward_samples(pass),
+            ),
+        }
+    }
+
+    fn backward(&self, pass: Backward<'_, T>) {
+        if self.is_depthwise() {
+            return depthwise::backward(self, pass);
+        }
+        match Layer::<T>::scope(self, pass.input, pass.mode) {
+            Scope::Batch => self.backward_batch(pass),
+            Scope::Samples => wide(
+                #[inline(always)]
+                || self.backward_samples(pass),
+            ),
+        }
+    }
+
+    fn factors(&self, input: Shape) -> Factors {
+        // INVARIANT: the network has asked for the output of this input before.
+        let positions = Layer::<T>::output(self, input).map_or(0, Shape::positions);
+        let (inputs, outputs) = (self.row(), self.outputs / self.groups);
+        Factors::Outer(Outer { positions, groups: self.groups, inputs, outputs, bias: self.bias })
+    }
+
+    fn tap_input(&self, input: Shape, n: usize, x: &[T], a: &mut Vec<T>) -> bool {
+        let Ok(output) = Layer::<T>::output(self, input) else { return false };
+        let windows = self.windows(input, output);
+        if windows.is_identity() && self.groups == 1 {
+            return false;
+        }
+        a.resize(n * output.positions() * windows.row(), T::ZERO);
+        windows.gather(x, 0, a);
+        true
+    }
+
+    /// From out, in, ky, kx to out, ky, kx, in.
+    fn import(&self, which: usize, values: &mut Vec<T>) {
+        if which == 0 {
+            *values = swapped(values, self.inputs / self.groups, self.kernel * self.kernel);
+        }
+    }
+
+    fn export(&self, which: usize, values: &mut Vec<T>) {
+        if which == 0 {
+            *values = swapped(values, self.kernel * self.kernel, self.inputs / self.groups);
+        }
+    }
+}
+
+/// Every a x b matrix becomes its transpose.
+fn swapped<T: Float>(values: &[T], a: usize, b: usize) -> Vec<T> {
+    let mut out = Vec::with_capacity(values.len());
+    for matrix in values.chunks_exact(a * b) {
+        for j in 0..b {
+            out.extend((0..a).map(|i| matrix[i * b + j]));
+        }
+    }
+    out
+}
+
+/// One filter per channel: loops over channels, one position and one place of the window at a time.
+mod depthwise {
+    use super::{Backward, Conv2d, Float, Forward, Shape, column_sums, take, wide};
+
+    /// Weights as places of the window x channels.
+    fn by_place<T: Float>(conv: &Conv2d, weight: &[T], out: &mut [T]) {
+        let (taps, c) = (conv.kernel * conv.kernel, conv.inputs);
+        for (channel, filter) in weight.chunks_exact(taps).enumerate() {
+            filter.iter().enumerate().for_each(|(t, &w)| out[t * c + channel] = w);
+        }
+    }
+
+    /// Calls `act` with the output position, the input position and the place of the window, for all that lie inside.
+    #[inline(always)]
+    fn for_each(
+        conv: &Conv2d,
+        input: Shape,
+        output: Shape,
+        mut act: impl FnMut(usize, usize, usize),
+    ) {
+        let Conv2d { kernel, stride, padding, .. } = *conv;
+        for oy in 0..output.height {
+            for ox in 0..output.width {
+                for ky in 0..kernel {
+                    let y = oy * stride + ky;
+                    if y < padding || y - padding >= input.height {
+                        continue;
+                    }
+                    for kx in 0..kernel {
+                        let x = ox * stride + kx;
+                        if x >= padding && x - padding < input.width {
+                            let from = (y - padding) * input.width + x - padding;
+                            act(oy * output.width + ox, from, ky * kernel + kx);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn forward<T: Float>(conv: &Conv2d, pass: Forward<'_, T>) {
+        let Forward { n, input, output, params, x, y, room, .. } = pass;
+        let c = conv.inputs;
+        let (weight, bias) = params.split_at(conv.weights());
+        let places = take(room, conv.weights());
+        by_place(conv, weight, places);
+        let places = &*places;
+        wide(
+            #[inline(always)]
+            || {
+                for i in 0..n {
+                    let x = &x[i * input.values()..][..input.values()];
+                    let y = &mut y[i * output.values()..][..output.values()];
+                    y.chunks_exact_mut(c).for_each(|y| match bias.is_empty() {
+                        true => y.fill(T::ZERO),
+                        false => y.copy_from_slice(bias),
+                    });
+                    for_each(
+                        conv,
+                        input,
+                        output,
+                        #[inline(always)]
+                        |to, from, t| {
+                            let (y, x) = (&mut y[to * c..][..c], &x[from * c..][..c]);
+                            let w = &places[t * c..][..c];
+                            for ((y, &x), &w) in y.iter_mut().zip(x).zip(w) {
+                                *y += x * w;
+                            }
+                        },
+                    );
+                }
+            },
+        );
+    }
+
+    pub fn backward<T: Float>(conv: &Conv2d, pass: Backward<'_, T>) {
+        let Backward { n, input, output, params, x, dy, mut dx, dparams, room, .. } = pass;
+        let (c, weights) = (conv.inputs, conv.weights());
+        let room = take(room, 2 * weights);
+        let (places, dplaces) = room.split_at_mut(weights);
+        by_place(conv, &params[..weights], places);
+        dplaces.fill(T::ZERO);
+        let places = &*places;
+        wide(
+            #[inline(always)]
+            || {
+                for i in 0..n {
+                    let x = &x[i * input.values()..][..input.values()];
+                    let dy = &dy[i * output.values()..][..output.values()];
+                    if let Some(dx) = &mut dx {
+                        let dx = &mut dx[i * input.values()..][..input.values()];
+                        dx.fill(T::ZERO);
+                        for_each(
+                            conv,
+                            input,
+                            output,
+                            #[inline(always)]
+                            |to, from, t| {
+                                let (dx, dy) = (&mut dx[from * c..][..c], &dy[to * c..][..c]);
+                                let w = &places[t * c..][..c];
+                                for ((dx, &dy), &w) in dx.iter_mut().zip(dy).zip(w) {
+                                    *dx += dy * w;
+                                }
+                            },
+                        );
+                    }
+                    for_each(
+                        conv,
+                        input,
+                        output,
+                        #[inline(always)]
+                        |to, from, t| {
+                            let (x, dy) = (&x[from * c..][..c], &dy[to * c..][..c]);
+                            let dw = &mut dplaces[t * c..][..c];
+                            for ((dw, &dy), &x) in dw.iter_mut().zip(dy).zip(x) {
+                                *dw += dy * x;
+                            }
+                        },
+                    );
+                }
+            },
+        );
+        let Some(dparams) = dparams else { return };
+        let (dweight, dbias) = dparams.split_at_mut(weights);
+        let taps = conv.kernel * conv.kernel;
+        for (channel, filter) in dweight.chunks_exact_mut(taps).enumerate() {
+            filter.iter_mut().enumerate().for_each(|(t, w)| *w = dplaces[t * c + channel]);
+        }
+        if conv.bias {
+            column_sums(dy, dbias);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn gradients_are_right_for_every_option() {
+        let image = |size| Shape::image(size, size + 1, 4);
+        for (conv, input) in [
+            (Conv2d::new(4, 3, 3), image(4)),
+            (Conv2d::new(4, 3, 3).padding(1), image(3)),
+            (Conv2d::new(4, 3, 3).padding(1).stride(2).without_bias(), image(5)),
+            (Conv2d::new(4, 5, 1), image(3)),
+            (Conv2d::new(4, 5, 1).stride(2), image(4)),
+            (Conv2d::new(4, 2, 2).padding(2), image(2)),
+            (Conv2d::new(4, 6, 3).padding(1).groups(2), image(3)),
+            (Conv2d::new(4, 4, 3).padding(1).groups(4), image(3)),
+            (Conv2d::new(4, 4, 3).padding(1).stride(2).groups(4).without_bias(), image(4)),
+            (Conv2d::new(4, 8, 3).padding(1).groups(4), image(3)),
+        ] {
+            Trial::new(&conv, input, 2, Mode::Frozen).check();
+        }
+    }
+
+    /// The formula, word for word.
+    fn textbook(conv: &Conv2d, trial: &Trial<'_>) -> Vec<f64> {
+        let (input, output) = (trial.input, trial.output());
+        let own = (conv.inputs / conv.groups, conv.outputs / conv.groups);
+        let mut y = Vec::new();
+        for s in 0..trial.n {
+            for oy in 0..output.height {
+                for ox in 0..output.width {
+                    for o in 0..conv.outputs {
+                        let mut sum =
+                            if conv.bias { trial.params[conv.weights() + o] } else { 0.0 };
+                        for ky in 0..conv.kernel {
+                            for kx in 0..conv.kernel {
+                                let iy = (oy * conv.stride + ky).checked_sub(conv.padding);
+                                let ix = (ox * conv.stride + kx).checked_sub(conv.padding);
+                                let (Some(iy), Some(ix)) = (iy, ix) else { continue };
+                                if iy >= input.height || ix >= input.width {
+                                    continue;
+                                }
+                                for c in 0..own.0 {
+                                    let at = ((s * input.height + iy) * input.width + ix)
+                                        * input.channels;
+                                    let w = ((o * conv.kernel + ky) * conv.kernel + kx) * own.0 + c;
+                                    sum += trial.params[w] * trial.x[at + o / own.1 * own.0 + c];
+                                }
+                            }
+                        }
+                        y.push(sum);
+                    }
+                }
+            }
+        }
+        y
+    }
+
+    #[test]
+    fn the_product_is_the_formula() {
+        for conv in [
+            Conv2d::new(4, 6, 3).padding(1),
+            Conv2d::new(4, 6, 3).padding(1).stride(2).groups(2),
+            Conv2d::new(4, 4, 3).stride(2).groups(4),
+            Conv2d::new(4, 3, 5).padding(3).without_bias(),
+        ] {
+            let trial = Trial::new(&conv, Shape::image(6, 5, 4), 3, Mode::Frozen);
+            let (y, _) = trial.forward();
+            let want = textbook(&conv, &trial);
+            assert_eq!(y.len(), want.len());
+            assert!(y.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-12), "{conv:?}");
+        }
+    }
+
+    /// Large enough to be treated as one batch.
+    #[test]
+    fn batches_and_samples_agree() {
+        let conv = Conv2d::new(64, 128, 3).padding(1).stride(2);
+        let input = Shape::image(4, 4, 64);
+        assert_eq!(Layer::<f64>::scope(&conv, input, Mode::Training), Scope::Batch);
+        let trial = Trial::new(&conv, input, 3, Mode::Frozen);
+        let (y, _) = trial.forward();
+        let want = textbook(&conv, &trial);
+        assert!(y.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-11));
+        let (dx, dparams) = trial.backward(0, 3);
+        let (mut dx2, mut dparams2) = (vec![f64::NAN; dx.len()], vec![f64::NAN; dparams.len()]);
+        conv.backward_samples(Backward {
+            n: 3,
+            input,
+            output: trial.output(),
+            mode: Mode::Frozen,
+            params: &trial.params,
+            buffers: &[],
+            x: &trial.x,
+            y: &y,
+            dy: &trial.c,
+            dx: Some(&mut dx2),
+            dparams: Some(&mut dparams2),
+            kept: &[],
+            noise: crate::testing::noise(0),
+            room: &mut Vec::new(),
+        });
+        let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-11);
+        assert!(near(&dx, &dx2) && near(&dparams, &dparams2));
+    }
+
+    #[test]
+    fn orders_of_weights_are_inverse() {
+        let conv = Conv2d::new(3, 2, 3);
+        let values: Vec<f64> = (0..54).map(f64::from).collect();
+        let mut there = values.clone();
+        Layer::import(&conv, 0, &mut there);
+        assert_eq!(&there[..4], &[0.0, 9.0, 18.0, 1.0]);
+        Layer::export(&conv, 0, &mut there);
+        assert_eq!(there, values);
+    }
+}

@@ -1,0 +1,20 @@
+//! The layers, one file each: formula, forward, backward, taps.
+
+mod activation;
+mod conv;
+mod dropout;
+mod flatten;
+mod linear;
+mod norm;
+mod patches;
+mod pool;
+mod shortcut;
+
+pub use activation::{Activation, Kind};
+pub use conv::{Conv2d, ConvInit};
+pub use dropout::Dropout;
+pub use flatten::Flatten;
+pub use linear::{Linear, Parameterisation};
+pub use norm::BatchNorm;
+pub use pool::{AveragePool, GlobalAverage, MaxPool};
+pub use shortcut::PadShortcut;

@@ -1,0 +1,520 @@
+//! Batch norm (Ioffe & Szegedy 2015), if wanted with a relu behind it.
+//!
+//! y = w xhat + b,  xhat = (x - mean) r,  r = 1/sqrt(var + eps), channel by channel; with relu y = max(0, w xhat + b).
+//!
+//! In training, mean and var are those of the channel over all m samples and positions of the batch (var divided by m),
+//! and running statistics follow: running = 0.9 running + 0.1 batch, with var divided by m - 1 (PyTorch). Frozen, they
+//! are the running ones, so that samples do not see each other.
+//!
+//! db = sum dy,  dw = sum dy xhat, and
+//! training  dx = w r (dy - db/m - xhat dw/m),
+//! frozen    dx = w r dy,
+//! where dy is 0 at those values that relu cut off.
+//!
+//! The work is reading and writing. Forward: x is read twice and y written once. Backward: x and dy are read twice and dx
+//! written once; y is not read, since what relu cut off follows from x by the same operations as on the way forward.
+//!
+//! Sums run in T over blocks of some thousand values and in f64 beyond. A part's squares are taken around the mean of its
+//! first block, which is about 1/8 of its rows: if that mean is off by d, then var >= d^2/8, so cancellation makes
+//! rounding at most about 9 times larger, however large the mean is. Parts are of fixed size and are put together in
+//! order (Chan, Golub & LeVeque 1979).
+
+use rayon::prelude::*;
+use veridical_core::Seed;
+
+use crate::float::wide;
+use crate::{Backward, Error, Factors, Float, Forward, Layer, Mode, Result, Scope, Shape, Spec};
+
+/// Added to the variance.
+const EPS: f64 = 1e-5;
+/// The share of the batch in the running statistics.
+const MOMENTUM: f64 = 0.1;
+/// About as many values are one thread's part.
+const PART: usize = 1 << 16;
+/// About as many values are added up in T.
+const BLOCK: usize = 1 << 13;
+/// A tile is at least so long: short rows are taken together.
+const TILE: usize = 256;
+
+/// Batch norm.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    channels: usize,
+    relu: bool,
+}
+
+impl BatchNorm {
+    /// Of samples with that many channels.
+    pub fn new(channels: usize) -> Self {
+        Self { channels, relu: false }
+    }
+
+    /// Followed by a relu.
+    pub fn with_relu(self) -> Self {
+        Self { relu: true, ..self }
+    }
+
+    /// y is at least that.
+    fn floor<T: Float>(&self) -> T {
+        T::of(if self.relu { 0.0 } else { f64::NEG_INFINITY })
+    }
+
+    /// Rows that are taken as one.
+    fn fold(&self) -> usize {
+        TILE.div_ceil(self.channels)
+    }
+
+    /// The length of a part.
+    fn part(&self) -> usize {
+        (PART / self.channels).max(1) * self.channels
+    }
+
+    /// mean and r, in training of the batch, else the running ones.
+    fn statistics<T: Float>(&self, mode: Mode, buffers: &[T], kept: &[T]) -> [Vec<T>; 2] {
+        let c = self.channels;
+        match mode {
+            Mode::Training => [kept[..c].to_vec(), kept[c..2 * c].to_vec()],
+            Mode::Frozen => {
+                let (mean, var) = buffers.split_at(c);
+                [mean.to_vec(), var.iter().map(|v| reciprocal_deviation(v.wide())).collect()]
+            }
+        }
+    }
+
+    /// What the values of a row are computed with: mean, w r, b.
+    fn tiles<T: Float>(&self, params: &[T], [mean, r]: &[Vec<T>; 2]) -> [Vec<T>; 3] {
+        let (w, b) = params.split_at(self.channels);
+        let scale: Vec<T> = w.iter().zip(r).map(|(&w, &r)| w * r).collect();
+        [mean, &scale, b].map(|values| values.repeat(self.fold()))
+    }
+
+    /// The sums of dy and of dy (x - mean) over rows, where relu let them pass.
+    fn gradient_sums<T: Float>(&self, x: &[T], dy: &[T], tiles: &[Vec<T>; 3]) -> [Vec<f64>; 2] {
+        let floor = self.floor::<T>();
+        sums(
+            self.channels,
+            x,
+            dy,
+            tiles.each_ref().map(Vec::as_slice),
+            #[inline(always)]
+            move |x, dy, [mean, scale, shift]| {
+                let centred = x - mean;
+                let dy = if centred * scale + shift > floor { dy } else { T::ZERO };
+                [dy, dy * centred]
+            },
+        )
+    }
+
+    /// The gradients of w and b from the sums.
+    fn write_gradients<T: Float>(&self, [plain, centred]: &[Vec<f64>; 2], r: &[T], out: &mut [T]) {
+        let (dw, db) = out.split_at_mut(self.channels);
+        for ((dw, s), r) in dw.iter_mut().zip(centred).zip(r) {
+            *dw = T::of(s * r.wide());
+        }
+        db.iter_mut().zip(plain).for_each(|(db, s)| *db = T::of(*s));
+    }
+}
+
+fn reciprocal_deviation<T: Float>(variance: f64) -> T {
+    T::of(1.0 / (variance + EPS).sqrt())
+}
+
+/// The sums of two terms over all rows of u and v, channel by channel. A term sees the values at one place and the tiles
+/// there; a tile is one or more rows long.
+#[inline(always)]
+fn sums<T: Float>(
+    channels: usize,
+    u: &[T],
+    v: &[T],
+    tiles: [&[T]; 3],
+    term: impl Fn(T, T, [T; 3]) -> [T; 2] + Copy,
+) -> [Vec<f64>; 2] {
+    let width = tiles[0].len();
+    let block = (BLOCK / width).max(16) * width;
+    let mut totals = [vec![0.0; channels], vec![0.0; channels]];
+    let mut narrow = vec![T::ZERO; 2 * width];
+    for (u, v) in u.chunks(block).zip(v.chunks(block)) {
+        narrow.fill(T::ZERO);
+        let (first, second) = narrow.split_at_mut(width);
+        let (a, b) = (&mut *first, &mut *second);
+        wide(
+            #[inline(always)]
+            move || {
+                for (u, v) in u.chunks(width).zip(v.chunks(width)) {
+                    add_row(a, b, u, v, tiles, term);
+                }
+            },
+        );
+        for (total, narrow) in totals.iter_mut().zip([first, second]) {
+            for row in narrow.chunks_exact(channels) {
+                total.iter_mut().zip(row).for_each(|(t, s)| *t += s.wide());
+            }
+        }
+    }
+    totals
+}
+
+#[inline(always)]
+fn add_row<T: Float>(
+    first: &mut [T],
+    second: &mut [T],
+    u: &[T],
+    v: &[T],
+    [p, q, s]: [&[T]; 3],
+    term: impl Fn(T, T, [T; 3]) -> [T; 2],
+) {
+    let n = u.len();
+    let (first, second, v) = (&mut first[..n], &mut second[..n], &v[..n]);
+    let (p, q, s) = (&p[..n], &q[..n], &s[..n]);
+    for i in 0..n {
+        let [a, b] = term(u[i], v[i], [p[i], q[i], s[i]]);
+        first[i] += a;
+        second[i] += b;
+    }
+}
+
+/// The mean of each channel and the sum of squares around it.
+struct Moments {
+    rows: f64,
+    mean: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Moments {
+    /// Of a part.
+    fn of<T: Float>(norm: &BatchNorm, x: &[T]) -> Self {
+        let c = norm.channels;
+        let zeros = vec![T::ZERO; c * norm.fold()];
+        let sums_around = |x: &[T], centre: &[T]| {
+            sums(
+                c,
+                x,
+                x,
+                [centre; 3],
+                #[inline(always)]
+                |x, _, [centre, ..]| {
+                    let d = x - centre;
+                    [d, d * d]
+                },
+            )
+        };
+        let rows = |x: &[T]| (x.len() / c) as f64;
+        let start = &x[..x.len().min(BLOCK.next_multiple_of(c))];
+        let [sum, _] = sums_around(start, &zeros);
+        let centre: Vec<T> = sum.iter().map(|s| T::of(s / rows(start))).collect();
+        let [sum, squares] = sums_around(x, &centre.repeat(norm.fold()));
+        let rows = rows(x);
+        let mean = centre.iter().zip(&sum).map(|(k, s)| k.wide() + s / rows).collect();
+        let squares = squares.iter().zip(&sum).map(|(q, s)| (q - s * s / rows).max(0.0)).collect();
+        Self { rows, mean, squares }
+    }
+
+    /// Of two parts together.
+    fn and(mut self, other: Self) -> Self {
+        let rows = self.rows + other.rows;
+        for (c, (mean, squares)) in other.mean.iter().zip(&other.squares).enumerate() {
+            let d = mean - self.mean[c];
+            self.mean[c] += d * other.rows / rows;
+            self.squares[c] += squares + d * d * self.rows * other.rows / rows;
+        }
+        Self { rows, ..self }
+    }
+}
+
+/// y = max(floor, (x - mean) scale + shift).
+fn apply<T: Float>(x: &[T], y: &mut [T], tiles: &[Vec<T>; 3], floor: T) {
+    let [mean, scale, shift] = tiles.each_ref().map(Vec::as_slice);
+    wide(
+        #[inline(always)]
+        move || {
+            for (x, y) in x.chunks(mean.len()).zip(y.chunks_mut(mean.len())) {
+                apply_row(x, y, [mean, scale, shift], floor);
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn apply_row<T: Float>(x: &[T], y: &mut [T], [mean, scale, shift]: [&[T]; 3], floor: T) {
+    let n = x.len();
+    let y = &mut y[..n];
+    let (mean, scale, shift) = (&mean[..n], &scale[..n], &shift[..n]);
+    for i in 0..n {
+        y[i] = floor.larger((x[i] - mean[i]) * scale[i] + shift[i]);
+    }
+}
+
+/// dx = scale (dy - plain - (x - mean) centred), with dy 0 where relu cut off.
+fn pull_back<T: Float>(
+    x: &[T],
+    dy: &[T],
+    dx: &mut [T],
+    tiles: &[Vec<T>; 3],
+    subtracted: &[Vec<T>; 2],
+    floor: T,
+) {
+    let tiles = tiles.each_ref().map(Vec::as_slice);
+    let subtracted = subtracted.each_ref().map(Vec::as_slice);
+    let width = tiles[0].len();
+    wide(
+        #[inline(always)]
+        move || {
+            let rows = x.chunks(width).zip(dy.chunks(width)).zip(dx.chunks_mut(width));
+            for ((x, dy), dx) in rows {
+                pull_back_row(x, dy, dx, tiles, subtracted, floor);
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn pull_back_row<T: Float>(
+    x: &[T],
+    dy: &[T],
+    dx: &mut [T],
+    [mean, scale, shift]: [&[T]; 3],
+    [plain, centred]: [&[T]; 2],
+    floor: T,
+) {
+    let n = x.len();
+    let (dy, dx) = (&dy[..n], &mut dx[..n]);
+    let (mean, scale, shift) = (&mean[..n], &scale[..n], &shift[..n]);
+    let (plain, centred) = (&plain[..n], &centred[..n]);
+    for i in 0..n {
+        let d = x[i] - mean[i];
+        let dy = if d * scale[i] + shift[i] > floor { dy[i] } else { T::ZERO };
+        dx[i] = scale[i] * (dy - plain[i] - d * centred[i]);
+    }
+}
+
+impl<T: Float> Layer<T> for BatchNorm {
+    fn output(&self, input: Shape) -> Result<Shape> {
+        if input.channels != self.channels || self.channels == 0 {
+            let what = format!("takes samples of {} channels, got {input}", self.channels);
+            return Err(Error::Shape { layer: "batch norm".into(), what });
+        }
+        Ok(input)
+    }
+
+    fn parameters(&self) -> Vec<Spec> {
+        ["weight", "bias"].map(|name| Spec { name, shape: vec![self.channels] }).into()
+    }
+
+    fn buffers(&self) -> Vec<Spec> {
+        ["running_mean", "running_var"].map(|name| Spec { name, shape: vec![self.channels] }).into()
+    }
+
+    fn initialise(&self, params: &mut [T], buffers: &mut [T], _: Seed, _: &str) {
+        let (weight, bias) = params.split_at_mut(self.channels);
+        let (mean, var) = buffers.split_at_mut(self.channels);
+        weight.fill(T::ONE);
+        bias.fill(T::ZERO);
+        mean.fill(T::ZERO);
+        var.fill(T::ONE);
+    }
+
+    fn scope(&self, _: Shape, mode: Mode) -> Scope {
+        match mode {
+            Mode::Training => Scope::Batch,
+            Mode::Frozen => Scope::Samples,
+        }
+    }
+
+    /// mean, r and the variance divided by m - 1.
+    fn kept(&self, _: Shape) -> usize {
+        3 * self.channels
+    }
+
+    fn forward(&self, pass: Forward<'_, T>) {
+        let Forward { mode, params, buffers, x, y, kept, .. } = pass;
+        let floor = self.floor();
+        if mode == Mode::Frozen {
+            let tiles = self.tiles(params, &self.statistics(mode, buffers, kept));
+            return apply(x, y, &tiles, floor);
+        }
+        let parts: Vec<Moments> = x.par_chunks(self.part()).map(|x| Moments::of(self, x)).collect();
+        let Some(whole) = parts.into_iter().reduce(Moments::and) else { return };
+        let m = whole.rows;
+        for (c, (mean, squares)) in whole.mean.iter().zip(&whole.squares).enumerate() {
+            kept[c] = T::of(*mean);
+            kept[self.channels + c] = reciprocal_deviation(squares / m);
+            kept[2 * self.channels + c] = T::of(squares / (m - 1.0).max(1.0));
+        }
+        let tiles = self.tiles(params, &self.statistics(mode, buffers, kept));
+        x.par_chunks(self.part())
+            .zip(y.par_chunks_mut(self.part()))
+            .for_each(|(x, y)| apply(x, y, &tiles, floor));
+    }
+
+    fn backward(&self, pass: Backward<'_, T>) {
+        let Backward { n, input, mode, params, buffers, x, dy, dx, dparams, kept, .. } = pass;
+        let statistics = self.statistics(mode, buffers, kept);
+        let tiles = self.tiles(params, &statistics);
+        let [_, r] = statistics;
+        let floor = self.floor();
+        if mode == Mode::Frozen {
+            if let Some(dparams) = dparams {
+                self.write_gradients(&self.gradient_sums(x, dy, &tiles), &r, dparams);
+            }
+            if let Some(dx) = dx {
+                let zeros = vec![T::ZERO; tiles[0].len()];
+                pull_back(x, dy, dx, &tiles, &[zeros.clone(), zeros], floor);
+            }
+            return;
+        }
+        let parts: Vec<[Vec<f64>; 2]> = x
+            .par_chunks(self.part())
+            .zip(dy.par_chunks(self.part()))
+            .map(|(x, dy)| self.gradient_sums(x, dy, &tiles))
+            .collect();
+        let add = |mut a: [Vec<f64>; 2], b: [Vec<f64>; 2]| {
+            for (a, b) in a.iter_mut().flatten().zip(b.iter().flatten()) {
+                *a += b;
+            }
+            a
+        };
+        let Some(sums) = parts.into_iter().reduce(add) else { return };
+        if let Some(dparams) = dparams {
+            self.write_gradients(&sums, &r, dparams);
+        }
+        let Some(dx) = dx else { return };
+        let m = (n * input.positions()) as f64;
+        let plain: Vec<T> = sums[0].iter().map(|s| T::of(s / m)).collect();
+        let centred: Vec<T> =
+            sums[1].iter().zip(&r).map(|(s, r)| T::of(s / m * r.wide() * r.wide())).collect();
+        let subtracted = [plain, centred].map(|values| values.repeat(self.fold()));
+        x.par_chunks(self.part())
+            .zip(dy.par_chunks(self.part()))
+            .zip(dx.par_chunks_mut(self.part()))
+            .for_each(|((x, dy), dx)| pull_back(x, dy, dx, &tiles, &subtracted, floor));
+    }
+
+    fn settle(&self, kept: &[T], buffers: &mut [T]) {
+        let c = self.channels;
+        let batch = kept[..c].iter().chain(&kept[2 * c..3 * c]);
+        for (running, batch) in buffers.iter_mut().zip(batch) {
+            *running = *running * T::of(1.0 - MOMENTUM) + *batch * T::of(MOMENTUM);
+        }
+    }
+
+    fn factors(&self, _: Shape) -> Factors {
+        Factors::Direct
+    }
+
+    fn sample_gradients(&self, pass: Backward<'_, T>, gradients: &mut [T]) {
+        let Backward { input, mode, params, buffers, x, dy, kept, .. } = pass;
+        let statistics = self.statistics(mode, buffers, kept);
+        let tiles = self.tiles(params, &statistics);
+        let samples = x.chunks_exact(input.values()).zip(dy.chunks_exact(input.values()));
+        for ((x, dy), out) in samples.zip(gradients.chunks_exact_mut(2 * self.channels)) {
+            self.write_gradients(&self.gradient_sums(x, dy, &tiles), &statistics[1], out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, normals};
+    use proptest::prelude::*;
+
+    #[test]
+    fn gradients_are_right() {
+        for layer in [BatchNorm::new(3), BatchNorm::new(3).with_relu()] {
+            for mode in [Mode::Training, Mode::Frozen] {
+                for (n, input) in [(4, Shape::image(3, 2, 3)), (7, Shape::row(3))] {
+                    Trial::new(&layer, input, n, mode).check();
+                }
+            }
+        }
+    }
+
+    /// The formulas row by row in f64: y, mean, variance (divided by m).
+    fn textbook(x: &[f64], c: usize, params: &[f64]) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+        let (m, x0) = ((x.len() / c) as f64, x[..c].to_vec());
+        let over = |f: &dyn Fn(usize, f64) -> f64| -> Vec<f64> {
+            (0..c).map(|k| x.iter().skip(k).step_by(c).map(|x| f(k, *x)).sum::<f64>() / m).collect()
+        };
+        let mean: Vec<f64> =
+            over(&|k, x| x - x0[k]).iter().zip(&x0).map(|(d, x0)| x0 + d).collect();
+        let var = over(&|k, x| (x - mean[k]).powi(2));
+        let y = x.iter().enumerate().map(|(i, x)| {
+            let k = i % c;
+            params[k] * (x - mean[k]) / (var[k] + EPS).sqrt() + params[c + k]
+        });
+        (y.collect(), mean, var)
+    }
+
+    /// Several parts and blocks, a mean 1e6 times the deviation: x has 16 - 6 digits below the deviation, so 1e-9 is
+    /// wide, and squares without a centre, off by 1e12 2^-53 = 1e-4, would fail.
+    #[test]
+    fn it_is_the_formula_over_many_parts_and_for_a_large_mean() {
+        for c in [1, 5, 300] {
+            let n = 2 * PART / c + 3;
+            for layer in [BatchNorm::new(c), BatchNorm::new(c).with_relu()] {
+                let mut trial = Trial::new(&layer, Shape::row(c), n, Mode::Training);
+                trial.x.iter_mut().for_each(|x| *x += 1e6);
+                let (y, kept) = trial.forward();
+                let (want, mean, var) = textbook(&trial.x, c, &trial.params);
+                for (y, want) in y.iter().zip(&want) {
+                    let want = if layer.relu { want.max(0.0) } else { *want };
+                    assert!((y - want).abs() < 1e-8, "{y} for {want}");
+                }
+                let m = n as f64;
+                for k in 0..c {
+                    assert!((kept[k] - mean[k]).abs() < 1e-9);
+                    assert!((kept[2 * c + k] - var[k] * m / (m - 1.0)).abs() < 1e-9);
+                }
+                let mut buffers = trial.buffers.clone();
+                Layer::<f64>::settle(&layer, &kept, &mut buffers);
+                for k in 0..c {
+                    let var = 0.9 * trial.buffers[c + k] + 0.1 * kept[2 * c + k];
+                    assert!((buffers[k] - 0.9 * trial.buffers[k] - 0.1 * mean[k]).abs() < 1e-9);
+                    assert!((buffers[c + k] - var).abs() < 1e-12);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_row_has_no_variance_and_no_nan() {
+        let layer = BatchNorm::new(2);
+        let (y, kept) = Trial::new(&layer, Shape::row(2), 1, Mode::Training).forward();
+        assert!(y.iter().chain(&kept).all(|v| v.is_finite()));
+    }
+
+    proptest! {
+        /// Rounding of 1/sqrt and of the two ways to the variance: 1e-12 of values of order 10.
+        #[test]
+        fn frozen_with_the_statistics_of_the_batch_is_training(
+            n in 2usize..9, side in 1usize..4, c in 1usize..20, relu: bool,
+        ) {
+            let layer = if relu { BatchNorm::new(c).with_relu() } else { BatchNorm::new(c) };
+            let input = Shape::image(side, side, c);
+            let mut trial = Trial::new(&layer, input, n, Mode::Training);
+            let spread = normals(c, "spread");
+            trial.x.iter_mut().zip(spread.iter().cycle()).for_each(|(x, z)| *x = *x * z + 3.0 * z);
+            let (want, kept) = trial.forward();
+            let m = (n * side * side) as f64;
+            trial.buffers = kept[..c].to_vec();
+            trial.buffers.extend(kept[2 * c..].iter().map(|v| v * (m - 1.0) / m));
+            trial.mode = Mode::Frozen;
+            let (got, _) = trial.forward();
+            for (got, want) in got.iter().zip(&want) {
+                prop_assert!((got - want).abs() < 1e-11 * (1.0 + want.abs()), "{} {}", got, want);
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bytes() {
+        let layer = BatchNorm::new(7).with_relu();
+        let trial = Trial::new(&layer, Shape::image(40, 40, 7), 20, Mode::Training);
+        let on = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| (trial.forward(), trial.backward(0, trial.n)))
+        };
+        let one = on(1);
+        assert!(one == on(2) && one == on(3));
+    }
+}

@@ -1,0 +1,147 @@
+//! Windows of an image as rows of a matrix, and back.
+//!
+//! Row r = (sample, oy, ox) of the patches holds x[sample, oy s + ky - p, ox s + kx - p, c] in the order ky, kx, c, zeros
+//! outside: a convolution is the product of the patches with the weights. With channels last, the values of one ky
+//! are one run of memory. With groups the order is group, ky, kx, channel of the group.
+
+use crate::{Float, Shape};
+
+/// Where windows lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Windows {
+    pub input: Shape,
+    pub output: Shape,
+    pub kernel: usize,
+    pub stride: usize,
+    pub padding: usize,
+    pub groups: usize,
+}
+
+/// One ky of one window: where its run lies.
+struct Run {
+    /// In the row of patches.
+    to: usize,
+    /// In the sample, and how many values; 0 if all of it is outside.
+    from: usize,
+    len: usize,
+    /// Zeros before and after.
+    before: usize,
+    after: usize,
+}
+
+impl Windows {
+    /// Values of a row of patches.
+    pub fn row(&self) -> usize {
+        self.kernel * self.kernel * self.input.channels
+    }
+
+    /// Whether patches are the input itself.
+    pub fn is_identity(&self) -> bool {
+        self.kernel == 1 && self.stride == 1 && self.padding == 0
+    }
+
+    #[inline(always)]
+    fn run(&self, oy: usize, ox: usize, ky: usize) -> Run {
+        let Self { input, kernel, stride, padding, .. } = *self;
+        let c = input.channels;
+        let to = ky * kernel * c;
+        let y = oy * stride + ky;
+        let x = ox * stride;
+        let outside = Run { to, from: 0, len: 0, before: kernel * c, after: 0 };
+        if y < padding || y - padding >= input.height {
+            return outside;
+        }
+        let first = padding.saturating_sub(x).min(kernel);
+        let last = (input.width + padding).saturating_sub(x).min(kernel);
+        if last <= first {
+            return outside;
+        }
+        let from = ((y - padding) * input.width + x + first - padding) * c;
+        let after = (kernel - last) * c;
+        Run { to, from, len: (last - first) * c, before: first * c, after }
+    }
+
+    /// Writes `rows` rows from row `first` on, counted over the samples of x.
+    pub fn gather<T: Float>(&self, x: &[T], first: usize, patches: &mut [T]) {
+        let width = self.row();
+        let (positions, values) = (self.output.positions(), self.input.values());
+        for (r, row) in (first..).zip(patches.chunks_exact_mut(width)) {
+            let (sample, p) = (r / positions, r % positions);
+            let (oy, ox) = (p / self.output.width, p % self.output.width);
+            let x = &x[sample * values..][..values];
+            for ky in 0..self.kernel {
+                let run = self.run(oy, ox, ky);
+                if self.groups > 1 {
+                    self.spread(&run, x, row, ky);
+                    continue;
+                }
+                let row = &mut row[run.to..][..run.before + run.len + run.after];
+                let (before, rest) = row.split_at_mut(run.before);
+                let (inside, after) = rest.split_at_mut(run.len);
+                copy(inside, &x[run.from..][..run.len]);
+                before.fill(T::ZERO);
+                after.fill(T::ZERO);
+            }
+        }
+    }
+
+    /// One ky with the channels of each group together.
+    fn spread<T: Float>(&self, run: &Run, x: &[T], row: &mut [T], ky: usize) {
+        let (c, k) = (self.input.channels, self.kernel);
+        let own = c / self.groups;
+        for g in 0..self.groups {
+            let row = &mut row[(g * k + ky) * k * own..][..k * own];
+            for kx in 0..k {
+                let to = &mut row[kx * own..][..own];
+                let at = kx * c;
+                if at < run.before || at >= run.before + run.len {
+                    to.fill(T::ZERO);
+                } else {
+                    to.copy_from_slice(&x[run.from + at - run.before + g * own..][..own]);
+                }
+            }
+        }
+    }
+
+    /// Adds rows of patches back to the samples they were taken from: the transpose of [`Windows::gather`].
+    pub fn scatter<T: Float>(&self, patches: &[T], first: usize, dx: &mut [T]) {
+        let width = self.row();
+        let (positions, values) = (self.output.positions(), self.input.values());
+        let (c, k) = (self.input.channels, self.kernel);
+        let own = c / self.groups;
+        for (r, row) in (first..).zip(patches.chunks_exact(width)) {
+            let (sample, p) = (r / positions, r % positions);
+            let (oy, ox) = (p / self.output.width, p % self.output.width);
+            let dx = &mut dx[sample * values..][..values];
+            for ky in 0..k {
+                let run = self.run(oy, ox, ky);
+                if self.groups == 1 {
+                    let row = &row[run.to + run.before..][..run.len];
+                    add(&mut dx[run.from..][..run.len], row);
+                    continue;
+                }
+                for at in (run.before..run.before + run.len).step_by(c) {
+                    for g in 0..self.groups {
+                        let row = &row[((g * k + ky) * k + at / c) * own..][..own];
+                        add(&mut dx[run.from + at - run.before + g * own..][..own], row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A copy that is a loop for the few values of a narrow image.
+#[inline(always)]
+fn copy<T: Float>(to: &mut [T], from: &[T]) {
+    if to.len() <= 16 {
+        to.iter_mut().zip(from).for_each(|(t, f)| *t = *f);
+    } else {
+        to.copy_from_slice(from);
+    }
+}
+
+#[inline(always)]
+fn add<T: Float>(to: &mut [T], from: &[T]) {
+    to.iter_mut().zip(from).for_each(|(t, f)| *t += *f);
+}

@@ -1,0 +1,46 @@
+//! Gradients no longer than a limit (Pascanu, Mikolov & Bengio 2013, algorithm 1): g <- g min(1, limit / (|g| + 1e-6)), |g| over
+//! all trained parameters, as `torch.nn.utils.clip_grad_norm_`.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::BLOCK;
+use crate::Float;
+use crate::float::wide;
+
+/// Shortens the gradient inside `trained` to `limit` and gives its length before.
+pub fn clip<T: Float>(grads: &mut [T], trained: &[Range<usize>], limit: f64) -> f64 {
+    let squares = |range: &Range<usize>| -> Vec<f64> {
+        grads[range.clone()].par_chunks(BLOCK).map(sum_of_squares).collect()
+    };
+    // Blocks in their order, whoever computed them.
+    let norm = trained.iter().flat_map(squares).sum::<f64>().sqrt();
+    let factor = limit / (norm + 1e-6);
+    if factor < 1.0 {
+        let factor = T::of(factor);
+        for range in trained {
+            grads[range.clone()]
+                .par_chunks_mut(BLOCK)
+                .for_each(|block| block.iter_mut().for_each(|g| *g *= factor));
+        }
+    }
+    norm
+}
+
+/// In 16 interleaved sums.
+fn sum_of_squares<T: Float>(values: &[T]) -> f64 {
+    wide(
+        #[inline(always)]
+        || {
+            let mut sums = [0.0; 16];
+            let (groups, rest) = values.as_chunks::<16>();
+            for group in groups {
+                for (sum, x) in sums.iter_mut().zip(group) {
+                    *sum += x.wide() * x.wide();
+                }
+            }
+            sums.iter().sum::<f64>() + rest.iter().map(|x| x.wide() * x.wide()).sum::<f64>()
+        },
+    )
+}

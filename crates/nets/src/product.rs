@@ -1,0 +1,114 @@
+//! Matrix products of row-major slices, divided by sizes alone.
+//!
+//! c (m x n) = alpha a b + beta c, beta 0 or 1. [`whole`] runs on the calling thread; [`divided`] cuts c into strips of a
+//! fixed size that any number of threads compute, so the bytes do not depend on how many there are.
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
+
+use crate::Float;
+
+/// A row-major matrix, or the transpose of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix<'a, T>(MatRef<'a, T>);
+
+impl<'a, T: Float> Matrix<'a, T> {
+    /// rows x columns.
+    pub fn rows(values: &'a [T], rows: usize, columns: usize) -> Self {
+        Self(MatRef::from_row_major_slice(&values[..rows * columns], rows, columns))
+    }
+
+    /// `columns` columns from `first` on of a matrix whose rows are `stride` long.
+    pub fn strided(
+        values: &'a [T],
+        rows: usize,
+        stride: usize,
+        first: usize,
+        columns: usize,
+    ) -> Self {
+        let whole = MatRef::from_row_major_slice(&values[..rows * stride], rows, stride);
+        Self(whole.subcols(first, columns))
+    }
+
+    /// Rows become columns.
+    pub fn transposed(self) -> Self {
+        Self(self.0.transpose())
+    }
+}
+
+/// Products below run on one thread: starting another costs about as much.
+const SMALL: usize = 1 << 18;
+/// A strip of c is about so many multiplications.
+const STRIP: usize = 1 << 22;
+/// Strips have whole vectors and tiles.
+const GRAIN: usize = 16;
+/// At most so many strips: each of them reads one of the factors whole.
+const STRIPS: usize = 16;
+
+fn accum(add: bool) -> Accum {
+    if add { Accum::Add } else { Accum::Replace }
+}
+
+/// c = alpha a b, or c += alpha a b, on this thread.
+pub(crate) fn whole<T: Float>(
+    c: &mut [T],
+    add: bool,
+    alpha: T,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) {
+    let (m, n) = (a.0.nrows(), b.0.ncols());
+    let c = MatMut::from_row_major_slice_mut(&mut c[..m * n], m, n);
+    matmul(c, accum(add), a.0, b.0, alpha, Par::Seq);
+}
+
+/// The same into `columns` of a matrix whose rows are `stride` long.
+pub(crate) fn strided<T: Float>(
+    c: &mut [T],
+    stride: usize,
+    first: usize,
+    add: bool,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) {
+    let (m, n) = (a.0.nrows(), b.0.ncols());
+    let c = MatMut::from_row_major_slice_mut(&mut c[..m * stride], m, stride);
+    matmul(c.subcols_mut(first, n), accum(add), a.0, b.0, T::ONE, Par::Seq);
+}
+
+/// c = alpha a b, or c += alpha a b, on any number of threads.
+pub(crate) fn divided<T: Float>(
+    c: &mut [T],
+    add: bool,
+    alpha: T,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+) {
+    let (m, k, n) = (a.0.nrows(), a.0.ncols(), b.0.ncols());
+    let work = m * k * n;
+    if work < SMALL {
+        return whole(c, add, alpha, a, b);
+    }
+    let strips = (work / STRIP).clamp(2, STRIPS);
+    let long = m.max(n);
+    let size = long.div_ceil(strips).next_multiple_of(GRAIN);
+    let mut rest = MatMut::from_row_major_slice_mut(&mut c[..m * n], m, n);
+    let mut parts = Vec::with_capacity(strips);
+    let mut first = 0;
+    while first < long {
+        let take = size.min(long - first);
+        let (part, tail) =
+            if m >= n { rest.split_at_row_mut(take) } else { rest.split_at_col_mut(take) };
+        parts.push((first, take, part));
+        rest = tail;
+        first += take;
+    }
+    parts.into_par_iter().for_each(|(first, take, c)| {
+        let (a, b) = match m >= n {
+            true => (a.0.subrows(first, take), b.0),
+            false => (a.0, b.0.subcols(first, take)),
+        };
+        matmul(c, accum(add), a, b, alpha, Par::Seq);
+    });
+}

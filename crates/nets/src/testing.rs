@@ -1,0 +1,245 @@
+//! How every layer is tested: its gradients against differences, its taps against its gradients.
+//!
+//! Central differences of a smooth function with h = 1e-5 in f64 are off by h^2 |f'''| / 6 ~ 2e-11 and by rounding
+//! eps |f| / h ~ 2e-11, so 1e-6 of the size of the gradient is wide for a right gradient and far for a wrong one. Inputs
+//! keep away from kinks (relu, ties of maxima) by more than h.
+
+use veridical_core::{Seed, Stream};
+
+use crate::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Shape};
+
+const H: f64 = 1e-5;
+const TOLERANCE: f64 = 1e-6;
+
+/// Normal numbers of a stream of its own.
+pub(crate) fn normals(n: usize, name: &str) -> Vec<f64> {
+    let mut values = vec![0.0; n];
+    // INVARIANT: 7 is a seed.
+    Stream::new(Seed::new(7).unwrap(), name).at(0, 0).fill_normals(&mut values);
+    values
+}
+
+pub(crate) fn noise(first: usize) -> Noise {
+    Noise { stream: Stream::new(Seed::new(3).unwrap(), "test"), step: 5, first }
+}
+
+/// A layer with numbers to try it on.
+pub(crate) struct Trial<'a> {
+    pub layer: &'a dyn Layer<f64>,
+    pub input: Shape,
+    pub n: usize,
+    pub mode: Mode,
+    pub params: Vec<f64>,
+    pub buffers: Vec<f64>,
+    pub x: Vec<f64>,
+    /// The loss is <c, y>.
+    pub c: Vec<f64>,
+}
+
+impl<'a> Trial<'a> {
+    pub fn new(layer: &'a dyn Layer<f64>, input: Shape, n: usize, mode: Mode) -> Self {
+        let output = layer.output(input).unwrap();
+        let len = |specs: Vec<crate::Spec>| specs.iter().map(crate::Spec::len).sum();
+        let mut params = vec![0.0; len(layer.parameters())];
+        let mut buffers = vec![0.0; len(layer.buffers())];
+        layer.initialise(&mut params, &mut buffers, Seed::new(1).unwrap(), "test");
+        // Off the first values, where some gradients are 0.
+        let (off, moved) = (normals(params.len(), "params"), normals(buffers.len(), "buffers"));
+        params.iter_mut().zip(off).for_each(|(p, z)| *p += 0.3 * z);
+        buffers.iter_mut().zip(moved).for_each(|(b, z)| *b += 0.1 * z.abs());
+        // Away from kinks at 0.
+        let mut x = normals(n * input.values(), "x");
+        x.iter_mut().for_each(|x| *x += 0.01 * x.signum());
+        Self { layer, input, n, mode, params, buffers, x, c: normals(n * output.values(), "c") }
+    }
+
+    pub fn output(&self) -> Shape {
+        self.layer.output(self.input).unwrap()
+    }
+
+    /// y and what was kept.
+    pub fn forward(&self) -> (Vec<f64>, Vec<f64>) {
+        let mut y = vec![f64::NAN; self.n * self.output().values()];
+        let mut kept = vec![f64::NAN; self.layer.kept(self.input)];
+        self.layer.forward(Forward {
+            n: self.n,
+            input: self.input,
+            output: self.output(),
+            mode: self.mode,
+            params: &self.params,
+            buffers: &self.buffers,
+            x: &self.x,
+            y: &mut y,
+            kept: &mut kept,
+            noise: noise(0),
+            room: &mut vec![f64::NAN; 3],
+        });
+        (y, kept)
+    }
+
+    fn loss(&self) -> f64 {
+        self.forward().0.iter().zip(&self.c).map(|(y, c)| y * c).sum()
+    }
+
+    /// dx and the gradient of the parameters, of samples `first .. first + n`.
+    pub fn backward(&self, first: usize, n: usize) -> (Vec<f64>, Vec<f64>) {
+        let (y, kept) = self.forward();
+        let (i, o) = (self.input.values(), self.output().values());
+        let mut dx = vec![f64::NAN; n * i];
+        let mut dparams = vec![f64::NAN; self.params.len()];
+        let of = |values: &'_ [f64], len: usize| values[first * len..(first + n) * len].to_vec();
+        let (x, y, dy) = (of(&self.x, i), of(&y, o), of(&self.c, o));
+        self.layer.backward(Backward {
+            n,
+            input: self.input,
+            output: self.output(),
+            mode: self.mode,
+            params: &self.params,
+            buffers: &self.buffers,
+            x: &x,
+            y: &y,
+            dy: &dy,
+            dx: Some(&mut dx),
+            dparams: Some(&mut dparams),
+            kept: &kept,
+            noise: noise(first),
+            room: &mut vec![f64::NAN; 3],
+        });
+        (dx, dparams)
+    }
+
+    /// The gradient of the parameters of sample i, from what the taps give.
+    fn gradient_of_taps(&self, i: usize) -> Vec<f64> {
+        let (y, kept) = self.forward();
+        let (inputs, outputs) = (self.input.values(), self.output().values());
+        let x = &self.x[i * inputs..][..inputs];
+        let dy = &self.c[i * outputs..][..outputs];
+        match self.layer.factors(self.input) {
+            Factors::None => Vec::new(),
+            Factors::Direct => {
+                let mut gradients = vec![f64::NAN; self.params.len()];
+                let pass = Backward {
+                    n: 1,
+                    input: self.input,
+                    output: self.output(),
+                    mode: self.mode,
+                    params: &self.params,
+                    buffers: &self.buffers,
+                    x,
+                    y: &y[i * outputs..][..outputs],
+                    dy,
+                    dx: None,
+                    dparams: None,
+                    kept: &kept,
+                    noise: noise(i),
+                    room: &mut Vec::new(),
+                };
+                self.layer.sample_gradients(pass, &mut gradients);
+                gradients
+            }
+            Factors::Outer(Outer { positions, groups, inputs, outputs, bias }) => {
+                let mut a = Vec::new();
+                if !self.layer.tap_input(self.input, 1, x, &mut a) {
+                    a = x.to_vec();
+                }
+                assert_eq!(a.len(), positions * groups * inputs);
+                let s = self.layer.tap_scale();
+                let mut weight = vec![0.0; groups * outputs * inputs];
+                let mut sums = vec![0.0; groups * outputs];
+                for p in 0..positions {
+                    for g in 0..groups {
+                        for o in 0..outputs {
+                            let delta = s * dy[(p * groups + g) * outputs + o];
+                            sums[g * outputs + o] += delta / s * self.bias_scale();
+                            for k in 0..inputs {
+                                weight[(g * outputs + o) * inputs + k] +=
+                                    delta * a[(p * groups + g) * inputs + k];
+                            }
+                        }
+                    }
+                }
+                if bias {
+                    weight.extend(sums);
+                }
+                weight
+            }
+        }
+    }
+
+    /// t of a bias, read off the gradient.
+    fn bias_scale(&self) -> f64 {
+        self.layer.tap_bias_scale()
+    }
+
+    /// Everything that must hold of a layer.
+    #[expect(clippy::needless_range_loop, reason = "x and the parameters change inside the loops")]
+    pub fn check(mut self) {
+        let (dx, dparams) = self.backward(0, self.n);
+        let scale = |g: &[f64]| g.iter().fold(1e-3f64, |m, g| m.max(g.abs()));
+        let (size_x, size_p) = (scale(&dx), scale(&dparams));
+        for i in 0..self.x.len() {
+            let at = self.x[i];
+            let [up, down] = [H, -H].map(|h| {
+                self.x[i] = at + h;
+                self.loss()
+            });
+            self.x[i] = at;
+            let want = (up - down) / (2.0 * H);
+            assert!(
+                (dx[i] - want).abs() < TOLERANCE * size_x,
+                "dx[{i}] = {}, differences give {want}",
+                dx[i]
+            );
+        }
+        for i in 0..self.params.len() {
+            let at = self.params[i];
+            let [up, down] = [H, -H].map(|h| {
+                self.params[i] = at + h;
+                self.loss()
+            });
+            self.params[i] = at;
+            let want = (up - down) / (2.0 * H);
+            assert!(
+                (dparams[i] - want).abs() < TOLERANCE * size_p,
+                "dparams[{i}] = {}, differences give {want}",
+                dparams[i]
+            );
+        }
+        if self.layer.scope(self.input, self.mode) == crate::Scope::Samples
+            || self.mode == Mode::Frozen
+        {
+            self.check_samples(&dx, &dparams);
+        }
+    }
+
+    /// Samples are treated apart: alone they get the same dx, their gradients add up, and taps give them.
+    fn check_samples(&self, dx: &[f64], dparams: &[f64]) {
+        let len = self.input.values();
+        let mut sum = vec![0.0; dparams.len()];
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs()));
+        for i in 0..self.n {
+            let (own, gradient) = self.backward(i, 1);
+            assert!(
+                own.iter().zip(&dx[i * len..]).all(|(a, b)| near(*a, *b)),
+                "dx of sample {i} alone"
+            );
+            let taps = self.gradient_of_taps(i);
+            if !gradient.is_empty() {
+                assert_eq!(taps.len(), gradient.len());
+            }
+            for (k, (a, b)) in taps.iter().zip(&gradient).enumerate() {
+                assert!(
+                    near(*a, *b),
+                    "parameter {k} of sample {i}: {a} from taps, {b} as gradient"
+                );
+            }
+            sum.iter_mut().zip(gradient).for_each(|(s, g)| *s += g);
+        }
+        for (k, (a, b)) in sum.iter().zip(dparams).enumerate() {
+            assert!(
+                (a - b).abs() <= 1e-11 * (1.0 + b.abs()),
+                "parameter {k}: {a} summed, {b} at once"
+            );
+        }
+    }
+}
