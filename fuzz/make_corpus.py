@@ -1,11 +1,11 @@
 """Writes the good files of the corpus: `fuzz/corpus/<target>/<what>`.
 
-    python3 -m venv .venv && .venv/bin/pip install numpy pyarrow safetensors scipy zstandard
+    python3 -m venv .venv && .venv/bin/pip install numpy pillow pyarrow safetensors scipy zstandard
     cargo build -p veridical-cli && .venv/bin/python fuzz/make_corpus.py
 
-The files of other programs come from numpy, pyarrow, safetensors and the standard library, ours from
+The files of other programs come from numpy, Pillow, pyarrow, safetensors and the standard library, ours from
 `veridical vectors convert`. They are committed: tests never run this. Files called `damaged-*` were found
-by fuzzing and are left alone. Made with numpy 2.4.6, pyarrow 26.0.1, safetensors 0.8.0.
+by fuzzing and are left alone. Made with numpy 2.4.6, pyarrow 26.0.1, safetensors 0.8.0, Pillow 13.0.0.
 """
 
 import gzip
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse
 import zstandard
+from PIL import Image
 from safetensors.numpy import save
 
 HERE = Path(__file__).resolve().parent
@@ -292,7 +293,57 @@ def records():
     put("text_csv", "repeated-ids", b"id,review\n1,one\n1,two\n")
 
 
+def idx(array):
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+def picture(array, kind, **options):
+    out = io.BytesIO()
+    Image.fromarray(array).save(out, kind, **options)
+    return out.getvalue()
+
+
+def images():
+    """Examples for networks."""
+    grey = (np.arange(6 * 4 * 4, dtype=np.uint8) * 5 % 251).reshape(6, 4, 4)
+    colour = (np.arange(4 * 4 * 3, dtype=np.uint8) * 7 % 251).reshape(4, 4, 3)
+    labels = np.array([0, 1, 2, 0, 1, 2], np.uint8)
+    put("idx_images", "grey", idx(grey))
+    put("idx_images", "colour", idx(np.stack([grey] * 3, axis=-1)))
+    put("idx_images_gz", "grey", gzip.compress(idx(grey), mtime=0))
+    put("idx_labels", "three-classes", idx(labels))
+    pixels = (np.arange(3072) % 251).astype(np.uint8).tobytes()
+    # Records are long, and a mutation hardly ever meets a label.
+    for what, labels in {
+        "two": [0, 1],
+        "three": [0, 1, 2],
+        "damaged-label": [0, 112],
+        "damaged-gap": [0, 2],
+    }.items():
+        put("cifar_10", what, b"".join(bytes([c]) + pixels for c in labels))
+        put("cifar_100", what, b"".join(bytes([7, c]) + pixels for c in labels))
+    put("sheet", "colour", picture(colour.repeat(4, axis=1)[:, :16], "PNG"))
+    put("sheet", "grey", picture(colour[:, :, 0].repeat(4, axis=1), "PNG"))
+    put("sheet_labels", "three-classes", b"[0, 1, 2, 1]")
+    put("png", "grey", picture(grey[0], "PNG"))
+    palette = Image.fromarray(colour).convert("P", palette=Image.Palette.ADAPTIVE, colors=4)
+    put("png", "damaged-palette", picture(np.asarray(palette.convert("RGBA")), "PNG"))
+    put("png", "opaque", picture(np.dstack([grey[0], np.full((4, 4), 255, np.uint8)]), "PNG"))
+    put("jpeg", "colour", picture(colour, "JPEG"))
+    put("jpeg", "progressive", picture(colour, "JPEG", progressive=True))
+    put("jpeg", "damaged-grey", picture(grey[0], "JPEG"))  # refused beside colours
+    text = 'a,"b c",y\n1,0.5,red\n-2,1e3,"blue"\n3,4,red\n'
+    put("rows_csv", "text", text.encode())
+    put("rows_csv", "integers", b"a;y;b\n1;3;2\n2;10;5\n")
+    put("rows_numbers", "plain", b"x,y,z\n1,2,3\n4,5.5,6\n")
+    rows = {"a": [1, 2, 3], "b": [0.5, 1.5, -1.0], "y": ["u", "v", "u"]}
+    put("rows_parquet", "text", parquet(pa.table(rows), compression="none"))
+    rows["y"] = pa.array(["u", "v", "u"]).dictionary_encode()
+    put("rows_parquet", "dictionary", parquet(pa.table(rows), compression="snappy"))
+
+
 if __name__ == "__main__":
+    images()
     records()
     arrow_tables()
     numpy_arrays()

@@ -7,6 +7,7 @@
 //! same every time; `make fuzz` goes on for as long as it is told.
 
 pub mod driver;
+mod examples;
 pub mod mutate;
 mod records;
 mod spec;
@@ -34,6 +35,8 @@ enum Run {
     Ids(&'static str),
     /// The bytes are records of some kind, in a file of this name.
     Records(&'static str, records::Read),
+    /// The bytes are examples, in a folder with others.
+    Examples(examples::Setting),
     /// The bytes are anything else.
     Plain(fn(&[u8]) -> Outcome),
 }
@@ -82,6 +85,18 @@ pub const TARGETS: &[Target] = &[
     records("text_lines", "t.txt", records::read_documents),
     records("text_csv", "t.csv", records::read_documents),
     records("map", "m.safetensors", records::read_map),
+    examples("idx_images", "train-images-idx3-ubyte", &[("train-labels-idx1-ubyte", LABELS)]),
+    examples("idx_images_gz", "t10k-images-idx3-ubyte.gz", &[("t10k-labels-idx1-ubyte", LABELS)]),
+    examples("idx_labels", "train-labels-idx1-ubyte", &[("train-images-idx3-ubyte", IMAGES)]),
+    examples("cifar_10", "data_batch_1.bin", &[]),
+    examples("cifar_100", "train.bin", &[]),
+    examples("sheet", "data_batch_1.png", &[("train_labels.json", b"[0,1,2,0]")]),
+    examples("sheet_labels", "train_lables.json", &[("data_batch_1.png", SHEET)]),
+    examples("png", "a/1.png", &[("b/1.png", PIXELS)]),
+    examples("jpeg", "a/1.jpg", &[("b/1.jpg", PHOTO)]),
+    rows("rows_csv", "t.csv", "y", false),
+    rows("rows_numbers", "t.csv", "y", true),
+    rows("rows_parquet", "t.parquet", "y", false),
     Target { name: "spec", run: Run::Plain(spec::run) },
 ];
 
@@ -95,6 +110,31 @@ const fn ids(name: &'static str, file: &'static str) -> Target {
 
 const fn records(name: &'static str, file: &'static str, read: records::Read) -> Target {
     Target { name, run: Run::Records(file, read) }
+}
+
+/// What stands beside the input of some targets.
+const IMAGES: &[u8] = include_bytes!("../corpus/idx_images/grey");
+const LABELS: &[u8] = include_bytes!("../corpus/idx_labels/three-classes");
+const SHEET: &[u8] = include_bytes!("../corpus/sheet/colour");
+const PIXELS: &[u8] = include_bytes!("../corpus/png/grey");
+const PHOTO: &[u8] = include_bytes!("../corpus/jpeg/colour");
+
+const fn examples(
+    name: &'static str,
+    file: &'static str,
+    beside: &'static [(&'static str, &'static [u8])],
+) -> Target {
+    Target { name, run: Run::Examples(examples::Setting { file, beside, target: None }) }
+}
+
+const fn rows(
+    name: &'static str,
+    file: &'static str,
+    target: &'static str,
+    is_number: bool,
+) -> Target {
+    let target = Some((target, is_number));
+    Target { name, run: Run::Examples(examples::Setting { file, beside: &[], target }) }
 }
 
 /// Bytes of memory that no input of the corpus's size may take.
@@ -111,10 +151,11 @@ impl Target {
     /// # Panics
     /// If a promise is broken.
     pub fn run(&self, bytes: &[u8], intact: bool) -> Outcome {
-        match self.run {
-            Run::Table(file, set) => table::run(file, set, bytes, intact),
+        match &self.run {
+            Run::Table(file, set) => table::run(file, *set, bytes, intact),
             Run::Ids(file) => table::run_ids(file, bytes, intact),
-            Run::Records(file, read) => records::run(file, read, bytes, intact),
+            Run::Records(file, read) => records::run(file, *read, bytes, intact),
+            Run::Examples(setting) => examples::run(self.name, setting, bytes, intact),
             Run::Plain(run) => run(bytes),
         }
     }

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use parquet::file::reader::Length;
 
+use crate::examples::{Examples, Targets, Values};
 use crate::run::TensorMap;
 use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, Table, storage};
 
@@ -90,6 +91,28 @@ pub fn of_graph(graph: &Graph) -> String {
     content.finish()
 }
 
+/// The content of examples: inputs, targets, and the names of classes and columns.
+pub fn of_examples(examples: &Examples, classes: &[String], columns: &[String]) -> String {
+    let mut content = Content::new("examples");
+    content.values(&examples.shape.dims(), |n| (n as u64).to_le_bytes());
+    match &examples.values {
+        Values::Bytes(values) => content.bytes(values),
+        Values::Floats(values) => content.values(values, |x| x.to_bits().to_le_bytes()),
+    }
+    match &examples.targets {
+        Targets::Classes(labels) => content.numbers(labels),
+        Targets::Numbers { dim, values } => {
+            content.values(&[*dim], |n| (n as u64).to_le_bytes());
+            content.values(values, |x| x.to_bits().to_le_bytes());
+        }
+    }
+    for names in [classes, columns] {
+        content.values(&[names.len()], |n| (n as u64).to_le_bytes());
+        names.iter().for_each(|name| content.text(name));
+    }
+    content.finish()
+}
+
 /// The content of named matrices.
 pub fn of_tensors(tensors: &TensorMap) -> String {
     let mut content = Content::new("tensors");
@@ -112,7 +135,11 @@ impl Content {
     }
 
     fn text(&mut self, text: &str) {
-        self.0.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }
 
     fn ids(&mut self, ids: &Ids) {

@@ -9,6 +9,7 @@
 //! - [`storage`]: objects of S3, Google and Azure, written like paths.
 //! - [`interactions`]: who did what, under the numbers that trainers use; [`split`] keeps rows back.
 //! - [`Labels`] and [`Graph`]: what is known about users and items besides. [`Corpus`]: documents.
+//! - [`examples`]: images and numeric rows with classes or numbers to predict.
 //! - [`ColumnWriter`]: tables of results. [`run`]: what a training leaves behind.
 //! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: data with planted truth.
 //!
@@ -28,6 +29,7 @@
 
 mod columns;
 mod error;
+pub mod examples;
 pub mod fingerprint;
 mod format;
 pub mod generate;

@@ -5,9 +5,11 @@
 //! rotated     x Q with Q uniform over the orthogonal group               same Gram matrix
 //! noisy       x + sigma e                                                Gram error grows with sigma
 //! shop        interactions of users with tastes                          the best ranking and the best RMSE are known
+//! images      smooth patterns at random shifts, with noise               who knows the patterns is hardly ever wrong
 //! corpus      documents of topics                                        documents of a topic belong together
 
 mod corpus;
+mod images;
 mod shop;
 
 use arrow_array::StringArray;
@@ -15,6 +17,7 @@ use veridical_core::orthogonal::random_orthogonal;
 use veridical_core::{Seed, Stream};
 
 pub use self::corpus::{CorpusSettings, PlantedCorpus, SequenceTokens, corpus, sequence_tokens};
+pub use self::images::images;
 pub use self::shop::{Shop, ShopSettings, shop};
 use crate::{Ids, Table};
 

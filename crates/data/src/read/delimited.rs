@@ -278,7 +278,7 @@ pub(crate) fn plain_text(path: &Path, encoding: Option<&str>) -> Result<Box<dyn 
     }
 }
 
-pub(super) fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
+pub(crate) fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
     let file = BufReader::with_capacity(1 << 20, storage::open(path)?);
     Ok(match Compression::of_name(&path.to_string_lossy().to_ascii_lowercase()) {
         None => Box::new(file),

@@ -19,7 +19,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_schema::{DataType, Field};
 
 pub(crate) use self::arrow::ColumnBatches;
-pub(crate) use self::delimited::{failed as csv_failed, plain_text, shortened};
+pub(crate) use self::delimited::{decompressed, failed as csv_failed, plain_text, shortened};
 use self::folder::Part;
 pub(crate) use self::folder::is_skipped;
 pub(crate) use self::npz::Sparse;

@@ -10,6 +10,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field, TimeUnit};
 
 use super::columns::by_name;
+use super::wide::WideRows;
 use super::{Cell, Found, Place, RecordFormat, RecordOptions, Role, Row};
 use crate::read::ColumnBatches;
 use crate::{Error, Result};
@@ -54,6 +55,34 @@ pub(super) fn read(
         return Err(Error::no_rows(path));
     }
     Ok((found, Vec::new()))
+}
+
+/// All cells of the columns that `rows` wants.
+pub(super) fn read_wide(path: &Path, format: RecordFormat, rows: &mut dyn WideRows) -> Result<()> {
+    let mut wanted = Vec::new();
+    let mut batches = ColumnBatches::open(path, format == RecordFormat::Parquet, |schema| {
+        let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
+        wanted = rows.choose(&names, true)?;
+        Ok(wanted.clone())
+    })?;
+    let mut first_row = 0;
+    while let Some(batch) = batches.next()? {
+        let schema = batch.schema();
+        let column = |&place: &usize| {
+            // INVARIANT: `place` was asked for above.
+            let at = batches.place(place).expect("the column was asked for");
+            Column::new(path, schema.field(at), batch.column(at))
+        };
+        let columns = wanted.iter().map(column).collect::<Result<Vec<Column>>>()?;
+        let mut cells = Vec::with_capacity(columns.len());
+        for row in 0..batch.num_rows() {
+            cells.clear();
+            cells.extend(columns.iter().map(|column| column.cell(row)));
+            rows.take(Place::Row(first_row + row as u64), &cells)?;
+        }
+        first_row += batch.num_rows() as u64;
+    }
+    if first_row == 0 { Err(Error::no_rows(path)) } else { Ok(()) }
 }
 
 /// A column in one of the three types that matter.

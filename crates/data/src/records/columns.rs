@@ -154,11 +154,7 @@ pub(super) fn by_name(
     let mut found = Found::default();
     for (i, role) in roles.iter().enumerate() {
         let Some(asked) = map.of_role(role) else { continue };
-        let alike = |name: &String| name.eq_ignore_ascii_case(asked);
-        let place = names.iter().position(|name| name == asked);
-        let place =
-            place.or_else(|| names.iter().position(alike)).or_else(|| number(asked, names.len()));
-        let place = place.ok_or_else(|| no_column(path, role, asked, names))?;
+        let place = find_column(names, asked).ok_or_else(|| no_column(path, role, asked, names))?;
         found.take(i, place, &names[place]);
     }
     for (i, role) in roles.iter().enumerate().filter(|(_, role)| map.of_role(role).is_none()) {
@@ -215,6 +211,13 @@ pub(super) fn by_place(
         }
     }
     Ok(found)
+}
+
+/// The column of this name, in other letters if need be, or of this number.
+pub(crate) fn find_column(names: &[String], asked: &str) -> Option<usize> {
+    let alike = |name: &String| name.eq_ignore_ascii_case(asked);
+    let place = names.iter().position(|name| name == asked);
+    place.or_else(|| names.iter().position(alike)).or_else(|| number(asked, names.len()))
 }
 
 fn number(asked: &str, width: usize) -> Option<usize> {

@@ -17,14 +17,14 @@ type Input = BufReader<Box<dyn Read + Send>>;
 
 /// What stands between fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Separator {
+pub(super) enum Separator {
     Byte(u8),
     DoubleColon,
     Spaces,
 }
 
 impl Separator {
-    fn of(format: RecordFormat, line: &[u8]) -> Self {
+    pub fn of(format: RecordFormat, line: &[u8]) -> Self {
         let has = |byte: u8| line.contains(&byte);
         let first = |bytes: &[u8]| bytes.iter().copied().find(|&byte| has(byte)).map(Self::Byte);
         let has_colons = line.windows(2).any(|pair| pair == b"::");
@@ -96,7 +96,7 @@ pub(super) fn read(
 }
 
 /// The first line that is not blank, read ahead, and the whole text again, without a byte order mark.
-fn with_first_line(
+pub(super) fn with_first_line(
     path: &Path,
     input: Box<dyn Read + Send>,
 ) -> Result<(Box<dyn Read + Send>, Vec<u8>)> {
@@ -126,13 +126,13 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<us
 }
 
 /// Records one after the other.
-enum Records {
+pub(super) enum Records {
     Csv { reader: csv::Reader<Box<dyn Read + Send>>, record: StringRecord },
     Split(SplitLines),
 }
 
 /// Lines without quotes.
-struct SplitLines {
+pub(super) struct SplitLines {
     input: Input,
     separator: Separator,
     bytes: Vec<u8>,
@@ -146,7 +146,7 @@ struct SplitLines {
 }
 
 impl Records {
-    fn new(input: Box<dyn Read + Send>, separator: Separator, quoting: bool) -> Self {
+    pub fn new(input: Box<dyn Read + Send>, separator: Separator, quoting: bool) -> Self {
         match separator {
             Separator::Byte(byte) => Self::Csv {
                 reader: csv::ReaderBuilder::new()
@@ -170,7 +170,7 @@ impl Records {
     }
 
     /// Goes to the next record; false after the last.
-    fn advance(&mut self, path: &Path) -> Result<bool> {
+    pub fn advance(&mut self, path: &Path) -> Result<bool> {
         match self {
             Self::Csv { reader, record } => {
                 reader.read_record(record).map_err(|e| csv_failed(&e, path))
@@ -179,25 +179,25 @@ impl Records {
         }
     }
 
-    fn get(&self, place: usize) -> &str {
+    pub fn get(&self, place: usize) -> &str {
         match self {
             Self::Csv { record, .. } => &record[place],
             Self::Split(lines) => &lines.line[lines.fields[place].clone()],
         }
     }
 
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         match self {
             Self::Csv { record, .. } => record.len(),
             Self::Split(lines) => lines.fields.len(),
         }
     }
 
-    fn fields(&self) -> impl Iterator<Item = &str> + Clone {
+    pub fn fields(&self) -> impl Iterator<Item = &str> + Clone {
         (0..self.len()).map(|place| self.get(place))
     }
 
-    fn line(&self) -> u64 {
+    pub fn line(&self) -> u64 {
         match self {
             Self::Csv { record, .. } => record.position().map_or(0, csv::Position::line),
             Self::Split(lines) => lines.number,

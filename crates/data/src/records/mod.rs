@@ -9,14 +9,16 @@ mod columns;
 mod format;
 mod lines;
 mod sparse;
+mod wide;
 
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::columnar::BETWEEN;
 pub use self::columns::ColumnMap;
 use self::columns::Found;
-pub(crate) use self::columns::{LAST, Role};
+pub(crate) use self::columns::{LAST, Role, find_column};
 pub use self::format::RecordFormat;
+pub(crate) use self::wide::{WideRows, read_wide};
 use crate::read::is_skipped;
 use crate::{Error, Result, storage};
 
@@ -61,10 +63,24 @@ pub(crate) struct Row<'a> {
 }
 
 /// Where a row stands: text has lines from 1, tables have rows from 0.
-#[derive(Clone, Copy)]
-enum Place {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
     Line(u64),
     Row(u64),
+}
+
+impl Place {
+    /// An error about a row of `path`.
+    pub fn refused(self, path: &Path, what: impl AsRef<str>) -> Error {
+        let what = what.as_ref();
+        Error::content(
+            path,
+            match self {
+                Self::Line(line) => format!("line {line}: {what}"),
+                Self::Row(row) => format!("row {row}: {what}"),
+            },
+        )
+    }
 }
 
 impl<'a> Row<'a> {
@@ -75,14 +91,7 @@ impl<'a> Row<'a> {
 
     /// An error about this row.
     pub fn refused(&self, what: impl AsRef<str>) -> Error {
-        let what = what.as_ref();
-        Error::content(
-            self.path,
-            match self.place {
-                Place::Line(line) => format!("line {line}: {what}"),
-                Place::Row(row) => format!("row {row}: {what}"),
-            },
-        )
+        self.place.refused(self.path, what)
     }
 }
 

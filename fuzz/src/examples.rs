@@ -1,0 +1,104 @@
+//! Readers of images and numeric rows with targets.
+//!
+//! What is read twice is the same twice. If examples are read,
+//! - there are as many targets as inputs, all finite, and a part has at least one;
+//! - every class is below the number of names, and every class has a training example, if there is a training part;
+//! - both parts have one shape.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use veridical_data::examples::{Dataset, ExampleOptions, Examples, Targets, Values, read_examples};
+
+use crate::{Outcome, words};
+
+/// A folder in which one file holds the input.
+pub(crate) struct Setting {
+    /// The file, by its path inside the folder.
+    pub file: &'static str,
+    /// What else is there.
+    pub beside: &'static [(&'static str, &'static [u8])],
+    /// The target of a table, and whether it is a number.
+    pub target: Option<(&'static str, bool)>,
+}
+
+thread_local! {
+    /// Where inputs are put; left behind if the process dies.
+    static FOLDER: TempDir = tempfile::Builder::new()
+        .prefix("veridical-fuzz-")
+        .tempdir()
+        .expect("a folder for the inputs can be made");
+}
+
+pub(crate) fn run(name: &str, setting: &Setting, bytes: &[u8], intact: bool) -> Outcome {
+    FOLDER.with(|folder| {
+        let folder = folder.path().join(name);
+        if !folder.exists() {
+            setting.beside.iter().for_each(|(file, bytes)| put(&folder.join(file), bytes));
+        }
+        put(&folder.join(setting.file), bytes);
+        let path = if setting.target.is_some() { folder.join(setting.file) } else { folder };
+        check(&path, setting, intact)
+    })
+}
+
+fn check(path: &Path, setting: &Setting, intact: bool) -> Outcome {
+    let target = setting.target.map(|(name, _)| name.to_owned());
+    let regression = setting.target.is_some_and(|(_, is_number)| is_number);
+    let options =
+        ExampleOptions { target: target.into_iter().collect(), regression, ..Default::default() };
+    match read_examples(path, &options) {
+        Ok(data) => {
+            let again = read_examples(path, &options).expect("it was read before");
+            assert!(data == again, "what is read twice differs");
+            check_data(&data);
+            let shape = data.train.as_ref().map(|train| train.shape.dims().len());
+            format!("read {shape:?}, {} classes", data.classes.len().min(4))
+        }
+        Err(error) => {
+            assert!(!intact, "an intact file is refused: {error}");
+            let text = error.to_string();
+            words(text.split_once(": ").map_or(&*text, |(_, what)| what)) // without the file
+        }
+    }
+}
+
+fn check_data(data: &Dataset) {
+    let parts = [&data.train, &data.test];
+    assert!(parts.iter().any(|part| part.is_some()));
+    let mut shapes = parts.iter().copied().flatten().map(|part| part.shape);
+    let first = shapes.next();
+    assert!(shapes.all(|shape| Some(shape) == first));
+    parts.into_iter().flatten().for_each(|part| check_part(part, data.classes.len()));
+    if let Some(Examples { targets: Targets::Classes(labels), .. }) = &data.train {
+        assert!((0..data.classes.len() as u32).all(|class| labels.contains(&class)));
+    }
+}
+
+fn check_part(part: &Examples, classes: usize) {
+    let (n, len) = (part.n(), part.shape.len());
+    assert!(n > 0 && len > 0);
+    match &part.values {
+        Values::Bytes(values) => assert_eq!(values.len(), n * len),
+        Values::Floats(values) => {
+            assert!(values.len() == n * len && values.iter().all(|x| x.is_finite()));
+        }
+    }
+    match &part.targets {
+        Targets::Classes(labels) => {
+            assert!(labels.len() == n && labels.iter().all(|&label| (label as usize) < classes));
+        }
+        Targets::Numbers { dim, values } => {
+            assert!(values.len() == n * dim && values.iter().all(|x| x.is_finite()));
+        }
+    }
+}
+
+/// A new file: some file systems flush one that is written over, which takes longer than all else.
+fn put(path: &Path, bytes: &[u8]) {
+    let folder = path.parent().expect("a file is in a folder");
+    fs::create_dir_all(folder).expect("the folder can be made");
+    let _ = fs::remove_file(path); // the first time there is none
+    fs::write(path, bytes).expect("the input can be put into its file");
+}
