@@ -83,15 +83,15 @@ golden:
 
 bench:
 	cargo build --release --locked -p veridical-cli -p bench-features
-	benches/features/run.sh
+	benches/run.sh features
 
 bench-embed:
 	cargo build --release --locked -p bench-embed
-	benches/embed/run.sh
+	benches/run.sh embed
 
 bench-learn:
 	cargo build --release --locked -p bench-learn
-	benches/learn/run.sh
+	benches/run.sh learn
 
 $(RUFF):
 	python3 -m venv $(VENV)

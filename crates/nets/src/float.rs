@@ -145,7 +145,8 @@ impl Float for f64 {
 }
 
 /// Runs a loop with the widest vectors of this CPU; its operations are those that are written, so its results are the
-/// same on every CPU. The closure must be marked `#[inline(always)]`.
+/// same on every CPU. The closure must be marked `#[inline(always)]`, and so must closures that it calls. It should be
+/// `move`: what is captured by reference is read again in every round, and loops over three slices are not vectorised.
 #[inline(always)]
 pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)

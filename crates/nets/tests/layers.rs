@@ -10,7 +10,10 @@ mod oracle;
 use oracle::{Images, layer_tensor, list, mixed, near, read};
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
-use veridical_nets::layers::{Activation, BatchNorm, Conv2d, Linear, PadShortcut};
+use veridical_nets::layers::{
+    Activation, AveragePool, BatchNorm, Conv2d, Flatten, GlobalAverage, Linear, MaxPool,
+    PadShortcut,
+};
 use veridical_nets::{Backward, Forward, Layer, Mode, Noise, Spec};
 
 const TOLERANCE: f64 = 1e-11;
@@ -43,6 +46,10 @@ fn layer(case: &Value) -> Box<dyn Layer<f64>> {
             let layer = BatchNorm::new(need("channels"));
             Box::new(if options["relu"] == true { layer.with_relu() } else { layer })
         }
+        "max-pool" => Box::new(MaxPool::new(need("size"), need("stride"), need("padding"))),
+        "average-pool" => Box::new(AveragePool::new(need("size"), need("stride"), need("padding"))),
+        "global-average" => Box::new(GlobalAverage),
+        "flatten" => Box::new(Flatten),
         "padding-shortcut" => Box::new(PadShortcut::new(2, need("inputs"), need("outputs"))),
         other => panic!("no layer {other}"),
     }
@@ -157,4 +164,16 @@ fn batch_norm_with_its_running_statistics() {
 #[test]
 fn shortcuts_that_pad() {
     check_all("padding-shortcut", 1);
+}
+
+#[test]
+fn pooling() {
+    check_all("max-pool", 2);
+    check_all("average-pool", 3);
+    check_all("global-average", 1);
+}
+
+#[test]
+fn flattening() {
+    check_all("flatten", 1);
 }

@@ -212,7 +212,7 @@ impl Conv2d {
             if let (Some(dx), None) = (&mut dx, turned) {
                 let dpatches = take(room, rows * width);
                 self.spread(dy, rows, weight, dpatches);
-                windows.scatter(dpatches, first, dx);
+                scatter(&windows, dpatches, first, dx);
             }
         }
         if let (Some(dparams), true) = (dparams, self.bias) {
@@ -299,16 +299,19 @@ impl Conv2d {
         let per_sample = output.positions() * width;
         dx.par_chunks_mut(input.values()).zip(dpatches.par_chunks(per_sample)).for_each(
             |(dx, dpatches)| {
-                wide(
-                    #[inline(always)]
-                    || {
-                        dx.fill(T::ZERO);
-                        windows.scatter(dpatches, 0, dx);
-                    },
-                );
+                dx.fill(T::ZERO);
+                scatter(&windows, dpatches, 0, dx);
             },
         );
     }
+}
+
+/// [`Windows::scatter`] with wide vectors.
+fn scatter<T: Float>(windows: &Windows, patches: &[T], first: usize, dx: &mut [T]) {
+    wide(
+        #[inline(always)]
+        move || windows.scatter(patches, first, dx),
+    );
 }
 
 /// So many numbers of a room.
@@ -384,10 +387,7 @@ impl<T: Float> Layer<T> for Conv2d {
         }
         match Layer::<T>::scope(self, pass.input, pass.mode) {
             Scope::Batch => self.forward_batch(pass),
-            Scope::Samples => wide(
-                #[inline(always)]
-                || self.forward_samples(pass),
-            ),
+            Scope::Samples => self.forward_samples(pass),
         }
     }
 
@@ -397,10 +397,7 @@ impl<T: Float> Layer<T> for Conv2d {
         }
         match Layer::<T>::scope(self, pass.input, pass.mode) {
             Scope::Batch => self.backward_batch(pass),
-            Scope::Samples => wide(
-                #[inline(always)]
-                || self.backward_samples(pass),
-            ),
+            Scope::Samples => self.backward_samples(pass),
         }
     }
 
@@ -496,7 +493,7 @@ mod depthwise {
         let places = &*places;
         wide(
             #[inline(always)]
-            || {
+            move || {
                 for i in 0..n {
                     let x = &x[i * input.values()..][..input.values()];
                     let y = &mut y[i * output.values()..][..output.values()];
@@ -530,9 +527,10 @@ mod depthwise {
         by_place(conv, &params[..weights], places);
         dplaces.fill(T::ZERO);
         let places = &*places;
+        let sums = &mut *dplaces;
         wide(
             #[inline(always)]
-            || {
+            move || {
                 for i in 0..n {
                     let x = &x[i * input.values()..][..input.values()];
                     let dy = &dy[i * output.values()..][..output.values()];
@@ -560,7 +558,7 @@ mod depthwise {
                         #[inline(always)]
                         |to, from, t| {
                             let (x, dy) = (&x[from * c..][..c], &dy[to * c..][..c]);
-                            let dw = &mut dplaces[t * c..][..c];
+                            let dw = &mut sums[t * c..][..c];
                             for ((dw, &dy), &x) in dw.iter_mut().zip(dy).zip(x) {
                                 *dw += dy * x;
                             }

@@ -153,7 +153,7 @@ impl<T: Float> Layer<T> for Linear {
 pub(crate) fn column_sums<T: Float>(values: &[T], sums: &mut [T]) {
     wide(
         #[inline(always)]
-        || {
+        move || {
             sums.fill(T::ZERO);
             for row in values.chunks_exact(sums.len()) {
                 for (sum, &x) in sums.iter_mut().zip(row) {

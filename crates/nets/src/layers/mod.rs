@@ -14,6 +14,7 @@ pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};
 pub use dropout::Dropout;
 pub use flatten::Flatten;
+pub(crate) use linear::normal;
 pub use linear::{Linear, Parameterisation};
 pub use norm::BatchNorm;
 pub use pool::{AveragePool, GlobalAverage, MaxPool};

@@ -104,6 +104,7 @@ impl Windows {
     }
 
     /// Adds rows of patches back to the samples they were taken from: the transpose of [`Windows::gather`].
+    #[inline(always)]
     pub fn scatter<T: Float>(&self, patches: &[T], first: usize, dx: &mut [T]) {
         let width = self.row();
         let (positions, values) = (self.output.positions(), self.input.values());

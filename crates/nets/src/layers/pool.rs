@@ -110,7 +110,8 @@ const LANES: usize = 8;
 
 #[inline(always)]
 fn larger<T: Float>(old: T, x: T) -> T {
-    if (x > old) | !x.is_number() { x } else { old }
+    let larger = if x > old { x } else { old };
+    if x.is_number() { larger } else { x }
 }
 
 #[inline(always)]
@@ -160,14 +161,20 @@ impl<T: Float> Layer<T> for MaxPool {
         wide(
             #[inline(always)]
             move || {
-                windows.walk(n, input, output, |window, first, at| {
-                    let (y, x) = (row_mut(y, window, c), row(x, at, c));
-                    if first {
-                        y.copy_from_slice(x);
-                    } else {
-                        keep_larger(y, x);
-                    }
-                });
+                windows.walk(
+                    n,
+                    input,
+                    output,
+                    #[inline(always)]
+                    |window, first, at| {
+                        let (y, x) = (row_mut(y, window, c), row(x, at, c));
+                        if first {
+                            y.copy_from_slice(x);
+                        } else {
+                            keep_larger(y, x);
+                        }
+                    },
+                );
             },
         );
     }
@@ -181,12 +188,18 @@ impl<T: Float> Layer<T> for MaxPool {
         wide(
             #[inline(always)]
             move || {
-                windows.walk(n, input, output, |window, first, at| {
-                    if first {
-                        left.copy_from_slice(row(dy, window, c));
-                    }
-                    give(row_mut(dx, at, c), left, row(x, at, c), row(y, window, c));
-                });
+                windows.walk(
+                    n,
+                    input,
+                    output,
+                    #[inline(always)]
+                    |window, first, at| {
+                        if first {
+                            left.copy_from_slice(row(dy, window, c));
+                        }
+                        give(row_mut(dx, at, c), left, row(x, at, c), row(y, window, c));
+                    },
+                );
             },
         );
     }
@@ -219,14 +232,20 @@ impl<T: Float> Layer<T> for AveragePool {
         wide(
             #[inline(always)]
             move || {
-                windows.walk(n, input, output, |window, first, at| {
-                    let (y, x) = (row_mut(y, window, c), row(x, at, c));
-                    if first {
-                        y.copy_from_slice(x);
-                    } else {
-                        add(y, x);
-                    }
-                });
+                windows.walk(
+                    n,
+                    input,
+                    output,
+                    #[inline(always)]
+                    |window, first, at| {
+                        let (y, x) = (row_mut(y, window, c), row(x, at, c));
+                        if first {
+                            y.copy_from_slice(x);
+                        } else {
+                            add(y, x);
+                        }
+                    },
+                );
                 y.iter_mut().for_each(|y| *y /= values);
             },
         );
@@ -239,9 +258,15 @@ impl<T: Float> Layer<T> for AveragePool {
         wide(
             #[inline(always)]
             move || {
-                windows.walk(n, input, output, |window, _, at| {
-                    add(row_mut(dx, at, c), row(dy, window, c));
-                });
+                windows.walk(
+                    n,
+                    input,
+                    output,
+                    #[inline(always)]
+                    |window, _, at| {
+                        add(row_mut(dx, at, c), row(dy, window, c));
+                    },
+                );
                 dx.iter_mut().for_each(|dx| *dx /= values);
             },
         );

@@ -1,0 +1,50 @@
+//! Small convolutional networks, as paper 004 trains them on MNIST and CIFAR.
+
+use veridical_core::Seed;
+
+use super::Model;
+use crate::layers::{BatchNorm, Conv2d, Dropout, Flatten, GlobalAverage, Linear, MaxPool};
+use crate::{Builder, Float, Net, Result};
+
+/// conv1 (3 x 3, 32), pooling, conv2 (3 x 3, 64), pooling, fc1 (128), fc2.
+pub(super) fn small<T: Float>(model: &Model, seed: Seed) -> Result<Net<T>> {
+    let mut net = Builder::new(model.input, seed);
+    net.push("conv1", Conv2d::new(model.input.channels, 32, 3).padding(1))?;
+    net.push("act1", model.activation)?;
+    net.push("pool1", MaxPool::new(2, 2, 0))?;
+    net.push("conv2", Conv2d::new(32, 64, 3).padding(1))?;
+    net.push("act2", model.activation)?;
+    net.push("pool2", MaxPool::new(2, 2, 0))?;
+    let flat = net.push("flatten", Flatten)?;
+    net.push("fc1", Linear::new(net.shape(flat).values(), 128))?;
+    net.push("act3", model.activation)?;
+    if model.dropout > 0.0 {
+        net.push("dropout", Dropout::new(model.dropout)?)?;
+    }
+    net.push("fc2", Linear::new(128, model.outputs))?;
+    net.finish()
+}
+
+/// Blocks of a 3 x 3 convolution, batch norm and relu, with pooling between, then a mean over positions.
+pub(super) fn blocks<T: Float>(
+    model: &Model,
+    blocks: &[Option<usize>],
+    seed: Seed,
+) -> Result<Net<T>> {
+    let mut net = Builder::new(model.input, seed);
+    let mut channels = model.input.channels;
+    for (i, block) in blocks.iter().enumerate() {
+        match *block {
+            None => net.push(&format!("pool{i}"), MaxPool::new(2, 2, 0))?,
+            Some(width) => {
+                let conv = Conv2d::new(channels, width, 3).padding(1).without_bias();
+                net.push(&format!("conv{i}"), conv)?;
+                channels = width;
+                net.push(&format!("bn{i}"), BatchNorm::new(width).with_relu())?
+            }
+        };
+    }
+    net.push("mean", GlobalAverage)?;
+    net.push("fc", Linear::new(channels, model.outputs))?;
+    net.finish()
+}

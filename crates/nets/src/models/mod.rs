@@ -1,0 +1,182 @@
+//! Architectures by name.
+//!
+//! | name | what |
+//! |---|---|
+//! | `mlp:512,512` | dense layers with an activation between them |
+//! | `cnn-small` | two convolutions with pooling, two dense layers, for 28 x 28 and alike |
+//! | `cnn:32,32,max,64,64,max` | 3 x 3 convolutions with batch norm, pooling where `max` stands, a mean, a dense layer |
+//! | `resnet20` .. `resnet56` | the CIFAR family of He et al. 2015, shortcuts by padding |
+//! | `resnet18`, `resnet34` | for 32 x 32: a 3 x 3 stem without pooling, shortcuts by projection |
+
+mod cnn;
+mod mlp;
+mod resnet;
+
+use std::fmt;
+use std::str::FromStr;
+
+use veridical_core::Seed;
+
+use crate::layers::{Activation, Kind, Parameterisation};
+use crate::{Error, Float, Net, Result, Shape};
+
+const RELU: Activation = Activation::new(Kind::Relu);
+
+/// Which layers in which order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Dense layers of these widths, and the output.
+    Mlp(Vec<usize>),
+    /// Two convolutions and two dense layers.
+    CnnSmall,
+    /// Convolutions of these widths; `None` is a pooling.
+    Cnn(Vec<Option<usize>>),
+    /// The CIFAR family with 6 n + 2 layers.
+    CifarResNet {
+        /// 20, 32, 44 or 56.
+        depth: usize,
+    },
+    /// Four stages of basic blocks.
+    ResNet {
+        /// 18 or 34.
+        depth: usize,
+    },
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commas = |items: Vec<String>| items.join(",");
+        match self {
+            Self::Mlp(widths) => {
+                write!(f, "mlp:{}", commas(widths.iter().map(ToString::to_string).collect()))
+            }
+            Self::CnnSmall => f.write_str("cnn-small"),
+            Self::Cnn(blocks) => {
+                let block = |block: &Option<usize>| block.map_or("max".into(), |w| w.to_string());
+                write!(f, "cnn:{}", commas(blocks.iter().map(block).collect()))
+            }
+            Self::CifarResNet { depth } | Self::ResNet { depth } => write!(f, "resnet{depth}"),
+        }
+    }
+}
+
+impl FromStr for Architecture {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || {
+            let known = "mlp:512,512, cnn-small, cnn:32,max,64,max, resnet20, resnet32, resnet44, resnet56, resnet18, resnet34";
+            Error::Setting(format!("--model `{text}` is not known; choose one of {known}"))
+        };
+        let width = |item: &str| item.trim().parse().ok().filter(|w| (1..=1 << 20).contains(w));
+        match text.split_once(':') {
+            Some(("mlp", "")) => Ok(Self::Mlp(Vec::new())),
+            Some(("mlp", list)) => {
+                list.split(',').map(width).collect::<Option<_>>().map(Self::Mlp).ok_or_else(unknown)
+            }
+            Some(("cnn", list)) => {
+                let block = |item| match item {
+                    "max" => Some(None),
+                    other => width(other).map(Some),
+                };
+                let blocks: Vec<_> =
+                    list.split(',').map(block).collect::<Option<_>>().ok_or_else(unknown)?;
+                blocks.iter().any(Option::is_some).then_some(Self::Cnn(blocks)).ok_or_else(unknown)
+            }
+            Some(_) => Err(unknown()),
+            None => match text {
+                "mlp" => Ok(Self::Mlp(vec![512, 512])),
+                "cnn-small" => Ok(Self::CnnSmall),
+                "resnet20" => Ok(Self::CifarResNet { depth: 20 }),
+                "resnet32" => Ok(Self::CifarResNet { depth: 32 }),
+                "resnet44" => Ok(Self::CifarResNet { depth: 44 }),
+                "resnet56" => Ok(Self::CifarResNet { depth: 56 }),
+                "resnet18" => Ok(Self::ResNet { depth: 18 }),
+                "resnet34" => Ok(Self::ResNet { depth: 34 }),
+                _ => Err(unknown()),
+            },
+        }
+    }
+}
+
+/// How first parameters are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Init {
+    /// What goes with the architecture.
+    #[default]
+    Usual,
+    /// Pairs of units that cancel: the network is 0 everywhere at first (paper 003, initialisation). Only MLPs.
+    Symmetric,
+}
+
+/// Everything that determines a network before training.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Which layers.
+    pub architecture: Architecture,
+    /// The size of a sample.
+    pub input: Shape,
+    /// How many values come out.
+    pub outputs: usize,
+    /// Between the layers of an MLP and of `cnn-small`; other architectures have relu.
+    pub activation: Activation,
+    /// Of the layers of an MLP.
+    pub parameterisation: Parameterisation,
+    /// The first parameters.
+    pub init: Init,
+    /// Values left out after each hidden layer of an MLP, and before the output of `cnn-small`.
+    pub dropout: f64,
+}
+
+impl Model {
+    /// With relu, in the standard parameterisation.
+    pub fn new(architecture: Architecture, input: Shape, outputs: usize) -> Self {
+        Self {
+            architecture,
+            input,
+            outputs,
+            activation: RELU,
+            parameterisation: Parameterisation::Standard,
+            init: Init::Usual,
+            dropout: 0.0,
+        }
+    }
+
+    /// The network with the first parameters of a seed.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the input is too small or has too few dimensions, [`Error::Setting`] for options that the
+    /// architecture does not have.
+    pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
+        if self.input.values() == 0 || self.outputs == 0 {
+            return Err(Error::Setting("a network needs inputs and outputs".into()));
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            let what = format!("--dropout must be at least 0 and below 1, got {}", self.dropout);
+            return Err(Error::Setting(what));
+        }
+        let is_mlp = matches!(self.architecture, Architecture::Mlp(_));
+        let is_small = self.architecture == Architecture::CnnSmall;
+        let refuse =
+            |flag: &str| Err(Error::Setting(format!("{flag} is not for {}", self.architecture)));
+        if !is_mlp && self.parameterisation != Parameterisation::Standard {
+            return refuse("--parameterization ntk");
+        }
+        if !is_mlp && self.init != Init::Usual {
+            return refuse("--symmetric");
+        }
+        if !is_mlp && !is_small && self.dropout > 0.0 {
+            return refuse("--dropout");
+        }
+        if !is_mlp && !is_small && self.activation != RELU {
+            return refuse("--activation");
+        }
+        match &self.architecture {
+            Architecture::Mlp(hidden) => mlp::build(self, hidden, seed),
+            Architecture::CnnSmall => cnn::small(self, seed),
+            Architecture::Cnn(blocks) => cnn::blocks(self, blocks, seed),
+            Architecture::CifarResNet { depth } => resnet::cifar(self, *depth, seed),
+            Architecture::ResNet { depth } => resnet::staged(self, *depth, seed),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A network: layers in an order in which each reads what earlier ones have written.
+//!
+//! Slot 0 is the input and slot i + 1 the output of node i. Nodes either apply a layer to one slot or add two
+//! (residual connections). Parameters and buffers of all nodes stand in two flat lists, so optimisers, checkpoints and
+//! norms see one slice.
+
+use std::ops::Range;
+
+use veridical_core::{Seed, Stream};
+
+use crate::{Error, Factors, Float, Layer, Mode, Result, Scope, Shape, Spec};
+
+/// Where the output of a node, or the input of the network, is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub(crate) usize);
+
+/// What a node does.
+#[derive(Debug)]
+pub(crate) enum Op<T> {
+    Layer(Box<dyn Layer<T>>),
+    /// The sum of two slots, and relu of it if `relu`.
+    Add {
+        other: usize,
+        relu: bool,
+    },
+}
+
+/// One step of the network.
+#[derive(Debug)]
+pub(crate) struct Node<T> {
+    pub name: String,
+    pub op: Op<T>,
+    /// The slot that is read.
+    pub from: usize,
+    pub input: Shape,
+    pub output: Shape,
+    pub params: Range<usize>,
+    pub buffers: Range<usize>,
+    /// Random numbers of this node.
+    pub stream: Stream,
+}
+
+impl<T: Float> Node<T> {
+    pub fn scope(&self, mode: Mode) -> Scope {
+        match &self.op {
+            Op::Layer(layer) => layer.scope(self.input, mode),
+            Op::Add { .. } => Scope::Samples,
+        }
+    }
+
+    pub fn layer(&self) -> Option<&dyn Layer<T>> {
+        match &self.op {
+            Op::Layer(layer) => Some(&**layer),
+            Op::Add { .. } => None,
+        }
+    }
+
+    pub fn factors(&self) -> Factors {
+        self.layer().map_or(Factors::None, |layer| layer.factors(self.input))
+    }
+
+    /// The slots that are read.
+    pub fn reads(&self) -> impl Iterator<Item = usize> {
+        let other = match self.op {
+            Op::Add { other, .. } => Some(other),
+            Op::Layer(_) => None,
+        };
+        std::iter::once(self.from).chain(other)
+    }
+}
+
+/// A network.
+#[derive(Debug)]
+pub struct Net<T> {
+    pub(crate) nodes: Vec<Node<T>>,
+    input: Shape,
+    /// Everything that is learned.
+    pub params: Vec<T>,
+    /// Everything that is kept besides: running statistics.
+    pub buffers: Vec<T>,
+}
+
+/// A tensor of a network: a parameter or a buffer, under PyTorch's name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Named {
+    /// `layer1.0.conv1.weight`.
+    pub name: String,
+    /// PyTorch's shape.
+    pub shape: Vec<usize>,
+    /// Where it stands in [`Net::params`] or [`Net::buffers`].
+    pub place: Range<usize>,
+    /// Whether it is a parameter.
+    pub is_parameter: bool,
+    pub(crate) node: usize,
+    pub(crate) which: usize,
+}
+
+/// Puts a network together.
+#[derive(Debug)]
+pub struct Builder<T> {
+    net: Net<T>,
+    seed: Seed,
+}
+
+impl<T: Float> Builder<T> {
+    /// A network that has no layers yet; `seed` decides its first parameters and its random numbers.
+    pub fn new(input: Shape, seed: Seed) -> Self {
+        let net = Net { nodes: Vec::new(), input, params: Vec::new(), buffers: Vec::new() };
+        Self { net, seed }
+    }
+
+    /// The output of the last layer.
+    pub fn last(&self) -> Slot {
+        Slot(self.net.nodes.len())
+    }
+
+    /// The size of what stands in a slot.
+    pub fn shape(&self, slot: Slot) -> Shape {
+        self.net.shape(slot.0)
+    }
+
+    /// A layer after the last one.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it cannot take what it is given.
+    pub fn push(&mut self, name: &str, layer: impl Layer<T> + 'static) -> Result<Slot> {
+        self.after(self.last(), name, layer)
+    }
+
+    /// A layer that reads a certain slot.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it cannot take what it is given.
+    pub fn after(
+        &mut self,
+        from: Slot,
+        name: &str,
+        layer: impl Layer<T> + 'static,
+    ) -> Result<Slot> {
+        let input = self.shape(from);
+        let output = layer.output(input).map_err(|error| match error {
+            Error::Shape { what, .. } => Error::Shape { layer: name.into(), what },
+            other => other,
+        })?;
+        let grow = |values: &mut Vec<T>, specs: Vec<Spec>| {
+            let first = values.len();
+            values.resize(first + specs.iter().map(Spec::len).sum::<usize>(), T::ZERO);
+            first..values.len()
+        };
+        let params = grow(&mut self.net.params, layer.parameters());
+        let buffers = grow(&mut self.net.buffers, layer.buffers());
+        layer.initialise(
+            &mut self.net.params[params.clone()],
+            &mut self.net.buffers[buffers.clone()],
+            self.seed,
+            name,
+        );
+        let stream = Stream::new(self.seed, &format!("noise/{name}"));
+        let op = Op::Layer(Box::new(layer));
+        let (name, from) = (name.to_owned(), from.0);
+        self.net.nodes.push(Node { name, op, from, input, output, params, buffers, stream });
+        Ok(self.last())
+    }
+
+    /// The sum of two slots, and relu of it if `relu`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they differ in size.
+    pub fn add(&mut self, name: &str, a: Slot, b: Slot, relu: bool) -> Result<Slot> {
+        let (input, other) = (self.shape(a), self.shape(b));
+        if input != other {
+            let what = format!("cannot add {input} and {other}");
+            return Err(Error::Shape { layer: name.into(), what });
+        }
+        let (p, b_end) = (self.net.params.len(), self.net.buffers.len());
+        self.net.nodes.push(Node {
+            name: name.into(),
+            op: Op::Add { other: b.0, relu },
+            from: a.0,
+            input,
+            output: input,
+            params: p..p,
+            buffers: b_end..b_end,
+            stream: Stream::new(self.seed, name),
+        });
+        Ok(self.last())
+    }
+
+    /// The network as it stands.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if it has no layer.
+    pub fn finish(self) -> Result<Net<T>> {
+        match self.net.nodes.is_empty() {
+            true => Err(Error::Setting("a network needs a layer".into())),
+            false => Ok(self.net),
+        }
+    }
+}
+
+impl<T: Float> Net<T> {
+    /// The size of a sample.
+    pub fn input(&self) -> Shape {
+        self.input
+    }
+
+    /// How many values come out for a sample.
+    pub fn outputs(&self) -> usize {
+        self.shape(self.nodes.len()).values()
+    }
+
+    pub(crate) fn shape(&self, slot: usize) -> Shape {
+        slot.checked_sub(1).map_or(self.input, |node| self.nodes[node].output)
+    }
+
+    /// The names of the nodes, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.name.as_str())
+    }
+
+    /// The size of the output of a node.
+    pub fn output_of(&self, name: &str) -> Option<Shape> {
+        self.nodes.iter().find(|node| node.name == name).map(|node| node.output)
+    }
+
+    /// Parameters and buffers in PyTorch's order of a `state_dict`.
+    pub fn tensors(&self) -> Vec<Named> {
+        let mut named = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let Some(layer) = node.layer() else { continue };
+            let lists = [
+                (layer.parameters(), node.params.start, true),
+                (layer.buffers(), node.buffers.start, false),
+            ];
+            for (specs, mut first, is_parameter) in lists {
+                for (which, spec) in specs.into_iter().enumerate() {
+                    let place = first..first + spec.len();
+                    first = place.end;
+                    let name = match node.name.as_str() {
+                        "" => spec.name.to_owned(),
+                        own => format!("{own}.{}", spec.name),
+                    };
+                    named.push(Named {
+                        name,
+                        shape: spec.shape,
+                        place,
+                        is_parameter,
+                        node: number,
+                        which,
+                    });
+                }
+            }
+        }
+        named
+    }
+
+    /// The number of the last node with parameters: the head that a refit solves for.
+    pub(crate) fn head(&self) -> Option<usize> {
+        self.nodes.iter().rposition(|node| !node.params.is_empty())
+    }
+
+    /// The name of the last layer with parameters.
+    pub fn head_name(&self) -> Option<&str> {
+        self.head().map(|head| self.nodes[head].name.as_str())
+    }
+}

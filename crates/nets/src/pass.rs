@@ -1,0 +1,597 @@
+//! Forward and backward through a network.
+//!
+//! Runs of nodes that treat samples apart are computed chunk of samples by chunk of samples, each chunk through the whole run
+//! while its numbers are in the cache; nodes that want the whole batch come in between. A batch always has the same chunks,
+//! each with its own sum of gradients, and these are added in order: the bytes do not depend on the number
+//! of threads.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::float::wide;
+use crate::net::{Net, Node, Op};
+use crate::{Backward, Float, Forward, Mode, Noise, Scope};
+
+/// A batch is divided into at most so many chunks.
+const CHUNKS: usize = 8;
+/// Parameters whose chunk gradients are added at once by one thread.
+const SUM: usize = 1 << 14;
+
+/// All numbers of one pass over up to `capacity` samples. Nothing is allocated in a step once they are there.
+#[derive(Debug)]
+pub struct Workspace<T> {
+    capacity: usize,
+    /// Samples of the last forward pass.
+    pub(crate) n: usize,
+    mode: Mode,
+    /// Nodes whose statistics stay as they are even in training: their parameters are not trained.
+    still: Vec<bool>,
+    step: u32,
+    /// Values of the slots.
+    pub(crate) slots: Vec<Vec<T>>,
+    /// Gradients at the slots: several slots of one size share a list.
+    deltas: Vec<Vec<T>>,
+    /// The list of each slot.
+    pub(crate) delta_of: Vec<usize>,
+    kept: Vec<Vec<T>>,
+    rooms: Vec<Vec<T>>,
+    spares: Vec<Vec<T>>,
+    /// The gradient of the parameters after a backward pass.
+    pub grads: Vec<T>,
+    chunk_grads: Vec<Vec<T>>,
+}
+
+/// What a backward pass computes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whether the parameters of a node get a gradient.
+    pub(crate) trained: Vec<bool>,
+    /// Whether the gradient at a slot is needed.
+    needed: Vec<bool>,
+    /// Whether gradients at all slots are kept apart for taps.
+    taps: bool,
+}
+
+impl Plan {
+    /// Gradients of the parameters of the nodes that `is_trained` names.
+    pub fn new<T: Float>(net: &Net<T>, is_trained: impl Fn(&str) -> bool) -> Self {
+        let trained: Vec<bool> = net
+            .nodes
+            .iter()
+            .map(|node| !node.params.is_empty() && is_trained(&node.name))
+            .collect();
+        let mut needed = vec![false];
+        for (node, &trained) in net.nodes.iter().zip(&trained) {
+            needed.push(trained || node.reads().any(|slot| needed[slot]));
+        }
+        Self { trained, needed, taps: false }
+    }
+
+    /// No gradients of parameters, but those at all slots after the first layer.
+    pub(crate) fn taps<T: Float>(net: &Net<T>) -> Self {
+        let all = Self::new(net, |_| true);
+        Self { trained: vec![false; all.trained.len()], needed: all.needed, taps: true }
+    }
+
+    /// The places of the parameters that get a gradient.
+    pub fn ranges<T: Float>(&self, net: &Net<T>) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (node, _) in net.nodes.iter().zip(&self.trained).filter(|(_, trained)| **trained) {
+            match ranges.last_mut() {
+                Some(last) if last.end == node.params.start => last.end = node.params.end,
+                _ => ranges.push(node.params.clone()),
+            }
+        }
+        ranges
+    }
+}
+
+/// The first chunk size of a batch of n.
+fn chunk_size(n: usize) -> usize {
+    n.div_ceil(CHUNKS).max(1)
+}
+
+impl<T: Float> Workspace<T> {
+    /// Room for batches of up to `capacity` samples; `plan` if there are backward passes.
+    pub fn new(net: &Net<T>, capacity: usize, plan: Option<&Plan>) -> Self {
+        let lens: Vec<usize> = (0..=net.nodes.len()).map(|slot| net.shape(slot).values()).collect();
+        let delta_of = match plan {
+            None => Vec::new(),
+            Some(plan) if plan.taps => (0..lens.len()).collect(),
+            Some(_) => share(net, &lens),
+        };
+        let mut sizes = Vec::new();
+        for (slot, &list) in delta_of.iter().enumerate() {
+            if list == sizes.len() {
+                sizes.push(lens[slot]);
+            }
+        }
+        let zeros = |n: usize| vec![T::ZERO; n];
+        let has_gradients = plan.is_some_and(|plan| plan.trained.contains(&true));
+        let grads = if has_gradients { net.params.len() } else { 0 };
+        let kept = |node: &Node<T>| node.layer().map_or(0, |layer| layer.kept(node.input));
+        Self {
+            capacity,
+            n: 0,
+            mode: Mode::Frozen,
+            still: still(net, plan),
+            step: 0,
+            slots: lens.iter().map(|len| zeros(len * capacity)).collect(),
+            deltas: sizes.iter().map(|len| zeros(len * capacity)).collect(),
+            delta_of,
+            kept: net.nodes.iter().map(|node| zeros(kept(node))).collect(),
+            rooms: vec![Vec::new(); CHUNKS],
+            spares: vec![Vec::new(); CHUNKS],
+            grads: zeros(grads),
+            chunk_grads: if has_gradients { vec![Vec::new(); CHUNKS] } else { Vec::new() },
+        }
+    }
+
+    /// The largest batch.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The gradient at the output, n x outputs, to be set before a backward pass.
+    pub fn output_gradient(&mut self, net: &Net<T>) -> (&[T], &mut [T]) {
+        let slot = net.nodes.len();
+        let len = self.n * net.shape(slot).values();
+        let list = self.delta_of[slot];
+        (&self.slots[slot][..len], &mut self.deltas[list][..len])
+    }
+
+    /// The outputs of the last forward pass, n x outputs.
+    pub fn outputs(&self, net: &Net<T>) -> &[T] {
+        let slot = net.nodes.len();
+        &self.slots[slot][..self.n * net.shape(slot).values()]
+    }
+
+    /// What a node has put out in the last forward pass, n samples.
+    pub fn activations(&self, net: &Net<T>, name: &str) -> Option<&[T]> {
+        let node = net.nodes.iter().position(|node| node.name == name)?;
+        Some(&self.slots[node + 1][..self.n * net.nodes[node].output.values()])
+    }
+
+    pub(crate) fn delta(&self, net: &Net<T>, slot: usize) -> &[T] {
+        &self.deltas[self.delta_of[slot]][..self.n * net.shape(slot).values()]
+    }
+
+    /// What the pass is for, as a node sees it.
+    fn mode(&self, node: usize) -> Mode {
+        if self.still[node] { Mode::Frozen } else { self.mode }
+    }
+}
+
+/// Nodes with statistics and no training.
+fn still<T: Float>(net: &Net<T>, plan: Option<&Plan>) -> Vec<bool> {
+    let trained = |i: usize| plan.is_none_or(|plan| plan.trained[i]);
+    net.nodes.iter().enumerate().map(|(i, node)| !node.buffers.is_empty() && !trained(i)).collect()
+}
+
+/// Which slots can share a list for their gradients: a gradient lives from the last node that reads its slot to the node that
+/// wrote it; only equal sizes share, so that chunks of different slots never overlap.
+fn share<T: Float>(net: &Net<T>, lens: &[usize]) -> Vec<usize> {
+    let mut list_of = vec![usize::MAX; lens.len()];
+    let mut sizes: Vec<usize> = Vec::new();
+    let mut free: Vec<usize> = Vec::new();
+    let mut give = |slot: usize, free: &mut Vec<usize>, list_of: &mut Vec<usize>| {
+        if list_of[slot] != usize::MAX {
+            return;
+        }
+        let found = free.iter().position(|&list| sizes[list] == lens[slot]);
+        list_of[slot] = match found {
+            Some(at) => free.swap_remove(at),
+            None => {
+                sizes.push(lens[slot]);
+                sizes.len() - 1
+            }
+        };
+    };
+    for (number, node) in net.nodes.iter().enumerate().rev() {
+        give(number + 1, &mut free, &mut list_of);
+        for slot in node.reads() {
+            give(slot, &mut free, &mut list_of);
+        }
+        free.push(list_of[number + 1]);
+    }
+    // Lists are numbered by the first slot that has them, as the sizes are collected.
+    let mut renumbered = vec![usize::MAX; sizes.len()];
+    let mut next = 0;
+    for list in &mut list_of {
+        if renumbered[*list] == usize::MAX {
+            renumbered[*list] = next;
+            next += 1;
+        }
+        *list = renumbered[*list];
+    }
+    list_of
+}
+
+impl<T: Float> Net<T> {
+    /// Nodes from `first` on that treat samples apart, or one that does not.
+    fn segments(&self, work: &Workspace<T>) -> Vec<(Range<usize>, Scope)> {
+        let mut segments: Vec<(Range<usize>, Scope)> = Vec::new();
+        for (i, node) in self.nodes.iter().enumerate() {
+            let scope = node.scope(work.mode(i));
+            match segments.last_mut() {
+                Some((range, Scope::Samples)) if scope == Scope::Samples => range.end = i + 1,
+                _ => segments.push((i..i + 1, scope)),
+            }
+        }
+        segments
+    }
+
+    /// Computes the outputs of `n` samples that `fill` writes; `step` decides the random numbers.
+    ///
+    /// # Panics
+    /// If there is no room for n samples.
+    pub fn forward(
+        &self,
+        work: &mut Workspace<T>,
+        n: usize,
+        mode: Mode,
+        step: u32,
+        fill: impl FnOnce(&mut [T]),
+    ) {
+        assert!(n > 0 && n <= work.capacity, "{n} samples in room for {}", work.capacity);
+        (work.n, work.mode, work.step) = (n, mode, step);
+        fill(&mut work.slots[0][..n * self.input().values()]);
+        for (range, scope) in self.segments(work) {
+            match scope {
+                Scope::Samples => self.forward_samples(range, work),
+                Scope::Batch => self.forward_batch(range.start, work),
+            }
+        }
+    }
+
+    /// Runs layers again from the slot of `node` on; the values before it are those of the last pass.
+    pub(crate) fn forward_batch(&self, number: usize, work: &mut Workspace<T>) {
+        let node = &self.nodes[number];
+        // INVARIANT: sums treat samples apart.
+        let Some(layer) = node.layer() else { return };
+        let (n, mode) = (work.n, work.mode(number));
+        let (before, after) = work.slots.split_at_mut(number + 1);
+        layer.forward(Forward {
+            n,
+            input: node.input,
+            output: node.output,
+            mode,
+            params: &self.params[node.params.clone()],
+            buffers: &self.buffers[node.buffers.clone()],
+            x: &before[node.from][..n * node.input.values()],
+            y: &mut after[0][..n * node.output.values()],
+            kept: &mut work.kept[number],
+            noise: Noise { stream: node.stream, step: work.step, first: 0 },
+            room: &mut work.rooms[0],
+        });
+    }
+
+    fn forward_samples(&self, range: Range<usize>, work: &mut Workspace<T>) {
+        let (n, step) = (work.n, work.step);
+        let modes: Vec<Mode> = range.clone().map(|i| work.mode(i)).collect();
+        let size = chunk_size(n);
+        let (before, after) = work.slots.split_at_mut(range.start + 1);
+        let before = &*before;
+        let mut outs: Vec<Vec<&mut [T]>> = (0..n.div_ceil(size)).map(|_| Vec::new()).collect();
+        for (node, slot) in self.nodes[range.clone()].iter().zip(after) {
+            let len = node.output.values();
+            let chunks = slot[..n * len].chunks_mut(size * len);
+            outs.iter_mut().zip(chunks).for_each(|(outs, chunk)| outs.push(chunk));
+        }
+        let tasks = outs.into_par_iter().zip(&mut work.rooms).enumerate();
+        tasks.for_each(|(c, (mut outs, room))| {
+            let first = c * size;
+            let count = size.min(n - first);
+            for (k, node) in self.nodes[range.clone()].iter().enumerate() {
+                let (done, rest) = outs.split_at_mut(k);
+                let view = |slot: usize| match slot.checked_sub(range.start + 1) {
+                    Some(own) => &*done[own],
+                    None => {
+                        let len = self.shape(slot).values();
+                        &before[slot][first * len..][..count * len]
+                    }
+                };
+                let y = &mut *rest[0];
+                match &node.op {
+                    Op::Add { other, relu } => add(view(node.from), view(*other), *relu, y),
+                    Op::Layer(layer) => layer.forward(Forward {
+                        n: count,
+                        input: node.input,
+                        output: node.output,
+                        mode: modes[k],
+                        params: &self.params[node.params.clone()],
+                        buffers: &self.buffers[node.buffers.clone()],
+                        x: view(node.from),
+                        y,
+                        kept: &mut [],
+                        noise: Noise { stream: node.stream, step, first },
+                        room,
+                    }),
+                }
+            }
+        });
+    }
+
+    /// Updates running statistics after a forward pass in training.
+    pub fn settle(&mut self, work: &Workspace<T>) {
+        for (i, (node, kept)) in self.nodes.iter().zip(&work.kept).enumerate() {
+            let is_moving = work.mode(i) == Mode::Training && !node.buffers.is_empty();
+            if let (Some(layer), true) = (node.layer(), is_moving) {
+                layer.settle(kept, &mut self.buffers[node.buffers.clone()]);
+            }
+        }
+    }
+
+    /// Computes the gradient of the parameters, in `work.grads`, from the gradient at the output.
+    pub fn backward(&self, work: &mut Workspace<T>, plan: &Plan) {
+        // Whether a gradient has been written to a slot.
+        let mut written = vec![false; self.nodes.len() + 1];
+        written[self.nodes.len()] = true;
+        for (range, scope) in self.segments(work).into_iter().rev() {
+            match scope {
+                Scope::Samples => self.backward_samples(range, work, plan, &mut written),
+                Scope::Batch => self.backward_batch(range.start, work, plan, &mut written),
+            }
+        }
+        self.sum_chunks(work, plan);
+    }
+
+    fn backward_batch(
+        &self,
+        number: usize,
+        work: &mut Workspace<T>,
+        plan: &Plan,
+        written: &mut [bool],
+    ) {
+        let node = &self.nodes[number];
+        // INVARIANT: sums treat samples apart.
+        let Some(layer) = node.layer() else { return };
+        if !plan.needed[number + 1] || !written[number + 1] {
+            return; // nobody asks, or nobody read what it put out
+        }
+        let (n, mode) = (work.n, work.mode(number));
+        let (from, to) = (work.delta_of[node.from], work.delta_of[number + 1]);
+        let dy = std::mem::take(&mut work.deltas[to]);
+        let len = n * node.input.values();
+        let adds = written[node.from];
+        let wanted = plan.needed[node.from];
+        let dx = match (wanted, adds) {
+            (false, _) => None,
+            (true, false) => Some(&mut work.deltas[from][..len]),
+            (true, true) => Some(room(&mut work.spares[0], len)),
+        };
+        layer.backward(Backward {
+            n,
+            input: node.input,
+            output: node.output,
+            mode,
+            params: &self.params[node.params.clone()],
+            buffers: &self.buffers[node.buffers.clone()],
+            x: &work.slots[node.from][..len],
+            y: &work.slots[number + 1][..n * node.output.values()],
+            dy: &dy[..n * node.output.values()],
+            dx,
+            dparams: plan.trained[number].then(|| &mut work.grads[node.params.clone()]),
+            kept: &work.kept[number],
+            noise: Noise { stream: node.stream, step: work.step, first: 0 },
+            room: &mut work.rooms[0],
+        });
+        if wanted && adds {
+            accumulate(&mut work.deltas[from][..len], &work.spares[0][..len]);
+        }
+        written[node.from] |= wanted;
+        work.deltas[to] = dy;
+    }
+
+    /// Where the chunk gradients of a node stand: only nodes that treat samples apart have some.
+    fn chunk_places(&self, work: &Workspace<T>) -> (Vec<Range<usize>>, usize) {
+        let mut end = 0;
+        let place = |(i, node): (usize, &Node<T>)| {
+            let first = end;
+            if node.scope(work.mode(i)) == Scope::Samples {
+                end += node.params.len();
+            }
+            first..end
+        };
+        let places = self.nodes.iter().enumerate().map(place).collect();
+        (places, end)
+    }
+
+    fn backward_samples(
+        &self,
+        range: Range<usize>,
+        work: &mut Workspace<T>,
+        plan: &Plan,
+        written: &mut [bool],
+    ) {
+        let (n, step) = (work.n, work.step);
+        let modes: Vec<Mode> = range.clone().map(|i| work.mode(i)).collect();
+        let size = chunk_size(n);
+        let chunks = n.div_ceil(size);
+        let (places, total) = self.chunk_places(work);
+        if work.chunk_grads.first().is_some_and(|grads| grads.len() < total) {
+            work.chunk_grads.iter_mut().for_each(|grads| grads.resize(total, T::ZERO));
+        }
+        // Views of the gradients that these nodes read and write, by the number of their list.
+        let mut lists: Vec<Option<usize>> = vec![None; work.deltas.len()];
+        for i in range.clone() {
+            for slot in self.nodes[i].reads().chain([i + 1]) {
+                lists[work.delta_of[slot]] = Some(self.shape(slot).values());
+            }
+        }
+        let mut views: Vec<Vec<Option<&mut [T]>>> = (0..chunks).map(|_| Vec::new()).collect();
+        for (delta, len) in work.deltas.iter_mut().zip(lists) {
+            match len {
+                None => views.iter_mut().for_each(|views| views.push(None)),
+                Some(len) => {
+                    let parts = delta[..n * len].chunks_mut(size * len);
+                    views.iter_mut().zip(parts).for_each(|(views, part)| views.push(Some(part)));
+                }
+            }
+        }
+        let (slots, delta_of, before) = (&work.slots, &work.delta_of, &*written);
+        let mut none: Vec<Vec<T>> = Vec::new();
+        let grads = if work.chunk_grads.is_empty() {
+            none.resize(CHUNKS, Vec::new());
+            &mut none
+        } else {
+            &mut work.chunk_grads
+        };
+        let tasks =
+            views.into_par_iter().zip(&mut work.rooms).zip(&mut work.spares).zip(grads).enumerate();
+        tasks.for_each(|(c, (((mut views, room_), spare), grads))| {
+            let first = c * size;
+            let count = size.min(n - first);
+            let mut written = before.to_vec();
+            let value = |slot: usize| {
+                let len = self.shape(slot).values();
+                &slots[slot][first * len..][..count * len]
+            };
+            for i in range.clone().rev() {
+                if !plan.needed[i + 1] || !written[i + 1] {
+                    continue;
+                }
+                let node = &self.nodes[i];
+                // INVARIANT: the views of all slots of the range were made above, and dy is put back.
+                let dy = views[delta_of[i + 1]].take().expect("a view of the gradient");
+                match &node.op {
+                    Op::Add { relu, .. } => {
+                        let mask = relu.then(|| value(i + 1));
+                        for slot in node.reads().filter(|&slot| plan.needed[slot]) {
+                            let dx =
+                                views[delta_of[slot]].as_mut().expect("a view of the gradient");
+                            pass_on(dy, mask, written[slot], dx);
+                            written[slot] = true;
+                        }
+                    }
+                    Op::Layer(layer) => {
+                        let wanted = plan.needed[node.from];
+                        let mut own = if wanted { views[delta_of[node.from]].take() } else { None };
+                        let adds = wanted && written[node.from];
+                        let dx = match (&mut own, adds) {
+                            (Some(_), true) => Some(room(spare, count * node.input.values())),
+                            (Some(own), false) => Some(&mut **own),
+                            (None, _) => None,
+                        };
+                        layer.backward(Backward {
+                            n: count,
+                            input: node.input,
+                            output: node.output,
+                            mode: modes[i - range.start],
+                            params: &self.params[node.params.clone()],
+                            buffers: &self.buffers[node.buffers.clone()],
+                            x: value(node.from),
+                            y: value(i + 1),
+                            dy,
+                            dx,
+                            dparams: plan.trained[i].then(|| &mut grads[places[i].clone()]),
+                            kept: &[],
+                            noise: Noise { stream: node.stream, step, first },
+                            room: room_,
+                        });
+                        if let Some(own) = own {
+                            if adds {
+                                accumulate(own, &spare[..own.len()]);
+                            }
+                            views[delta_of[node.from]] = Some(own);
+                            written[node.from] = true;
+                        }
+                    }
+                }
+                views[delta_of[i + 1]] = Some(dy);
+            }
+        });
+        for i in range.rev() {
+            if !plan.needed[i + 1] || !written[i + 1] {
+                continue;
+            }
+            for slot in self.nodes[i].reads() {
+                written[slot] |= plan.needed[slot];
+            }
+        }
+    }
+
+    /// Adds the gradients of the chunks, in order.
+    fn sum_chunks(&self, work: &mut Workspace<T>, plan: &Plan) {
+        let (places, _) = self.chunk_places(work);
+        let chunks = work.n.div_ceil(chunk_size(work.n));
+        for (i, node) in self.nodes.iter().enumerate() {
+            if !plan.trained[i] || places[i].is_empty() {
+                continue;
+            }
+            let parts: Vec<&[T]> =
+                work.chunk_grads[..chunks].iter().map(|grads| &grads[places[i].clone()]).collect();
+            let sums = work.grads[node.params.clone()].par_chunks_mut(SUM).enumerate();
+            let parts = parts.as_slice();
+            sums.for_each(|(b, sum)| {
+                wide(
+                    #[inline(always)]
+                    move || {
+                        let at = b * SUM;
+                        sum.copy_from_slice(&parts[0][at..][..sum.len()]);
+                        for part in &parts[1..] {
+                            let part = &part[at..][..sum.len()];
+                            for (sum, &g) in sum.iter_mut().zip(part) {
+                                *sum += g;
+                            }
+                        }
+                    },
+                );
+            });
+        }
+    }
+}
+
+fn room<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
+    if room.len() < len {
+        room.resize(len, T::ZERO);
+    }
+    &mut room[..len]
+}
+
+fn accumulate<T: Float>(to: &mut [T], from: &[T]) {
+    wide(
+        #[inline(always)]
+        move || to.iter_mut().zip(from).for_each(|(t, &f)| *t += f),
+    );
+}
+
+/// y = a + b, or relu of it.
+fn add<T: Float>(a: &[T], b: &[T], relu: bool, y: &mut [T]) {
+    wide(
+        #[inline(always)]
+        move || {
+            let pairs = a.iter().zip(b);
+            if relu {
+                for (y, (&a, &b)) in y.iter_mut().zip(pairs) {
+                    let sum = a + b;
+                    *y = if sum < T::ZERO { T::ZERO } else { sum };
+                }
+            } else {
+                y.iter_mut().zip(pairs).for_each(|(y, (&a, &b))| *y = a + b);
+            }
+        },
+    );
+}
+
+/// dx = dy, or += dy, where the sum was positive.
+fn pass_on<T: Float>(dy: &[T], mask: Option<&[T]>, adds: bool, dx: &mut [T]) {
+    wide(
+        #[inline(always)]
+        move || match (mask, adds) {
+            (None, false) => dx.copy_from_slice(dy),
+            (None, true) => dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy),
+            (Some(y), false) => {
+                for ((dx, &dy), &y) in dx.iter_mut().zip(dy).zip(y) {
+                    *dx = if y > T::ZERO { dy } else { T::ZERO };
+                }
+            }
+            (Some(y), true) => {
+                for ((dx, &dy), &y) in dx.iter_mut().zip(dy).zip(y) {
+                    *dx += if y > T::ZERO { dy } else { T::ZERO };
+                }
+            }
+        },
+    );
+}

@@ -1,0 +1,169 @@
+//! Steps of gradient descent on a network.
+//!
+//! One step: outputs of a batch, their loss, the gradient of the parameters that are trained, clipped if asked for, and the
+//! rule of the optimiser with the rate of the schedule. Nothing is allocated for the numbers of a step.
+
+use std::ops::Range;
+
+use crate::net::Net;
+use crate::optimiser::{Optimiser, OptimiserSettings, clip};
+use crate::pass::{Plan, Workspace};
+use crate::schedule::Schedule;
+use crate::{Error, Float, Loss, Mode, Result, Target};
+
+/// How a network is trained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainerSettings {
+    /// What is minimised.
+    pub loss: Loss,
+    /// By which rule.
+    pub optimiser: OptimiserSettings,
+    /// The learning rate before the schedule.
+    pub lr: f64,
+    /// How the rate moves.
+    pub schedule: Schedule,
+    /// The largest norm of a gradient.
+    pub clip: Option<f64>,
+    /// The largest batch.
+    pub batch: usize,
+}
+
+/// A network that is being trained.
+#[derive(Debug)]
+pub struct Trainer<T> {
+    net: Net<T>,
+    settings: TrainerSettings,
+    plan: Plan,
+    work: Workspace<T>,
+    optimiser: Optimiser<T>,
+    ranges: Vec<Range<usize>>,
+    step: u64,
+}
+
+impl<T: Float> Trainer<T> {
+    /// Before the first step; only layers that `is_trained` names move, and statistics of batch norm stay where its layer
+    /// does.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for numbers that make no sense, and if nothing is trained.
+    pub fn new(
+        net: Net<T>,
+        settings: TrainerSettings,
+        is_trained: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
+        settings.optimiser.check()?;
+        if !(settings.lr > 0.0 && settings.lr.is_finite()) {
+            let what = format!("--lr must be a number above 0, got {}", settings.lr);
+            return Err(Error::Setting(what));
+        }
+        if settings.batch == 0 {
+            return Err(Error::Setting("--batch must be at least 1, got 0".into()));
+        }
+        if settings.clip.is_some_and(|norm| norm.is_nan() || norm <= 0.0) {
+            return Err(Error::Setting("--clip must be above 0".into()));
+        }
+        let plan = Plan::new(&net, is_trained);
+        let ranges = plan.ranges(&net);
+        if ranges.is_empty() {
+            return Err(Error::Setting("every layer is frozen: nothing is left to train".into()));
+        }
+        let work = Workspace::new(&net, settings.batch, Some(&plan));
+        let optimiser = Optimiser::new(&settings.optimiser, net.params.len());
+        Ok(Self { net, settings, plan, work, optimiser, ranges, step: 0 })
+    }
+
+    /// The network.
+    pub fn net(&self) -> &Net<T> {
+        &self.net
+    }
+
+    /// The network, when training is over.
+    pub fn into_net(self) -> Net<T> {
+        self.net
+    }
+
+    /// Steps that were made.
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
+    /// The gradient of the last step, before clipping.
+    pub fn gradient(&self) -> &[T] {
+        &self.work.grads
+    }
+
+    /// One step on `n` samples that `fill` writes; the loss before it, and how many classes were right.
+    ///
+    /// # Errors
+    /// [`Error::Diverged`] if the loss is no number any more; the parameters are those before the step.
+    pub fn step(
+        &mut self,
+        n: usize,
+        targets: Target<'_>,
+        weights: Option<&[f64]>,
+        fill: impl FnOnce(&mut [T]),
+    ) -> Result<(f64, Option<usize>)> {
+        let Self { net, work, plan, settings, .. } = self;
+        let noise = (self.step % u64::from(u32::MAX)) as u32;
+        net.forward(work, n, Mode::Training, noise, fill);
+        let dim = net.outputs();
+        let (outputs, gradient) = work.output_gradient(net);
+        let loss = settings.loss.evaluate(outputs, n, dim, targets, weights, Some(gradient));
+        let right = match targets {
+            Target::Classes(classes) => Some(crate::correct(outputs, dim, &classes[..n])),
+            Target::Numbers(_) => None,
+        };
+        if !loss.is_finite() {
+            let what = format!("the loss is {loss} after {} steps", self.step);
+            return Err(Error::Diverged(what));
+        }
+        net.backward(work, plan);
+        net.settle(work);
+        if let Some(norm) = settings.clip {
+            clip(&mut work.grads, &self.ranges, norm);
+        }
+        let lr = settings.lr * settings.schedule.factor(self.step);
+        self.optimiser.step(lr, &mut net.params, &work.grads, &self.ranges);
+        self.step += 1;
+        Ok((loss, right))
+    }
+
+    /// Outputs for `n` samples that `fill` writes, n x outputs, as the network would give them in use.
+    pub fn predict(&mut self, n: usize, fill: impl FnOnce(&mut [T])) -> &[T] {
+        self.net.forward(&mut self.work, n, Mode::Frozen, 0, fill);
+        self.work.outputs(&self.net)
+    }
+
+    /// What the optimiser keeps, parameter by parameter.
+    pub fn optimiser(&self) -> &Optimiser<T> {
+        &self.optimiser
+    }
+
+    /// Goes on from an earlier state: parameters, buffers, what the optimiser kept.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if they are of another network.
+    pub fn resume(
+        &mut self,
+        params: &[T],
+        buffers: &[T],
+        kept: &[(String, Vec<T>)],
+        step: u64,
+    ) -> Result<()> {
+        if params.len() != self.net.params.len() || buffers.len() != self.net.buffers.len() {
+            let what = format!(
+                "the checkpoint is of another network: {} parameters, this one has {}",
+                params.len(),
+                self.net.params.len()
+            );
+            return Err(Error::Setting(what));
+        }
+        self.net.params.copy_from_slice(params);
+        self.net.buffers.copy_from_slice(buffers);
+        let kept: Vec<(&str, &[T])> =
+            kept.iter().map(|(name, kept)| (name.as_str(), kept.as_slice())).collect();
+        self.optimiser.set_state(step, &kept)?;
+        self.step = step;
+        Ok(())
+    }
+}

@@ -1,0 +1,162 @@
+//! Weights under PyTorch's names and shapes, in and out.
+//!
+//! A `state_dict` saved from the usual definition of an architecture loads unchanged: names are those of the modules,
+//! convolutions are turned from out, in, ky, kx to the order of this crate. Integers (`num_batches_tracked`) do not
+//! matter. `module.` in front of every name, as parallel training leaves it, is taken off.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::net::{Named, Net};
+use crate::{Error, Float, Result};
+
+/// A tensor on its way in or out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// PyTorch's shape.
+    pub shape: Vec<usize>,
+    /// Row-major.
+    pub values: Vec<f32>,
+}
+
+/// Tensors by name.
+pub type Tensors = BTreeMap<String, Tensor>;
+
+/// What other definitions of the same network call a module: torchvision's and ours.
+const SYNONYMS: [(&str, &str); 2] = [(".downsample.", ".shortcut."), ("fc.", "linear.")];
+/// Names of each kind that are listed.
+const LISTED: usize = 8;
+
+impl<T: Float> Net<T> {
+    /// The numbers of a tensor in PyTorch's order, from a list such as [`Net::params`] or a gradient of it.
+    pub fn torch_order(&self, named: &Named, from: &[T]) -> Vec<T> {
+        let mut values = from[named.place.clone()].to_vec();
+        if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
+            layer.export(named.which, &mut values);
+        }
+        values
+    }
+
+    /// Sets a tensor from numbers in PyTorch's order.
+    ///
+    /// # Panics
+    /// If there are more or fewer numbers.
+    pub fn set(&mut self, named: &Named, mut values: Vec<T>) {
+        if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
+            layer.import(named.which, &mut values);
+        }
+        let to = if named.is_parameter { &mut self.params } else { &mut self.buffers };
+        to[named.place.clone()].copy_from_slice(&values);
+    }
+
+    /// All parameters and buffers, in PyTorch's order of values.
+    pub fn export(&self) -> Tensors {
+        let named = self.tensors().into_iter().map(|named| {
+            let from = if named.is_parameter { &self.params } else { &self.buffers };
+            let values = self.torch_order(&named, from).into_iter().map(|x| x.wide() as f32);
+            (named.name.clone(), Tensor { shape: named.shape.clone(), values: values.collect() })
+        });
+        named.collect()
+    }
+
+    /// Takes parameters and buffers from tensors; with `head` false the last layer may be missing or of another
+    /// size and then keeps its first values: how a network trained for other classes is taken over.
+    ///
+    /// # Errors
+    /// [`Error::Weights`] lists names that are missing, too many, or of another shape.
+    pub fn import(&mut self, tensors: &Tensors, head: bool) -> Result<()> {
+        let prefixed =
+            !tensors.is_empty() && tensors.keys().all(|name| name.starts_with("module."));
+        let named = self.tensors();
+        let own: BTreeSet<&str> = named.iter().map(|named| named.name.as_str()).collect();
+        let known = |name: &str| match name {
+            _ if own.contains(name) => name.to_owned(),
+            _ => SYNONYMS
+                .iter()
+                .fold(name.to_owned(), |name, (other, ours)| name.replace(other, ours)),
+        };
+        let stripped = |name: &str| known(if prefixed { &name["module.".len()..] } else { name });
+        let given: BTreeMap<String, &Tensor> =
+            tensors.iter().map(|(name, tensor)| (stripped(name), tensor)).collect();
+        let last = self.head();
+        let mut missing = Vec::new();
+        let mut wrong = Vec::new();
+        let mut found = Vec::new();
+        for named in &named {
+            let optional = !head && Some(named.node) == last;
+            match given.get(named.name.as_str()) {
+                None if optional => {}
+                None => missing.push(named.name.clone()),
+                Some(tensor) if tensor.shape == named.shape => found.push((named, *tensor)),
+                Some(_) if optional => {}
+                Some(tensor) => wrong.push(format!(
+                    "{} is {:?} and should be {:?}",
+                    named.name, tensor.shape, named.shape
+                )),
+            }
+        }
+        let own: BTreeSet<&str> = named.iter().map(|named| named.name.as_str()).collect();
+        let extra: Vec<String> =
+            given.into_keys().filter(|name| !own.contains(name.as_str())).collect();
+        if !missing.is_empty() || !wrong.is_empty() || !extra.is_empty() {
+            return Err(Error::Weights(complaint(&missing, &extra, &wrong)));
+        }
+        for (named, tensor) in found {
+            if let Some(at) = tensor.values.iter().position(|x| !x.is_finite()) {
+                let what = format!("{}[{at}] is {}", named.name, tensor.values[at]);
+                return Err(Error::Weights(format!("{what}; weights must be finite")));
+            }
+            self.set(named, tensor.values.iter().map(|&x| T::of(f64::from(x))).collect());
+        }
+        Ok(())
+    }
+}
+
+fn complaint(missing: &[String], extra: &[String], wrong: &[String]) -> String {
+    let mut text = String::from("these are not the weights of this network: ");
+    let mut parts = Vec::new();
+    if !missing.is_empty() {
+        let near = |name: &String| match nearest(name, extra) {
+            Some(near) => format!("{name} (there is {near})"),
+            None => name.clone(),
+        };
+        parts.push(format!("missing {}", listed(missing.iter().map(near).collect())));
+    }
+    if !wrong.is_empty() {
+        parts.push(format!("of another shape: {}", listed(wrong.to_vec())));
+    }
+    if !extra.is_empty() {
+        parts.push(format!("unknown {}", listed(extra.to_vec())));
+    }
+    let _ = write!(text, "{}", parts.join("; ")); // writing to a String cannot fail
+    text
+}
+
+fn listed(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let text = names.join(", ");
+    if more > 0 { format!("{text} and {more} more") } else { text }
+}
+
+/// The name that takes the fewest changes, if they are few.
+fn nearest<'a>(name: &str, among: &'a [String]) -> Option<&'a String> {
+    let scored = among.iter().map(|other| (distance(name, other), other));
+    scored.min_by_key(|(d, _)| *d).filter(|(d, _)| *d <= name.len() / 2).map(|(_, other)| other)
+}
+
+/// Letters to insert, delete or replace (Levenshtein 1966).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
