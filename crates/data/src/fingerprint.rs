@@ -113,7 +113,7 @@ pub fn of_examples(examples: &Examples, classes: &[String], columns: &[String]) 
     content.finish()
 }
 
-/// The content of named matrices.
+/// The content of named tensors.
 pub fn of_tensors(tensors: &TensorMap) -> String {
     let mut content = Content::new("tensors");
     for (name, (shape, values)) in tensors {

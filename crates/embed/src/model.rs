@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::Embedding;
 
-/// Matrices by name, as they come from a safetensors file.
+/// Tensors by name, as they come from a safetensors file: shape and values.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tensors(pub BTreeMap<String, ([usize; 2], Vec<f32>)>);
+pub struct Tensors(pub BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
 /// Two tables whose inner products are ratings or scores: mean + b_u + b_i + <u, i>.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -124,7 +124,10 @@ impl Model {
     /// # Errors
     /// [`Error::State`] if they are not those of a model.
     pub fn from_parts(mut parts: Tensors) -> Result<Self> {
-        let mut take = |name: &str| parts.0.remove(name);
+        let mut take = |name: &str| {
+            let (shape, values) = parts.0.remove(name)?;
+            Some((<[usize; 2]>::try_from(shape).ok()?, values))
+        };
         let embedding =
             |([_, dim], values): ([usize; 2], Vec<f32>)| Embedding::new(dim.max(1), values);
         let values = |(_, values): ([usize; 2], Vec<f32>)| values;
@@ -190,7 +193,9 @@ mod tests {
 
     fn saved(model: &Model) -> Tensors {
         let parts = model.parts().unwrap().into_iter();
-        Tensors(parts.map(|p| (p.name.to_owned(), (p.shape, p.values.into_owned()))).collect())
+        Tensors(
+            parts.map(|p| (p.name.to_owned(), (p.shape.to_vec(), p.values.into_owned()))).collect(),
+        )
     }
 
     #[test]

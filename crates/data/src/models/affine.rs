@@ -186,7 +186,7 @@ mod tests {
         assert!(message(nan).ends_with("`matrix` holds NaN at place 1; fit the map again"));
         let misfit = Affine { to: vec![0.0; 2], ..map };
         assert!(message(misfit).contains("tensor `matrix` lies outside the file"));
-        let other = crate::run::NamedTensor { name: "vectors", shape: [1, 1], values: &[1.0] };
+        let other = crate::run::NamedTensor { name: "vectors", shape: &[1, 1], values: &[1.0] };
         crate::run::write_tensors(&path, &[other]).unwrap();
         let message = read(&path).unwrap_err().to_string();
         assert!(

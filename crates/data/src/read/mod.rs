@@ -23,7 +23,7 @@ pub(crate) use self::delimited::{decompressed, failed as csv_failed, plain_text,
 use self::folder::Part;
 pub(crate) use self::folder::is_skipped;
 pub(crate) use self::npz::Sparse;
-pub(crate) use self::safetensors::matrices;
+pub(crate) use self::safetensors::tensors;
 use crate::{Chunk, Dtype, Error, Format, IdKind, Ids, Result, Source, TableSchema, storage};
 
 /// What to do with a value that is NaN, infinite or missing.

@@ -254,21 +254,16 @@ impl Catalog {
     }
 }
 
-/// Every matrix of floats of a file, as f32.
-pub(crate) fn matrices(path: &Path) -> Result<TensorMap> {
+/// Every tensor of floats of a file, as f32.
+pub(crate) fn tensors(path: &Path) -> Result<TensorMap> {
     let catalog = Catalog::open(path)?;
     let mut found = TensorMap::new();
     for name in catalog.names() {
         let Some(mut located) = catalog.locate(name)? else { continue };
-        let (&[rows, width], Some(dtype)) =
-            (&located.tensor.shape[..], float_type(&located.tensor.dtype))
-        else {
-            continue;
-        };
+        let Some(dtype) = float_type(&located.tensor.dtype) else { continue };
         // Shapes were checked against the length of the file: they fit memory addresses.
-        let n = (rows * width) as usize;
-        let bytes = located.read(0, n, dtype.size())?;
-        let shape = [rows as usize, width as usize];
+        let shape: Vec<usize> = located.tensor.shape.iter().map(|&dim| dim as usize).collect();
+        let bytes = located.read(0, shape.iter().product(), dtype.size())?;
         found.insert(name.to_owned(), (shape, values::decode(&bytes, dtype).to_vec()));
     }
     Ok(found)

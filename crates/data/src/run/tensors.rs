@@ -1,4 +1,4 @@
-//! Named matrices of f32 in a safetensors file
+//! Named tensors of f32 in a safetensors file
 //! (<https://github.com/huggingface/safetensors#format>).
 
 use std::collections::BTreeMap;
@@ -8,24 +8,24 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::models::{publish, put_singles};
-use crate::read::matrices;
+use crate::read::tensors;
 use crate::{Error, Result, storage};
 
-/// A matrix to be written.
+/// A tensor to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedTensor<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Rows and values of a row.
-    pub shape: [usize; 2],
-    /// Row-major.
+    /// Its sizes, slowest first; none for a single number.
+    pub shape: &'a [usize],
+    /// As many as the sizes multiply to, the last dimension fastest.
     pub values: &'a [f32],
 }
 
-/// Matrices by name: shape and row-major values.
-pub type TensorMap = BTreeMap<String, ([usize; 2], Vec<f32>)>;
+/// Tensors by name: shape and values.
+pub type TensorMap = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// Writes matrices under their names, whole or not at all.
+/// Writes tensors under their names, whole or not at all.
 ///
 /// # Errors
 /// [`Error::Content`] if the disk refuses.
@@ -49,15 +49,15 @@ pub fn write_tensors(path: &Path, tensors: &[NamedTensor<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Reads every matrix of floats of a file.
+/// Reads every tensor of floats of a file as f32; integers, such as PyTorch's `num_batches_tracked`, are passed over.
 ///
 /// # Errors
 /// [`Error::Malformed`] for damaged bytes, [`Error::Read`] if it is not there.
 pub fn read_tensors(path: &Path) -> Result<TensorMap> {
-    let tensors: TensorMap = storage::explained(|| matrices(path))?;
-    match tensors.is_empty() {
-        true => Err(Error::content(path, "holds no matrix of floats; train it again")),
-        false => Ok(tensors),
+    let found: TensorMap = storage::explained(|| tensors(path))?;
+    match found.is_empty() {
+        true => Err(Error::content(path, "holds no tensor of floats; write it again")),
+        false => Ok(found),
     }
 }
 
@@ -66,19 +66,57 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matrices_come_back_and_damage_is_named() {
+    fn tensors_come_back_and_damage_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.safetensors");
-        let a = NamedTensor { name: "a", shape: [2, 3], values: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.5] };
-        let b = NamedTensor { name: "b.bias", shape: [1, 1], values: &[-0.0] };
-        write_tensors(&path, &[a, b]).unwrap();
+        let a = NamedTensor { name: "a", shape: &[2, 3], values: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.5] };
+        let b = NamedTensor { name: "b.bias", shape: &[1], values: &[-0.0] };
+        let values: Vec<f32> = (0..24).map(|i| i as f32).collect();
+        let c = NamedTensor { name: "c", shape: &[2, 3, 2, 2], values: &values };
+        let d = NamedTensor { name: "d", shape: &[], values: &[7.0] };
+        write_tensors(&path, &[a, b, c, d]).unwrap();
         let back = read_tensors(&path).unwrap();
-        assert_eq!(back["a"], ([2, 3], a.values.to_vec()));
+        for tensor in [a, b, c, d] {
+            let (shape, values) = &back[tensor.name];
+            assert_eq!((&shape[..], &values[..]), (tensor.shape, tensor.values));
+        }
         assert_eq!(back["b.bias"].1[0].to_bits(), (-0.0f32).to_bits());
         let bytes = std::fs::read(&path).unwrap();
+        // As it has always been written: old runs keep their bytes.
+        let header = r#"{"a":{"data_offsets":[0,24],"dtype":"F32","shape":[2,3]},"b.bias":"#;
+        assert!(bytes[8..].starts_with(header.as_bytes()));
         safetensors::SafeTensors::deserialize(&bytes).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let message = read_tensors(&path).unwrap_err().to_string();
         assert!(message.contains("m.safetensors: not a readable safetensors file"), "{message}");
+    }
+
+    /// A state that PyTorch saved has weights of any rank and type beside counters.
+    #[test]
+    fn floats_of_all_types_are_read_and_integers_passed_over() {
+        use safetensors::tensor::{Dtype, TensorView, serialize};
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.safetensors");
+        let half: Vec<u8> =
+            [1.5, -2.0].iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect();
+        let brain: Vec<u8> = half::bf16::from_f32(0.5).to_le_bytes().to_vec();
+        let double: Vec<u8> = [0.25f64, 4.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let counter = 7i64.to_le_bytes();
+        let view =
+            |dtype, shape: &[usize], data| TensorView::new(dtype, shape.to_vec(), data).unwrap();
+        let tensors = [
+            ("conv.weight", view(Dtype::F16, &[2, 1, 1, 1], &half)),
+            ("bn.bias", view(Dtype::BF16, &[1], &brain)),
+            ("linear.weight", view(Dtype::F64, &[1, 2], &double)),
+            ("bn.num_batches_tracked", view(Dtype::I64, &[], &counter)),
+        ];
+        std::fs::write(&path, serialize(tensors, None).unwrap()).unwrap();
+        let expected = [
+            ("bn.bias", vec![1], vec![0.5]),
+            ("conv.weight", vec![2, 1, 1, 1], vec![1.5, -2.0]),
+            ("linear.weight", vec![1, 2], vec![0.25, 4.0]),
+        ];
+        let expected = expected.map(|(name, shape, values)| (name.to_owned(), (shape, values)));
+        assert_eq!(read_tensors(&path).unwrap(), TensorMap::from(expected));
     }
 }

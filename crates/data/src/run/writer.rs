@@ -19,14 +19,15 @@ use crate::{TableWriter, Vectors, WriteOptions};
 const CHECKPOINT: &str = "checkpoint";
 const STATE: &str = "state.json";
 
-/// Where a run stood after an epoch.
+/// Where a run stood after an epoch or a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Epochs that are done.
-    pub epochs: u32,
+    /// Epochs, or steps of a network, that are done.
+    #[serde(alias = "epochs")]
+    pub done: u32,
     /// What the loop around the trainer remembers.
     pub memo: Value,
-    /// Bytes of `metrics.jsonl` that belong to these epochs.
+    /// Bytes of `metrics.jsonl` that belong to these.
     pub metrics_bytes: u64,
     #[serde(skip)]
     /// The trainer's state.
@@ -137,10 +138,10 @@ impl RunWriter {
         let Ok(text) = fs::read(folder.join(STATE)) else { return Ok(None) };
         let damaged = |e| Error::malformed(&folder.join(STATE), "checkpoint", e);
         let mut checkpoint: Checkpoint = serde_json::from_slice(&text).map_err(damaged)?;
-        checkpoint.state = read_tensors(&folder.join(state_file(checkpoint.epochs)))?;
-        let best = folder.join(best_file(checkpoint.epochs));
+        checkpoint.state = read_tensors(&folder.join(state_file(checkpoint.done)))?;
+        let best = folder.join(best_file(checkpoint.done));
         checkpoint.best = if best.exists() { Some(read_tensors(&best)?) } else { None };
-        // Lines of epochs after the checkpoint are written again.
+        // Lines after the checkpoint are written again.
         let metrics = self.partial.join(METRICS);
         let cut = OpenOptions::new().write(true).open(&metrics);
         cut.and_then(|file| file.set_len(checkpoint.metrics_bytes))
@@ -181,7 +182,7 @@ impl RunWriter {
     ) -> Result<()> {
         let folder = self.partial.join(CHECKPOINT);
         fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
-        let now = [state_file(checkpoint.epochs), best_file(checkpoint.epochs)];
+        let now = [state_file(checkpoint.done), best_file(checkpoint.done)];
         write_tensors(&folder.join(&now[0]), state)?;
         if let Some(best) = best {
             write_tensors(&folder.join(&now[1]), best)?;
@@ -262,16 +263,16 @@ impl RunWriter {
 pub(super) fn state_of(run: &Path) -> Option<PathBuf> {
     let folder = run.join(CHECKPOINT);
     let state: Checkpoint = serde_json::from_slice(&fs::read(folder.join(STATE)).ok()?).ok()?;
-    let files = [best_file(state.epochs), state_file(state.epochs)].map(|name| folder.join(name));
+    let files = [best_file(state.done), state_file(state.done)].map(|name| folder.join(name));
     files.into_iter().find(|file| file.is_file())
 }
 
-fn state_file(epochs: u32) -> String {
-    format!("state-{epochs}.safetensors")
+fn state_file(done: u32) -> String {
+    format!("state-{done}.safetensors")
 }
 
-fn best_file(epochs: u32) -> String {
-    format!("best-{epochs}.safetensors")
+fn best_file(done: u32) -> String {
+    format!("best-{done}.safetensors")
 }
 
 fn pretty(document: &Value) -> Vec<u8> {
@@ -296,7 +297,8 @@ mod tests {
     use crate::run::RunFolder;
 
     fn tensor(values: &[f32]) -> NamedTensor<'_> {
-        NamedTensor { name: "item", shape: [values.len(), 1], values }
+        let shape: &[usize] = if values.len() == 1 { &[1, 1] } else { &[2, 1] };
+        NamedTensor { name: "item", shape, values }
     }
 
     fn document(seed: u64) -> Value {
@@ -312,7 +314,7 @@ mod tests {
         assert_eq!(none, None);
         let metrics_bytes = writer.add_metrics(&json!({ "epoch": 1 })).unwrap();
         let memo = json!({ "waited": 2 });
-        let checkpoint = Checkpoint { epochs: 1, memo, metrics_bytes, ..Checkpoint::default() };
+        let checkpoint = Checkpoint { done: 1, memo, metrics_bytes, ..Checkpoint::default() };
         writer.save(&checkpoint, &[tensor(&[1.0])], Some(&[tensor(&[0.5])])).unwrap();
         writer.add_metrics(&json!({ "epoch": 2 })).unwrap();
         drop(writer);
@@ -328,7 +330,7 @@ mod tests {
         let (writer, found) =
             RunWriter::begin(&out, &document(1), IfExists::Resume).unwrap().unwrap();
         let found = found.unwrap();
-        assert_eq!((found.epochs, &found.memo), (1, &json!({ "waited": 2 })));
+        assert_eq!((found.done, &found.memo), (1, &json!({ "waited": 2 })));
         assert_eq!((found.state["item"].1[0], found.best.unwrap()["item"].1[0]), (1.0, 0.5));
         writer.add_metrics(&json!({ "epoch": 2 })).unwrap();
         let ids = Ids::numbered(0, 2);
@@ -346,6 +348,13 @@ mod tests {
         assert_eq!(table.unwrap().vectors, [3.0, 4.0]);
         let message = message(run.table(Some("user")).unwrap_err());
         assert_eq!(message, "DIR/run: there is no table `user`; choose one with --table: item");
+    }
+
+    #[test]
+    fn a_checkpoint_that_counted_epochs_is_still_read() {
+        let old = r#"{ "epochs": 3, "memo": null, "metrics_bytes": 7 }"#;
+        let read: Checkpoint = serde_json::from_str(old).unwrap();
+        assert_eq!((read.done, read.metrics_bytes), (3, 7));
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl State {
         from: Option<Checkpoint>,
         observer: &dyn Observer,
     ) -> Result<Self> {
-        let Some(Checkpoint { epochs: done, memo, metrics_bytes, state, best }) = from else {
+        let Some(Checkpoint { done, memo, metrics_bytes, state, best }) = from else {
             return Ok(Self { done: 0, memo: Memo::default(), best: None, metrics_bytes: 0 });
         };
         trainer.restore(Model::from_parts(Tensors(state))?)?;
@@ -167,9 +167,9 @@ impl State {
     }
 
     fn save(&self, model: &Model, writer: &RunWriter) -> Result<()> {
-        let Self { done: epochs, metrics_bytes, .. } = *self;
+        let Self { done, metrics_bytes, .. } = *self;
         let memo = json!(self.memo);
-        let at = Checkpoint { epochs, memo, metrics_bytes, ..Checkpoint::default() };
+        let at = Checkpoint { done, memo, metrics_bytes, ..Checkpoint::default() };
         let best = self.best.as_ref().map(named);
         Ok(writer.save(&at, &borrowed(&model.parts()?), best.as_deref())?)
     }
@@ -215,17 +215,14 @@ impl Pace {
 
 /// The parts of a model as the writer takes them.
 pub(crate) fn borrowed<'a>(parts: &'a [Part<'_>]) -> Vec<NamedTensor<'a>> {
-    let named = |p: &'a Part<'_>| NamedTensor { name: p.name, shape: p.shape, values: &p.values };
+    let named = |p: &'a Part<'_>| NamedTensor { name: p.name, shape: &p.shape, values: &p.values };
     parts.iter().map(named).collect()
 }
 
 fn owned(parts: &[Part<'_>]) -> TensorMap {
-    parts.iter().map(|p| (p.name.to_owned(), (p.shape, p.values.to_vec()))).collect()
+    parts.iter().map(|p| (p.name.to_owned(), (p.shape.to_vec(), p.values.to_vec()))).collect()
 }
 
 fn named(state: &TensorMap) -> Vec<NamedTensor<'_>> {
-    state
-        .iter()
-        .map(|(name, (shape, values))| NamedTensor { name, shape: *shape, values })
-        .collect()
+    state.iter().map(|(name, (shape, values))| NamedTensor { name, shape, values }).collect()
 }

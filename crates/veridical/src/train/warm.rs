@@ -43,7 +43,7 @@ impl Earlier {
             |path: &Path| Table::load(&Source::Path(path.to_owned()), &ReadOptions::default());
         if !RunFolder::is_run(path) {
             let Table { ids, dim, vectors } = read(path)?;
-            let tensors = TensorMap::from([(table.to_owned(), ([ids.len(), dim], vectors))]);
+            let tensors = TensorMap::from([(table.to_owned(), (vec![ids.len(), dim], vectors))]);
             return Ok(Self { ids: vec![(table.to_owned(), ids)], tensors });
         }
         let run = RunFolder::open(path)?;
@@ -61,7 +61,7 @@ impl Earlier {
     pub fn start(&self, trainer: &mut dyn Trainer, material: &Material) -> Result<Vec<Warmed>> {
         let parts = trainer.model().parts()?.into_iter();
         let mut state: TensorMap =
-            parts.map(|p| (p.name.to_owned(), (p.shape, p.values.into_owned()))).collect();
+            parts.map(|p| (p.name.to_owned(), (p.shape.to_vec(), p.values.into_owned()))).collect();
         let mut warmed = Vec::new();
         for (table, earlier) in &self.ids {
             let Some(ids) = material.ids(table) else { continue };
@@ -70,7 +70,8 @@ impl Earlier {
                 if material.table_of(name) != Some(table.as_str()) {
                     continue;
                 }
-                let Some(([rows, dim], before)) = self.tensors.get(name) else { continue };
+                let Some((before_shape, before)) = self.tensors.get(name) else { continue };
+                let [rows, dim] = before_shape.as_slice() else { continue };
                 if *rows != earlier.len() || shape[0] != ids.len() {
                     continue;
                 }
