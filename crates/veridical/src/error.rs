@@ -16,6 +16,9 @@ pub enum Error {
     /// A training or an evaluation was refused, or diverged.
     #[error(transparent)]
     Embed(#[from] veridical_embed::Error),
+    /// A network or its weights were refused.
+    #[error(transparent)]
+    Nets(#[from] veridical_nets::Error),
     /// A setting of the ground layer was refused, or the user interrupted.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
@@ -44,6 +47,7 @@ impl Error {
         match self {
             Self::Interrupted
             | Self::Core(veridical_core::Error::Interrupted)
+            | Self::Nets(veridical_nets::Error::Core(veridical_core::Error::Interrupted))
             | Self::Embed(veridical_embed::Error::Core(veridical_core::Error::Interrupted))
             | Self::Data(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {
                 Exit::Interrupted

@@ -252,7 +252,8 @@ pub fn interval(values: &[f64]) -> (f64, [f64; 2]) {
         return (mean, [mean, mean]);
     }
     let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = T[(values.len() - 2).min(T.len() - 1)] * (variance / n).sqrt();
+    let t = T.get(values.len() - 2).copied().unwrap_or_else(|| student_975(n - 1.0));
+    let half = t * (variance / n).sqrt();
     (mean, [mean - half, mean + half])
 }
 

@@ -6,6 +6,7 @@ mod families;
 mod kernel_error;
 mod lab;
 mod movielens;
+mod refit;
 mod sse;
 mod stability;
 
@@ -95,6 +96,8 @@ pub const REGISTRY: &[Experiment] = &[
     sse::FIGURE5,
     sse::SWEEP_MF,
     sse::SWEEP_BPR,
+    refit::FUNCTIONS,
+    refit::MNIST,
 ];
 
 /// Finds an experiment.

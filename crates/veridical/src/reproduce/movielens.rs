@@ -25,7 +25,8 @@ impl Folder {
         Self(given.map_or_else(|| USUAL.into(), Into::into))
     }
 
-    fn file(&self, name: &str) -> Result<PathBuf> {
+    /// A file or folder in it.
+    pub fn file(&self, name: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         if path.exists() {
             return Ok(path);
