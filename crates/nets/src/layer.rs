@@ -224,6 +224,11 @@ pub trait Layer<T: Float>: Debug + Send + Sync {
     /// Of [`Factors::Direct`]: the gradient of the parameters for each of the n samples, n x parameters.
     fn sample_gradients(&self, _pass: Backward<'_, T>, _gradients: &mut [T]) {}
 
+    /// The dense layer that it is, if it is one: what a refit can solve for.
+    fn as_linear(&self) -> Option<&crate::layers::Linear> {
+        None
+    }
+
     /// From PyTorch's order of the numbers of parameter `which` to the layer's own; most have the same.
     fn import(&self, _which: usize, _values: &mut Vec<T>) {}
 

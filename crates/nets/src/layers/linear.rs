@@ -29,6 +29,16 @@ pub enum Parameterisation {
     },
 }
 
+impl Parameterisation {
+    /// s and t of a layer with so many inputs.
+    pub fn scales(self, inputs: usize) -> (f64, f64) {
+        match self {
+            Self::Standard => (1.0, 1.0),
+            Self::Ntk { bias } => (1.0 / (inputs as f64).sqrt(), bias),
+        }
+    }
+}
+
 /// A dense layer.
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -54,14 +64,25 @@ impl Linear {
         Self { parameterisation, ..self }
     }
 
+    /// How many values it takes.
+    pub fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Whether it has a bias.
+    pub fn has_bias(&self) -> bool {
+        self.bias
+    }
+
+    /// How its parameters enter.
+    pub fn parameterisation(&self) -> Parameterisation {
+        self.parameterisation
+    }
+
     /// s and t.
     fn scales<T: Float>(&self) -> (T, T) {
-        match self.parameterisation {
-            Parameterisation::Standard => (T::ONE, T::ONE),
-            Parameterisation::Ntk { bias } => {
-                (T::of(1.0 / (self.inputs as f64).sqrt()), T::of(bias))
-            }
-        }
+        let (s, t) = self.parameterisation.scales(self.inputs);
+        (T::of(s), T::of(t))
     }
 
     fn weights(&self) -> usize {
@@ -99,6 +120,10 @@ impl<T: Float> Layer<T> for Linear {
 
     fn scope(&self, _: Shape, _: Mode) -> Scope {
         Scope::Batch
+    }
+
+    fn as_linear(&self) -> Option<&Linear> {
+        Some(self)
     }
 
     fn forward(&self, pass: Forward<'_, T>) {

@@ -1,0 +1,414 @@
+//! The last layer solved anew on the features below it.
+//!
+//! A trained network is f(x) = W h(x) + b. Gradient descent leaves W, b short of the best for its own features h;
+//! solving for them is a convex problem that costs less than an epoch: least squares
+//! min sum_i |W h(x_i) + b - y_i|^2 + penalty (paper 004, eq. 17 and 18 with the features of eq. 29: its conjugate kernel
+//! solved through the features, CKJ), or logistic regression (eq. 15). The penalty is chosen by cross-validation
+//! among those whose training loss is not above the network's own, so a refit is never worse on the training loss; where
+//! none is, the head stays.
+
+use veridical_core::{Order, Seed};
+use veridical_learn::{Logistic, LogisticSettings, RidgePath, logistic_path};
+
+use crate::layers::Parameterisation;
+use crate::net::Net;
+use crate::pass::Workspace;
+use crate::{Error, Float, Loss, Result, Target};
+
+/// The last layer: outputs x dim weights and a bias each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// Row-major, one row per output.
+    pub weight: Vec<f64>,
+    /// One per output.
+    pub bias: Vec<f64>,
+}
+
+impl Head {
+    /// W h + b for every row of features.
+    pub fn apply(&self, features: &[f64]) -> Vec<f64> {
+        let (weights, intercepts) = (self.weight.clone(), self.bias.clone());
+        veridical_learn::RidgeFit { weights, intercepts }.predict(features)
+    }
+}
+
+/// What is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefitMethod {
+    /// Least squares; classes are 1 of their own and 0 of the others.
+    Ridge,
+    /// Multinomial logistic regression.
+    Logistic,
+}
+
+/// How the last layer is solved for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RefitSettings {
+    /// What is solved.
+    pub method: RefitMethod,
+    /// Parts of the cross-validation.
+    pub folds: usize,
+    /// Decides which rows belong to which part.
+    pub seed: Seed,
+}
+
+/// One penalty that was tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RefitPoint {
+    /// In relation to the largest variance of the features (ridge), or 1/(C n) (logistic).
+    pub penalty: f64,
+    /// The loss on rows that were kept back, over all parts.
+    pub cv_loss: f64,
+    /// The loss on all rows, solved on all rows.
+    pub train_loss: f64,
+}
+
+/// A solved head.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refit {
+    /// The new head, or the old one.
+    pub head: Head,
+    /// The penalty that was chosen.
+    pub penalty: f64,
+    /// All that were tried, the largest first.
+    pub path: Vec<RefitPoint>,
+    /// The loss of the old head on the training rows.
+    pub before: f64,
+    /// The loss of the new one.
+    pub after: f64,
+    /// Whether no penalty was better and the head stays.
+    pub kept: bool,
+}
+
+/// Penalties of least squares.
+const RIDGE: [f64; 13] =
+    [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-16, 1e-20, 0.0];
+/// C n of logistic regression: the penalty is |W|^2 / (2 C n) on the mean loss.
+const LOGISTIC: [f64; 10] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+
+/// Solves the head of `dim` features for `outputs` outputs on n rows.
+///
+/// # Errors
+/// [`Error::Setting`] if the method does not suit the targets, if there are fewer rows than parts, or if a feature is no
+/// number.
+pub fn refit(
+    features: &[f64],
+    dim: usize,
+    targets: Target<'_>,
+    outputs: usize,
+    current: &Head,
+    settings: &RefitSettings,
+) -> Result<Refit> {
+    let n = features.len() / dim.max(1);
+    if settings.folds < 2 || n < 2 * settings.folds {
+        let what =
+            format!("cross-validation with {} parts needs more than {n} rows", settings.folds);
+        return Err(Error::Setting(what));
+    }
+    if let Some(at) = features.iter().position(|x| !x.is_finite()) {
+        let what = format!("feature {} of row {} is {}", at % dim, at / dim, features[at]);
+        return Err(Error::Setting(what));
+    }
+    let problem = Problem { features, dim, targets, outputs, n };
+    problem.check(settings.method)?;
+    let before = problem.loss(settings.method, current, None);
+    let penalties: &[f64] = match settings.method {
+        RefitMethod::Ridge => &RIDGE,
+        RefitMethod::Logistic => &LOGISTIC,
+    };
+    let order = Order::new(n as u64, settings.seed, "refit", 0);
+    let part_of: Vec<usize> = {
+        let mut parts = vec![0; n];
+        (0..n).for_each(|t| parts[order.at(t as u64) as usize] = t % settings.folds);
+        parts
+    };
+    let mut cv = vec![0.0; penalties.len()];
+    for fold in 0..settings.folds {
+        let (kept, held): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| part_of[i] != fold);
+        let heads = problem.solve(settings.method, penalties, Some(&kept));
+        for (sum, head) in cv.iter_mut().zip(&heads) {
+            *sum += problem.loss(settings.method, head, Some(&held)) * held.len() as f64 / n as f64;
+        }
+    }
+    let heads = problem.solve(settings.method, penalties, None);
+    let path: Vec<RefitPoint> = penalties
+        .iter()
+        .zip(&heads)
+        .zip(&cv)
+        .map(|((&penalty, head), &cv_loss)| {
+            let penalty =
+                if settings.method == RefitMethod::Logistic { 1.0 / penalty } else { penalty };
+            RefitPoint { penalty, cv_loss, train_loss: problem.loss(settings.method, head, None) }
+        })
+        .collect();
+    let usable = (0..path.len()).filter(|&i| path[i].train_loss <= before);
+    let best = usable.min_by(|&a, &b| path[a].cv_loss.total_cmp(&path[b].cv_loss));
+    Ok(match best {
+        Some(i) => {
+            let (head, penalty, after) = (heads[i].clone(), path[i].penalty, path[i].train_loss);
+            Refit { head, penalty, path, before, after, kept: false }
+        }
+        None => {
+            Refit { head: current.clone(), penalty: 0.0, path, before, after: before, kept: true }
+        }
+    })
+}
+
+struct Problem<'a> {
+    features: &'a [f64],
+    dim: usize,
+    targets: Target<'a>,
+    outputs: usize,
+    n: usize,
+}
+
+impl Problem<'_> {
+    fn check(&self, method: RefitMethod) -> Result<()> {
+        match (method, self.targets) {
+            (RefitMethod::Logistic, Target::Numbers(_)) => {
+                Err(Error::Setting("logistic regression is for classes; use --method ridge".into()))
+            }
+            (RefitMethod::Logistic, Target::Classes(_)) if self.outputs == 1 => {
+                let what = "logistic regression needs an output per class, the network has one; use --method ridge";
+                Err(Error::Setting(what.into()))
+            }
+            (RefitMethod::Logistic, targets) => {
+                Loss::CrossEntropy { smoothing: 0.0 }.check(self.outputs, targets)
+            }
+            (RefitMethod::Ridge, targets) => Loss::Squared.check(self.outputs, targets),
+        }
+    }
+
+    /// The mean loss of a head on some rows, or on all.
+    fn loss(&self, method: RefitMethod, head: &Head, rows: Option<&[usize]>) -> f64 {
+        let loss = match method {
+            RefitMethod::Ridge => Loss::Squared,
+            RefitMethod::Logistic => Loss::CrossEntropy { smoothing: 0.0 },
+        };
+        let outputs = match rows {
+            None => head.apply(self.features),
+            Some(rows) => head.apply(&picked(self.features, self.dim, rows)),
+        };
+        let n = rows.map_or(self.n, <[usize]>::len);
+        match self.targets {
+            Target::Classes(classes) => {
+                let classes =
+                    rows.map_or_else(|| classes.to_vec(), |rows| picked(classes, 1, rows));
+                loss.evaluate(&outputs, n, self.outputs, Target::Classes(&classes), None, None)
+            }
+            Target::Numbers(numbers) => {
+                let numbers = rows
+                    .map_or_else(|| numbers.to_vec(), |rows| picked(numbers, self.outputs, rows));
+                loss.evaluate(&outputs, n, self.outputs, Target::Numbers(&numbers), None, None)
+            }
+        }
+    }
+
+    /// Heads for all penalties, solved on some rows or on all.
+    fn solve(&self, method: RefitMethod, penalties: &[f64], rows: Option<&[usize]>) -> Vec<Head> {
+        let all: Vec<usize>;
+        let rows = match rows {
+            Some(rows) => rows,
+            None => {
+                all = (0..self.n).collect();
+                &all
+            }
+        };
+        match (method, self.targets) {
+            (RefitMethod::Logistic, Target::Classes(classes)) => {
+                let rows_f32: Vec<f32> =
+                    picked(self.features, self.dim, rows).into_iter().map(|x| x as f32).collect();
+                let classes = picked(classes, 1, rows);
+                let cs: Vec<f64> = penalties.iter().map(|c| c / rows.len() as f64).collect();
+                let settings = LogisticSettings { tolerance: 1e-5, ..LogisticSettings::default() };
+                let fits =
+                    logistic_path(&rows_f32, self.dim, &classes, self.outputs, &settings, &cs);
+                let head = |fit: Logistic| {
+                    // A class without examples has no finite intercept; it is never predicted.
+                    let bias = fit.intercepts.iter().map(|b| b.max(-1e6)).collect();
+                    Head { weight: fit.weights, bias }
+                };
+                fits.into_iter().map(head).collect()
+            }
+            _ => {
+                let x = picked(self.features, self.dim, rows);
+                let y: Vec<f64> = rows.iter().flat_map(|&i| self.numbers(i)).collect();
+                let path = RidgePath::new(&x, self.dim, &y, self.outputs, None);
+                let fit = |&lambda: &f64| {
+                    let fit = path.solve(lambda);
+                    Head { weight: fit.weights, bias: fit.intercepts }
+                };
+                penalties.iter().map(fit).collect()
+            }
+        }
+    }
+
+    /// What least squares aims at, as the squared loss has it.
+    fn numbers(&self, i: usize) -> Vec<f64> {
+        match self.targets {
+            Target::Numbers(numbers) => {
+                numbers[i * self.outputs..][..self.outputs].iter().map(|&y| f64::from(y)).collect()
+            }
+            Target::Classes(classes) if self.outputs == 1 => {
+                vec![if classes[i] == 1 { 1.0 } else { -1.0 }]
+            }
+            Target::Classes(classes) => {
+                (0..self.outputs).map(|k| f64::from(u8::from(classes[i] as usize == k))).collect()
+            }
+        }
+    }
+}
+
+/// Some rows of `width` values.
+fn picked<V: Copy>(values: &[V], width: usize, rows: &[usize]) -> Vec<V> {
+    rows.iter().flat_map(|&i| values[i * width..][..width].iter().copied()).collect()
+}
+
+impl<T: Float> Net<T> {
+    /// Where the last layer stands, if it is a dense one at the very end: its weights, its bias and its parameterisation.
+    fn dense_head(&self) -> Result<(usize, usize, Parameterisation)> {
+        let head = self.head().filter(|&head| head + 1 == self.nodes.len());
+        let found = head.and_then(|head| Some((head, self.nodes[head].layer()?.as_linear()?)));
+        let (head, linear) = found.ok_or_else(|| {
+            Error::Setting(
+                "the network does not end in a dense layer: there is no head to solve for".into(),
+            )
+        })?;
+        if !linear.has_bias() {
+            return Err(Error::Setting("the last layer has no bias".into()));
+        }
+        Ok((head, linear.inputs(), linear.parameterisation()))
+    }
+
+    /// The last layer as a linear map of the features, whatever its parameterisation.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the network does not end in a dense layer.
+    pub fn solved_head(&self) -> Result<Head> {
+        let (head, dim, parameterisation) = self.dense_head()?;
+        let (s, t) = parameterisation.scales(dim);
+        let (weight, bias) =
+            self.params[self.nodes[head].params.clone()].split_at(dim * self.outputs());
+        Ok(Head {
+            weight: weight.iter().map(|w| w.wide() * s).collect(),
+            bias: bias.iter().map(|b| b.wide() * t).collect(),
+        })
+    }
+
+    /// Replaces the last layer.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if the network does not end in a dense layer of this size, or if its bias has no weight.
+    pub fn set_head(&mut self, new: &Head) -> Result<()> {
+        let (head, dim, parameterisation) = self.dense_head()?;
+        let (s, t) = parameterisation.scales(dim);
+        let outputs = self.outputs();
+        if new.weight.len() != dim * outputs || new.bias.len() != outputs {
+            return Err(Error::Setting("the head has another size".into()));
+        }
+        if t == 0.0 && new.bias.iter().any(|b| *b != 0.0) {
+            return Err(Error::Setting("biases have weight 0 in this parameterisation".into()));
+        }
+        let place = self.nodes[head].params.clone();
+        let scaled = new
+            .weight
+            .iter()
+            .map(|w| w / s)
+            .chain(new.bias.iter().map(|b| if t == 0.0 { 0.0 } else { b / t }));
+        self.params[place].iter_mut().zip(scaled).for_each(|(to, x)| *to = T::of(x));
+        Ok(())
+    }
+
+    /// The input of the last layer in the last forward pass, n x features.
+    pub fn features<'w>(&self, work: &'w Workspace<T>) -> &'w [T] {
+        let node = &self.nodes[self.nodes.len() - 1];
+        &work.slots[node.from][..work.n * node.input.values()]
+    }
+
+    /// How many features the last layer reads.
+    pub fn feature_dim(&self) -> usize {
+        self.nodes[self.nodes.len() - 1].input.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::normals;
+    use crate::{Architecture, Mode, Model, Shape};
+
+    fn settings(method: RefitMethod) -> RefitSettings {
+        RefitSettings { method, folds: 4, seed: Seed::new(0).unwrap() }
+    }
+
+    #[test]
+    fn a_planted_linear_model_is_found() {
+        let (n, dim) = (200, 6);
+        let x = normals(n * dim, "x");
+        let planted = Head { weight: normals(2 * dim, "w"), bias: vec![0.5, -1.0] };
+        let y: Vec<f32> = planted.apply(&x).iter().map(|&y| y as f32).collect();
+        let start = Head { weight: vec![0.0; 2 * dim], bias: vec![0.0; 2] };
+        let refit =
+            refit(&x, dim, Target::Numbers(&y), 2, &start, &settings(RefitMethod::Ridge)).unwrap();
+        // Targets are rounded to f32.
+        assert!(refit.head.weight.iter().zip(&planted.weight).all(|(a, b)| (a - b).abs() < 1e-6));
+        assert!(refit.after < 1e-12 && refit.before > 0.1 && !refit.kept);
+    }
+
+    /// Noise and as many features as rows: the penalty is not the smallest, and the training loss never rises.
+    #[test]
+    fn never_worse_on_the_training_loss() {
+        let (n, dim) = (60, 40);
+        let x = normals(n * dim, "x");
+        let classes: Vec<u32> =
+            (0..n).map(|i| u32::from(x[i * dim] + 0.8 * normals(n, "e")[i] > 0.0)).collect();
+        for start in ["w0", "w1", "w2"] {
+            let scale = if start == "w0" { 0.0 } else { 0.3 };
+            let head = Head {
+                weight: normals(2 * dim, start).iter().map(|w| w * scale).collect(),
+                bias: vec![0.0; 2],
+            };
+            for method in [RefitMethod::Ridge, RefitMethod::Logistic] {
+                let refit =
+                    refit(&x, dim, Target::Classes(&classes), 2, &head, &settings(method)).unwrap();
+                assert!(refit.after <= refit.before, "{method:?} {start}");
+                let best = refit.path.iter().map(|p| p.cv_loss).fold(f64::INFINITY, f64::min);
+                assert!(refit.kept || refit.path.iter().any(|p| p.cv_loss == best));
+                let again = super::refit(
+                    &x,
+                    dim,
+                    Target::Classes(&classes),
+                    2,
+                    &refit.head,
+                    &settings(method),
+                )
+                .unwrap();
+                assert!(again.after <= again.before);
+            }
+        }
+    }
+
+    /// What the network puts out is its head on its features, in both parameterisations, before and after a change.
+    #[test]
+    fn the_head_of_a_network_is_read_and_set() {
+        for ntk in [false, true] {
+            let mut model = Model::new(Architecture::Mlp(vec![7]), Shape::row(4), 3);
+            if ntk {
+                model.parameterisation = Parameterisation::Ntk { bias: 0.2 };
+            }
+            let mut net = model.build::<f64>(Seed::new(1).unwrap()).unwrap();
+            let x = normals(5 * 4, "x");
+            for round in 0..2 {
+                let mut work = Workspace::new(&net, 5, None);
+                net.forward(&mut work, 5, Mode::Frozen, 0, |slot| slot.copy_from_slice(&x));
+                assert_eq!(net.feature_dim(), 7);
+                let head = net.solved_head().unwrap();
+                let want = head.apply(net.features(&work));
+                let near = work.outputs(&net).iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-12);
+                assert!(near, "{ntk} {round}");
+                net.set_head(&Head { weight: normals(21, "new"), bias: vec![1.0, 2.0, 3.0] })
+                    .unwrap();
+            }
+        }
+    }
+}
