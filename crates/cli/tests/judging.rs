@@ -367,6 +367,21 @@ fn data_is_generated_described_divided_and_joined_to_graphs() {
     let described =
         json(&sandbox, "data", "data describe --text texts/documents.csv --min-count 1");
     assert_eq!(described["result"]["documents"], 60);
+
+    let images = "data generate images --images 20 --test-images 5 --size 4";
+    let made = json(&sandbox, "data", &format!("{images} --out images"));
+    assert_eq!(
+        (&made["result"]["rows"], made["result"]["files"].as_array().map(Vec::len)),
+        (&20.into(), Some(4))
+    );
+    assert_eq!(sandbox.bytes("images/train-images-idx3-ubyte").len(), 16 + 20 * 16);
+    sandbox.ok(&format!("{images} --out again --quiet"));
+    let images_of = |folder: &str| sandbox.bytes(&format!("{folder}/t10k-images-idx3-ubyte"));
+    assert!(images_of("images") == images_of("again"));
+    sandbox.refuses(
+        &format!("{images} --classes 1 --out other"),
+        "--classes must be from 2 to 256, got 1",
+    );
 }
 
 /// A document embedded alone has the vector it has among others, and lies near its topic.

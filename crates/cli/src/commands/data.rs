@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use veridical::core::Seed;
 use veridical::data::generate::{CorpusSettings, ShopSettings};
 use veridical::prepare::{
-    self, BuildGraph, Description, Embed, GenerateShop, GenerateText, GraphSource, Quantiles, Side,
+    self, BuildGraph, Description, Embed, GenerateImages, GenerateShop, GenerateText, GraphSource,
+    Quantiles, Side,
 };
 use veridical::train::Options;
 use veridical::{Error, Result};
@@ -146,6 +147,21 @@ struct GenerateArgs {
     /// Words of a document
     #[arg(long, value_name = "N", default_value_t = 50)]
     length: usize,
+    /// Images to learn from
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    images: usize,
+    /// Images to test on
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    test_images: usize,
+    /// Pixels of a side of an image
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    size: usize,
+    /// Values of a pixel: 1 for grey, 3 for colours
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    channels: usize,
+    /// Classes of images
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    classes: usize,
     /// Share of choices that do not follow the taste, or of words common to all topics
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     noise: f64,
@@ -157,6 +173,8 @@ enum Generate {
     Shop,
     /// Documents of latent topics: documents, topics
     Text,
+    /// Images of classes that differ by their patterns: idx files, as MNIST has them
+    Images,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -284,23 +302,40 @@ fn options(args: &impl Serialize) -> Result<Options> {
 fn generate(args: GenerateArgs, terminal: &Terminal) -> Result<()> {
     let FolderArgs { out, format, force } = args.out;
     let (format, seed) = (format.ending().to_owned(), Seed::new(args.seed)?);
+    let folder = out.display().to_string();
     let (generated, next) = match args.what {
         Generate::Shop => {
             let GenerateArgs { users, items, clusters, per_user, skew, noise, .. } = args;
             let settings = ShopSettings { users, items, clusters, per_user, skew, noise, seed };
             let done = prepare::shop(&GenerateShop { settings, out, format, force })?;
-            (done, "train bpr --split leave-last-one --interactions")
+            let next = format!("train bpr --split leave-last-one --interactions {}", done.files[0]);
+            (done, next)
         }
         Generate::Text => {
             let GenerateArgs { docs, topics, words, length, noise, .. } = args;
             let settings = CorpusSettings { docs, topics, words, length, noise, seed };
             let done = prepare::text(&GenerateText { settings, out, format, force })?;
-            (done, "train doc2vec --column text --text")
+            let next = format!("train doc2vec --column text --text {}", done.files[0]);
+            (done, next)
+        }
+        Generate::Images => {
+            let GenerateArgs { images, test_images, size, channels, classes, .. } = args;
+            let done = prepare::images(&GenerateImages {
+                images,
+                test_images,
+                size,
+                channels,
+                classes,
+                seed,
+                out,
+                force,
+            })?;
+            (done, format!("train net --model cnn-small --data {folder}"))
         }
     };
     let text = format!("{} rows\n{}\n", generated.rows, generated.files.join("\n"));
     terminal.result("data", &json!({ "action": "generate", "result": generated }), &text)?;
-    terminal.next(&format!("veridical {next} {}", generated.files[0]));
+    terminal.next(&format!("veridical {next}"));
     Ok(())
 }
 

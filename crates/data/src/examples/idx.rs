@@ -28,10 +28,14 @@ pub(super) fn is_here(folder: &Folder<'_>) -> bool {
     folder.direct().any(|(name, _)| role(name).is_some())
 }
 
+/// The name without the ending of a compression.
+fn plain(name: &str) -> &str {
+    Compression::of_name(name).map_or(name, |c| name.trim_end_matches(c.suffix()))
+}
+
 /// What a file holds by its name: `train-images-idx3-ubyte.gz`, or with a dot before `idx3`.
 fn role(name: &str) -> Option<(bool, Content)> {
-    let plain = Compression::of_name(name).map_or(name, |c| name.trim_end_matches(c.suffix()));
-    let (part, rest) = plain.split_once('-')?;
+    let (part, rest) = plain(name).split_once('-')?;
     let is_train = match part {
         "train" => true,
         "t10k" | "test" => false,
@@ -46,11 +50,20 @@ fn role(name: &str) -> Option<(bool, Content)> {
 
 pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
     let file = |wanted: (bool, Content)| {
-        folder.direct().find(|(name, _)| role(name) == Some(wanted)).map(|(_, path)| path)
+        let mut files = folder.direct().filter(|(name, _)| role(name) == Some(wanted));
+        let Some((first, path)) = files.next() else { return Ok(None) };
+        // A compressed copy may stand beside, after the plain file.
+        match files.find(|(name, _)| plain(name) != plain(first)) {
+            None => Ok(Some(path)),
+            Some((other, _)) => {
+                let what = format!("holds both {first} and {other}; keep one of them");
+                Err(Error::content(folder.path, what))
+            }
+        }
     };
     let part = |is_train: bool| {
         let name = if is_train { "train" } else { "t10k" };
-        match (file((is_train, Content::Images)), file((is_train, Content::Labels))) {
+        match (file((is_train, Content::Images))?, file((is_train, Content::Labels))?) {
             (None, None) => Ok(None),
             (Some(images), Some(labels)) => read_part(images, labels).map(Some),
             (Some(images), None) => Err(alone(images, &format!("{name}-labels-idx1-ubyte"))),

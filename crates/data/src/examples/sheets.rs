@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use rayon::prelude::*;
+
 use super::classes::named;
 use super::decode::{Pixels, decode};
 use super::folder::Folder;
@@ -40,8 +42,9 @@ fn read_part(folder: &Folder<'_>, sheets: &[&Path], part: &str) -> Result<Option
     let mut values = Vec::new();
     let mut found: Option<(usize, usize)> = None;
     let mut n = 0;
-    for path in sheets {
-        let sheet = decode(path, &storage::read(path, MAX_BYTES)?, MAX_VALUES)?;
+    let decoded: Vec<Result<Pixels>> = sheets.par_iter().map(|path| read_sheet(path)).collect();
+    for (path, sheet) in sheets.iter().zip(decoded) {
+        let sheet = sheet?;
         let side = sheet.width.isqrt();
         if side * side != sheet.width {
             let what = format!("its rows of {} pixels are no square images", sheet.width);
@@ -61,6 +64,10 @@ fn read_part(folder: &Folder<'_>, sheets: &[&Path], part: &str) -> Result<Option
     let (side, channels) = found.unwrap_or_default();
     let shape = ExampleShape::Image { height: side, width: side, channels };
     Ok(Some(Examples { shape, values: Values::Bytes(values), targets: Targets::Classes(classes) }))
+}
+
+fn read_sheet(path: &Path) -> Result<Pixels> {
+    decode(path, &storage::read(path, MAX_BYTES)?, MAX_VALUES)
 }
 
 fn unlike(path: &Path, first: &Path, sheet: &Pixels, (side, channels): (usize, usize)) -> Error {

@@ -116,6 +116,16 @@ fn damaged_idx_files_are_named_with_what_was_expected_and_found() {
 }
 
 #[test]
+fn two_files_of_the_same_images_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    write_idx(dir.path(), &some(6, 4, 1), None).unwrap();
+    write_idx(dir.path(), &some(6, 4, 3), None).unwrap();
+    let message = refusal(&dir, dir.path(), &ExampleOptions::default());
+    let both = "train-images-idx3-ubyte and train-images-idx4-ubyte";
+    assert_eq!(message, format!("DIR: holds both {both}; keep one of them"));
+}
+
+#[test]
 fn parts_of_two_sizes_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_idx(dir.path(), &some(6, 4, 1), Some(&some(3, 5, 1))).unwrap();

@@ -4,6 +4,7 @@
 //! outside: a convolution is the product of the patches with the weights. With channels last, the values of one ky
 //! are one run of memory. With groups the order is group, ky, kx, channel of the group.
 
+use crate::float::wide;
 use crate::{Float, Shape};
 
 /// Where windows lie.
@@ -61,28 +62,58 @@ impl Windows {
         Run { to, from, len: (last - first) * c, before: first * c, after }
     }
 
-    /// Writes `rows` rows from row `first` on, counted over the samples of x.
+    /// Writes rows from row `first` on, counted over the samples of x, until `patches` is full.
     pub fn gather<T: Float>(&self, x: &[T], first: usize, patches: &mut [T]) {
-        let width = self.row();
         let (positions, values) = (self.output.positions(), self.input.values());
-        for (r, row) in (first..).zip(patches.chunks_exact_mut(width)) {
-            let (sample, p) = (r / positions, r % positions);
-            let (oy, ox) = (p / self.output.width, p % self.output.width);
-            let x = &x[sample * values..][..values];
-            for ky in 0..self.kernel {
-                let run = self.run(oy, ox, ky);
-                if self.groups > 1 {
-                    self.spread(&run, x, row, ky);
-                    continue;
+        wide(
+            #[inline(always)]
+            move || {
+                let (mut r, mut rest) = (first, patches);
+                while !rest.is_empty() {
+                    let (sample, p) = (r / positions, r % positions);
+                    let (oy, ox) = (p / self.output.width, p % self.output.width);
+                    let count = (self.output.width - ox).min(rest.len() / self.row());
+                    let (line, later) = rest.split_at_mut(count * self.row());
+                    self.gather_line(&x[sample * values..][..values], oy, ox, line);
+                    (r, rest) = (r + count, later);
                 }
-                let row = &mut row[run.to..][..run.before + run.len + run.after];
-                let (before, rest) = row.split_at_mut(run.before);
-                let (inside, after) = rest.split_at_mut(run.len);
-                copy(inside, &x[run.from..][..run.len]);
-                before.fill(T::ZERO);
-                after.fill(T::ZERO);
+            },
+        );
+    }
+
+    /// Windows of one sample on the line oy, from ox on.
+    #[inline(always)]
+    fn gather_line<T: Float>(&self, x: &[T], oy: usize, ox: usize, line: &mut [T]) {
+        let Self { input, kernel, stride, padding, groups, .. } = *self;
+        let (c, width) = (input.channels, self.row());
+        for ky in 0..kernel {
+            for (ox, row) in (ox..).zip(line.chunks_exact_mut(width)) {
+                let y = (oy * stride + ky).wrapping_sub(padding);
+                let left = (ox * stride).wrapping_sub(padding);
+                let is_inside = y < input.height && left < input.width;
+                if is_inside && left + kernel <= input.width && groups == 1 {
+                    let from = &x[(y * input.width + left) * c..][..kernel * c];
+                    copy(&mut row[ky * kernel * c..][..kernel * c], from);
+                } else {
+                    self.gather_edge(x, oy, ox, ky, row);
+                }
             }
         }
+    }
+
+    /// One ky of a window that reaches beyond the image, or whose groups lie apart.
+    #[inline(never)]
+    fn gather_edge<T: Float>(&self, x: &[T], oy: usize, ox: usize, ky: usize, row: &mut [T]) {
+        let run = self.run(oy, ox, ky);
+        if self.groups > 1 {
+            return self.spread(&run, x, row, ky);
+        }
+        let row = &mut row[run.to..][..run.before + run.len + run.after];
+        let (before, rest) = row.split_at_mut(run.before);
+        let (inside, after) = rest.split_at_mut(run.len);
+        inside.copy_from_slice(&x[run.from..][..run.len]);
+        before.fill(T::ZERO);
+        after.fill(T::ZERO);
     }
 
     /// One ky with the channels of each group together.
@@ -132,11 +163,15 @@ impl Windows {
     }
 }
 
-/// A copy that is a loop for the few values of a narrow image.
+/// A copy that knows the lengths of narrow images: 3 x 3 windows of one and of three channels.
 #[inline(always)]
 fn copy<T: Float>(to: &mut [T], from: &[T]) {
-    if to.len() <= 16 {
-        to.iter_mut().zip(from).for_each(|(t, f)| *t = *f);
+    if let (Ok(to), Ok(from)) = (<&mut [T; 3]>::try_from(&mut *to), <&[T; 3]>::try_from(from)) {
+        *to = *from;
+    } else if let (Ok(to), Ok(from)) =
+        (<&mut [T; 9]>::try_from(&mut *to), <&[T; 9]>::try_from(from))
+    {
+        *to = *from;
     } else {
         to.copy_from_slice(from);
     }

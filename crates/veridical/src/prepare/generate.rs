@@ -6,11 +6,13 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field};
 use serde::Serialize;
+use veridical_core::Seed;
+use veridical_data::examples::write_idx;
 use veridical_data::generate::{CorpusSettings, ShopSettings};
 use veridical_data::{ColumnWriter, IdMap, generate, interactions};
 
 use super::Folder;
-use crate::Result;
+use crate::{Error, Result};
 
 /// A shop: users and items of latent clusters.
 #[derive(Clone, Debug)]
@@ -34,6 +36,27 @@ pub struct GenerateText {
     pub out: PathBuf,
     /// csv, tsv, parquet or another ending that can be written.
     pub format: String,
+    /// Replace files that are there.
+    pub force: bool,
+}
+
+/// Images of classes that differ by their patterns.
+#[derive(Clone, Debug)]
+pub struct GenerateImages {
+    /// To learn from.
+    pub images: usize,
+    /// To test on.
+    pub test_images: usize,
+    /// Pixels of a side.
+    pub size: usize,
+    /// Values of a pixel.
+    pub channels: usize,
+    /// Classes.
+    pub classes: usize,
+    /// Seed.
+    pub seed: Seed,
+    /// The folder.
+    pub out: PathBuf,
     /// Replace files that are there.
     pub force: bool,
 }
@@ -88,6 +111,38 @@ pub fn text(settings: &GenerateText) -> Result<Generated> {
     })?;
     Ok(Generated { files: written(out, &names), rows: n })
 }
+
+/// Writes images and labels as idx files.
+///
+/// # Errors
+/// Settings under which no images can be, and a folder that is there unless `force`.
+pub fn images(settings: &GenerateImages) -> Result<Generated> {
+    let GenerateImages { images, test_images, size, channels, classes, seed, .. } = *settings;
+    let within = |flag: &str, value: usize, from: usize, to: usize| match value {
+        _ if (from..=to).contains(&value) => Ok(()),
+        _ => Err(Error::Usage(format!("{flag} must be from {from} to {to}, got {value}"))),
+    };
+    within("--size", size, 2, 512)?;
+    within("--channels", channels, 1, 3)?;
+    within("--classes", classes, 2, 256)?;
+    within("--images", images, classes, MOST_VALUES / (size * size * channels))?;
+    within("--test-images", test_images, 0, MOST_VALUES / (size * size * channels))?;
+    let folder = Folder::check(&settings.out, settings.force)?;
+    let all = generate::images(images + test_images, size, channels, classes, seed);
+    let train = all.subset(&(0..images).collect::<Vec<_>>());
+    let test = all.subset(&(images..images + test_images).collect::<Vec<_>>());
+    let test = Some(&test).filter(|_| test_images > 0);
+    folder.write(|folder| Ok(write_idx(folder, &train, test)?))?;
+    let dims = if channels > 1 { 4 } else { 3 };
+    let parts = ["train", "t10k"].into_iter().take(if test.is_some() { 2 } else { 1 });
+    let names = parts.flat_map(|part| {
+        [format!("{part}-images-idx{dims}-ubyte"), format!("{part}-labels-idx1-ubyte")]
+    });
+    Ok(Generated { files: written(&settings.out, &names.collect::<Vec<_>>()), rows: images })
+}
+
+/// Bytes of one part: more are no small example.
+const MOST_VALUES: usize = 1 << 30;
 
 fn labels(path: &Path, ids: &IdMap, name: &str, of: &[u32]) -> Result<()> {
     let fields =

@@ -15,7 +15,9 @@ use veridical_data::{interactions, write_atomically};
 
 pub use self::describe::{Description, Quantiles, describe};
 pub use self::embed::{Embed, Embedded, embed};
-pub use self::generate::{GenerateShop, GenerateText, Generated, shop, text};
+pub use self::generate::{
+    GenerateImages, GenerateShop, GenerateText, Generated, images, shop, text,
+};
 pub use self::graph::{BuildGraph, BuiltGraph, GraphSource, Side, graph};
 use crate::train::{Divided, Options, reading};
 use crate::{Error, Observer, Result};

@@ -1,0 +1,132 @@
+"""Training steps beside PyTorch's, taps beside our backward pass; README.md explains."""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import peer
+import torch
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+# Name, batch, least ratio to PyTorch.
+CASES = [("mlp", 128, 1.2), ("cnn-small", 128, 1.4), ("resnet18", 32, 0.9)]
+TITLES = {
+    "mlp": "MLP 784-512-512-10",
+    "cnn-small": "small CNN, 28 x 28",
+    "resnet18": "ResNet-18, 32 x 32",
+}
+TAP_LIMIT = 1.3
+
+
+def ours(binary, *args):
+    out = subprocess.run([binary, *map(str, args)], check=True, capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+def train(args, case, batch):
+    """The best round of ours and of every variant of the peer; they take turns, so that a busy minute hits both."""
+    variants = list(peer.variants(case, batch, not args.no_compile))
+    if not variants:
+        raise SystemExit(f"{case}: no variant of the peer runs here")
+    rates = {variant.name: 0.0 for variant in variants}
+    own = 0.0
+    for number in range(args.rounds):
+        own = max(own, ours(args.binary, "train", case, batch, args.threads, args.seconds)["rate"])
+        for variant in variants:
+            rates[variant.name] = max(rates[variant.name], variant.rate(args.seconds))
+        if number == 0 and len(variants) > 2:  # the others have no chance
+            variants = sorted(variants, key=lambda v: -rates[v.name])[:2]
+    name = max(rates, key=rates.get)
+    return {
+        "case": case, "batch": batch, "ours": own, "peer": rates[name], "variant": name,
+        "variants": rates,
+    }  # fmt: skip
+
+
+def page(results, about):
+    lines = [
+        "# Networks: results\n",
+        "Written by `run.sh nets --markdown`; [README.md](README.md) explains the columns.\n",
+        f"- CPU: {cpu_model()}, {os.cpu_count()} cores; {platform.system()}",
+        f"- Load average before the run: {results['load']:.2f}",
+        f"- Threads: {results['threads']} for everybody",
+        f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
+        f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}\n",
+        "| training step | samples/s | PyTorch | its variant | ratio | target | verdict |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    least = {case: ratio for case, _, ratio in CASES}
+    for run in results["train"]:
+        ratio, target = run["ours"] / run["peer"], least[run["case"]]
+        lines.append(
+            f"| {TITLES[run['case']]}, batch {run['batch']} | {run['ours']:,.0f} | {run['peer']:,.0f} | "
+            f"{run['variant']} | {ratio:.2f}x | >= {target} | {'ok' if ratio >= target else 'MISSED'} |"
+        )
+    lines += [
+        "\n| taps | forward, ms | backward, ms | tap per output, ms | / backward | with windows gathered | target | verdict |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for run in results["taps"]:
+        ratio = run["tap"] / run["backward"]
+        forward, backward, tap = (1e3 * run[key] for key in ("forward", "backward", "tap"))
+        lines.append(
+            f"| {TITLES[run['case']]}, batch {run['batch']} | {forward:.2f} | {backward:.2f} | {tap:.2f} | {ratio:.2f}x | "
+            f"{run['gathered'] / run['backward']:.2f}x | <= {TAP_LIMIT} | {'ok' if ratio <= TAP_LIMIT else 'MISSED'} |"
+        )
+    lines += ["\n| all variants of PyTorch | samples/s |", "| --- | --- |"]
+    for run in results["train"]:
+        for name, rate in run["variants"].items():
+            lines.append(f"| {TITLES[run['case']]}: {name} | {rate:,.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def cpu_model():
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--binary", default=ROOT / "target/release/bench-nets")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of a round")
+    parser.add_argument("--only", help="cases whose name has this in it")
+    parser.add_argument("--no-compile", action="store_true", help="leaves out torch.compile")
+    parser.add_argument("--out", help="every number as JSON")
+    parser.add_argument("--markdown", action="store_true", help="writes RESULTS.md")
+    args = parser.parse_args()
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"# the machine is busy: load {load:.2f}", flush=True)
+    torch.set_num_threads(args.threads)
+    cases = [(case, batch) for case, batch, _ in CASES if not args.only or args.only in case]
+    results = {
+        "load": load,
+        "threads": args.threads,
+        "taps": [
+            {"case": case, "batch": batch}
+            | ours(args.binary, "taps", case, batch, args.threads, 8 * args.seconds)
+            for case, batch in cases
+        ],
+        "train": [train(args, case, batch) for case, batch in cases],
+    }
+    text = page(results, ours(args.binary, "about"))
+    print(text)
+    if args.out:
+        Path(args.out).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if args.markdown:
+        (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
