@@ -220,3 +220,108 @@ fn float_moments(values: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
     variance.iter_mut().for_each(|sum| *sum /= n);
     (mean, variance)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape::image(3, 4, 2);
+
+    fn bytes(n: usize) -> Vec<u8> {
+        (0..n * SHAPE.values()).map(|i| ((i * 7919 + 13) % 256) as u8).collect()
+    }
+
+    fn feed(values: &[u8], augmentation: Augmentation) -> Feed<'_> {
+        let seed = Seed::new(3).unwrap();
+        Feed::new(Values::Bytes(values), SHAPE, &[0.5, 0.25], &[0.5, 2.0], seed)
+            .augmented(augmentation)
+    }
+
+    #[test]
+    fn values_are_normalised_by_channel() {
+        let values = bytes(4);
+        let feed = feed(&values, Augmentation::default());
+        assert_eq!((feed.len(), feed.is_empty()), (4, false));
+        let mut out = vec![0.0f64; 2 * SHAPE.values()];
+        feed.fill(&[3, 1], &mut out);
+        for (k, x) in out.iter().enumerate() {
+            let sample = if k < SHAPE.values() { 3 } else { 1 };
+            let raw = f64::from(values[sample * SHAPE.values() + k % SHAPE.values()]) / 255.0;
+            let want = if k % 2 == 0 { (raw - 0.5) / 0.5 } else { (raw - 0.25) / 2.0 };
+            assert!((x - want).abs() < 1e-15);
+        }
+    }
+
+    /// Every image seen is the original, mirrored or not, moved by one of the shifts; all of them occur, and what a sample
+    /// looks like depends on the epoch and the sample alone.
+    #[test]
+    fn images_are_mirrored_and_moved_by_what_belongs_to_the_sample() {
+        let values = bytes(40);
+        let feed = feed(&values, Augmentation { flip: true, crop: 1 });
+        let len = SHAPE.values();
+        let all: Vec<usize> = (0..40).collect();
+        let mut seen = vec![0.0f64; 40 * len];
+        feed.fill_training(&all, 7, &mut seen);
+        let mut kinds = std::collections::BTreeSet::new();
+        for i in all {
+            let mut plain = vec![0.0f64; len];
+            feed.fill(&[i], &mut plain);
+            let found = (0..18).find(|k| {
+                let (flip, dy, dx) = (k % 2 == 1, k / 2 % 3, k / 6);
+                let pixel = |y: usize, x: usize, c: usize| {
+                    let (y, x) = ((y + dy).checked_sub(1), (x + dx).checked_sub(1));
+                    match (y.filter(|y| *y < 3), x.filter(|x| *x < 4)) {
+                        (Some(y), Some(x)) => plain[(y * 4 + if flip { 3 - x } else { x }) * 2 + c],
+                        _ => 0.0,
+                    }
+                };
+                (0..len).all(|k| seen[i * len + k] == pixel(k / 8, k / 2 % 4, k % 2))
+            });
+            kinds.insert(found.expect("a moved image"));
+            let mut alone = vec![0.0f64; len];
+            feed.fill_training(&[i], 7, &mut alone);
+            assert_eq!(alone, seen[i * len..][..len]);
+        }
+        assert!(
+            kinds.len() > 8 && kinds.iter().any(|k| k % 2 == 1) && kinds.iter().any(|k| k % 2 == 0)
+        );
+        let mut other = vec![0.0f64; 40 * len];
+        feed.fill_training(&(0..40).collect::<Vec<_>>(), 8, &mut other);
+        assert_ne!(other, seen);
+    }
+
+    #[test]
+    fn an_epoch_visits_every_sample_once() {
+        let values = bytes(17);
+        let feed = feed(&values, Augmentation::default());
+        let order = |epoch| -> Vec<u64> {
+            let order = feed.order(17, epoch);
+            (0..17).map(|t| order.at(t)).collect()
+        };
+        let mut sorted = order(0);
+        assert_ne!(order(0), order(1));
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..17).collect::<Vec<_>>());
+    }
+
+    /// Two-pass textbook sums; a large mean leaves the deviation alone, a constant channel has 1.
+    #[test]
+    fn moments_are_those_of_the_channels() {
+        let values = bytes(5);
+        let (mean, deviation) = moments(Values::Bytes(&values), SHAPE);
+        let floats: Vec<f32> = values.iter().map(|&x| f32::from(x) / 255.0 + 1e4).collect();
+        let shifted = moments(Values::Floats(&floats), SHAPE);
+        for c in 0..2 {
+            let own: Vec<f64> =
+                values.iter().skip(c).step_by(2).map(|&x| f64::from(x) / 255.0).collect();
+            let n = own.len() as f64;
+            let m = own.iter().sum::<f64>() / n;
+            let sd = (own.iter().map(|x| (x - m).powi(2)).sum::<f64>() / n).sqrt();
+            assert!((mean[c] - m).abs() < 1e-14 && (deviation[c] - sd).abs() < 1e-13);
+            // f32 at 1e4 has steps of 1e-3, the deviation of a rounding is below.
+            assert!((shifted.1[c] - sd).abs() < 1e-4, "{} {sd}", shifted.1[c]);
+        }
+        let flat = moments(Values::Floats(&[3.0, 1.0, 3.0, 2.0]), Shape::row(2));
+        assert_eq!((flat.0[0], flat.1[0]), (3.0, 1.0));
+    }
+}

@@ -1,4 +1,34 @@
-//! Networks with taps, on matrices of faer.
+//! Networks with taps, on matrices of faer: explicit layers that train fast on a CPU and hand out, for every sample and
+//! layer, the layer's input a and the gradient delta of each output at the layer's output.
+//!
+//! - [`layers`]: one file each, generic over f32 and f64; [`Layer`] is what they have in common.
+//! - [`Model`]: architectures by name; [`Builder`]: any other order of layers; [`Net`]: layers with their parameters.
+//! - [`Feed`]: samples on their way in; [`Trainer`]: steps of an [`Optimiser`] on a [`Loss`], with a [`Schedule`].
+//! - [`Taps`]: a and delta; [`Workspace::activations`]: what a layer puts out.
+//! - [`Tensors`]: weights under PyTorch's names; [`refit()`]: the last layer solved.
+//!
+//! Work is divided by sizes alone, so every result has the same bytes on any number of threads.
+//!
+//! ```
+//! use veridical_core::Seed;
+//! use veridical_nets::{Model, Shape, TapFactors, Taps};
+//!
+//! let net = Model::new("mlp:16".parse()?, Shape::row(3), 2).build::<f64>(Seed::new(0)?)?;
+//! let samples = [0.1, 0.2, 0.3, -0.5, 0.0, 1.0];
+//! // The tangent kernel of the two samples for output 0, layer by layer: (a . a')(delta . delta') for the weights and
+//! // delta . delta' for the bias. No gradient is formed.
+//! let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+//! let mut kernel = 0.0;
+//! Taps::new(&net, 2).take(2, &[0], |slot| slot.copy_from_slice(&samples), |tap| {
+//!     let TapFactors::Outer(layer) = &tap.factors else { return };
+//!     let mut room = Vec::new();
+//!     let a = layer.inputs(0..2, &mut room);
+//!     let (a0, a1) = a.split_at(a.len() / 2);
+//!     kernel += (dot(a0, a1) + 1.0) * dot(layer.delta_of(0), layer.delta_of(1));
+//! });
+//! assert!(kernel > 0.0);
+//! # Ok::<(), veridical_nets::Error>(())
+//! ```
 
 mod elementary;
 mod error;
