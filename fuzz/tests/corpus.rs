@@ -10,7 +10,7 @@ use veridical_fuzz::driver::{self, Budget};
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Enough to find, within a minute for all targets, every mistake found so far.
+/// Enough to find every mistake found so far; about a minute for all targets.
 const MUTATIONS: u64 = 1500;
 
 #[test]
