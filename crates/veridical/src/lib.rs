@@ -45,3 +45,4 @@ pub use veridical_embed as embed;
 pub use veridical_features as features;
 pub use veridical_inspect as inspect;
 pub use veridical_learn as learn;
+pub use veridical_nets as nets;
