@@ -146,7 +146,7 @@ impl Tiles {
         self.output.width.div_ceil(OUT)
     }
 
-    /// Whether they save multiplications worth the transforms: a third at least, which images of 1 or 3 positions do not.
+    /// Whether they save multiplications worth the transforms: a third at least, not so for outputs of 1 x 1 or 3 x 3.
     pub fn pay(&self) -> bool {
         3 * FREQUENCIES * self.count() <= 2 * 9 * self.output.positions()
             && self.input.channels.min(self.output.channels) >= LEAST_CHANNELS
@@ -347,17 +347,11 @@ impl Tiles {
         b: &[T],
         product: impl Fn(&mut [T], &[T], &[T]) + Sync,
     ) {
-        let pairs = planes(a).into_iter().zip(planes(b));
-        let len = to.len() / FREQUENCIES;
+        let (a, b, len) = (planes(a), planes(b), to.len() / FREQUENCIES);
+        let each = |(f, to): (usize, &mut [T])| product(to, a[f], b[f]);
         match self.scope {
-            Scope::Samples => {
-                to.chunks_exact_mut(len).zip(pairs).for_each(|(to, (a, b))| product(to, a, b));
-            }
-            Scope::Batch => {
-                let (a, b) = (planes(a), planes(b));
-                let each = to.par_chunks_exact_mut(len).enumerate();
-                each.for_each(|(f, to)| product(to, a[f], b[f]));
-            }
+            Scope::Samples => to.chunks_exact_mut(len).enumerate().for_each(each),
+            Scope::Batch => to.par_chunks_exact_mut(len).enumerate().for_each(each),
         }
     }
 

@@ -114,3 +114,14 @@ fn rounding_in_f32() {
         assert!(error <= 3.4e-6 * size, "{error} of {size}");
     }
 }
+
+#[test]
+fn threads_change_no_byte() {
+    let tiles = Tiles { scope: Scope::Batch, ..tiles(7, 6, (33, 40), 1) };
+    let [w, x, dy] = numbers(&tiles, 5).map(|v| v.iter().map(|&v| v as f32).collect::<Vec<_>>());
+    let run = |threads| {
+        veridical_core::threads::with_threads(Some(threads), || of_tiles(&tiles, 5, &w, &x, &dy))
+            .unwrap()
+    };
+    assert_eq!(run(1), run(3));
+}
