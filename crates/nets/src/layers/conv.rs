@@ -6,6 +6,7 @@
 //! stays in the cache. Backwards dW = dy' A and dx = dy W, scattered back to the places that the windows come
 //! from; for stride 1 dx is itself a convolution, of dy with the weights turned around, which saves the scatter.
 //! Small images with many channels are one product over the whole batch: each of its strips reads only a part of the weights.
+//! Windows of 3 x 3 with stride 1 and many channels need fewer multiplications by tiles ([`Tiles`]).
 //! Depthwise convolutions (one channel per group) are loops over channels.
 //!
 //! With a_p the row of A at position p, the gradient of one sample is dW = sum_p dy_p a_p'.
@@ -15,6 +16,7 @@ use veridical_core::{Seed, Stream};
 
 use super::linear::{column_sums, normal, uniform};
 use super::patches::Windows;
+use super::winograd::Tiles;
 use crate::float::wide;
 use crate::product::{Matrix, divided, strided, whole};
 use crate::{
@@ -102,6 +104,14 @@ impl Conv2d {
         Windows { input, output, kernel, stride, padding, groups }
     }
 
+    /// The tiles that give the same with fewer multiplications, where that is faster.
+    fn tiles(&self, input: Shape, output: Shape) -> Option<Tiles> {
+        let Self { kernel, stride, padding, groups, .. } = *self;
+        let scope = Layer::<f64>::scope(self, input, Mode::Frozen);
+        let tiles = Tiles { input, output, padding, scope };
+        (kernel == 3 && stride == 1 && groups == 1 && tiles.pay()).then_some(tiles)
+    }
+
     /// Rows of a block of A.
     fn block_rows(&self) -> usize {
         (BLOCK / (self.row() * self.groups)).next_multiple_of(GRAIN).clamp(4 * GRAIN, 4096)
@@ -161,6 +171,26 @@ impl Conv2d {
                     turned[(i * taps + taps - 1 - t) * self.outputs + o] = w;
                 }
             }
+        }
+    }
+
+    fn forward_tiles<T: Float>(&self, tiles: &Tiles, pass: Forward<'_, T>) {
+        let Forward { n, params, x, y, room, .. } = pass;
+        let (weight, bias) = params.split_at(self.weights());
+        fill_bias(y, bias);
+        tiles.forward(n, weight, x, self.bias, y, room);
+    }
+
+    fn backward_tiles<T: Float>(&self, tiles: &Tiles, pass: Backward<'_, T>) {
+        let Backward { n, params, x, dy, dx, dparams, room, .. } = pass;
+        let weight = &params[..self.weights()];
+        let Some(dparams) = dparams else {
+            return tiles.backward(n, weight, x, dy, dx, None, room);
+        };
+        let (dweight, dbias) = dparams.split_at_mut(self.weights());
+        tiles.backward(n, weight, x, dy, dx, Some(dweight), room);
+        if self.bias {
+            column_sums(dy, dbias);
         }
     }
 
@@ -385,6 +415,9 @@ impl<T: Float> Layer<T> for Conv2d {
         if self.is_depthwise() {
             return depthwise::forward(self, pass);
         }
+        if let Some(tiles) = self.tiles(pass.input, pass.output) {
+            return self.forward_tiles(&tiles, pass);
+        }
         match Layer::<T>::scope(self, pass.input, pass.mode) {
             Scope::Batch => self.forward_batch(pass),
             Scope::Samples => self.forward_samples(pass),
@@ -394,6 +427,9 @@ impl<T: Float> Layer<T> for Conv2d {
     fn backward(&self, pass: Backward<'_, T>) {
         if self.is_depthwise() {
             return depthwise::backward(self, pass);
+        }
+        if let Some(tiles) = self.tiles(pass.input, pass.output) {
+            return self.backward_tiles(&tiles, pass);
         }
         match Layer::<T>::scope(self, pass.input, pass.mode) {
             Scope::Batch => self.backward_batch(pass),
@@ -598,6 +634,9 @@ mod tests {
             (Conv2d::new(4, 4, 3).padding(1).groups(4), image(3)),
             (Conv2d::new(4, 4, 3).padding(1).stride(2).groups(4).without_bias(), image(4)),
             (Conv2d::new(4, 8, 3).padding(1).groups(4), image(3)),
+            // By tiles.
+            (Conv2d::new(32, 33, 3).padding(1), Shape::image(5, 4, 32)),
+            (Conv2d::new(33, 32, 3).without_bias(), Shape::image(4, 4, 33)),
         ] {
             Trial::new(&conv, input, 2, Mode::Frozen).check();
         }

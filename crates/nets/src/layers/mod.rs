@@ -9,6 +9,7 @@ mod norm;
 mod patches;
 mod pool;
 mod shortcut;
+mod winograd;
 
 pub use activation::{Activation, Kind};
 pub use conv::{Conv2d, ConvInit};

@@ -103,6 +103,36 @@ impl MaxPool {
     pub fn new(kernel: usize, stride: usize, padding: usize) -> Self {
         Self(Windows { kernel, stride, padding })
     }
+
+    /// dx, where `ADDS` says whether windows overlap: if not, every value of a window is written once.
+    fn backward_windows<T: Float, const ADDS: bool>(&self, pass: Backward<'_, T>) {
+        let Backward { n, input, output, x, y, dy, dx: Some(dx), room, .. } = pass else { return };
+        let (windows, c) = (self.0, input.channels);
+        room.resize(c.max(room.len()), T::ZERO);
+        let left = &mut room[..c];
+        let held = output.positions() * windows.kernel * windows.kernel;
+        if ADDS || held < input.positions() {
+            dx.fill(T::ZERO);
+        }
+        wide(
+            #[inline(always)]
+            move || {
+                windows.walk(
+                    n,
+                    input,
+                    output,
+                    #[inline(always)]
+                    |window, first, at| {
+                        if first {
+                            left.copy_from_slice(row(dy, window, c));
+                        }
+                        let (dx, x, y) = (row_mut(dx, at, c), row(x, at, c), row(y, window, c));
+                        give::<T, ADDS>(dx, left, x, y);
+                    },
+                );
+            },
+        );
+    }
 }
 
 /// Channels that are always taken together, so that few of them make a vector too.
@@ -128,9 +158,10 @@ fn keep_larger<T: Float>(best: &mut [T], values: &[T]) {
     rest.iter_mut().zip(last).for_each(|(best, &x)| *best = larger(*best, x));
 }
 
-/// Gives what is left of dy to the values that are the maximum, if no earlier one has got it.
+/// Gives what is left of dy to the values that are the maximum, if no earlier one has got it; `ADDS` to what other windows
+/// gave.
 #[inline(always)]
-fn give<T: Float>(dx: &mut [T], left: &mut [T], x: &[T], y: &[T]) {
+fn give<T: Float, const ADDS: bool>(dx: &mut [T], left: &mut [T], x: &[T], y: &[T]) {
     let ((dx, dx_rest), (left, left_rest)) =
         (dx.as_chunks_mut::<LANES>(), left.as_chunks_mut::<LANES>());
     let ((x, x_rest), (y, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
@@ -138,7 +169,10 @@ fn give<T: Float>(dx: &mut [T], left: &mut [T], x: &[T], y: &[T]) {
         let (given, share) = (*dx, *left);
         *dx = std::array::from_fn(
             #[inline(always)]
-            |k| given[k] + if x[k] == y[k] { share[k] } else { T::ZERO },
+            |k| {
+                (if ADDS { given[k] } else { T::ZERO })
+                    + if x[k] == y[k] { share[k] } else { T::ZERO }
+            },
         );
         *left = std::array::from_fn(
             #[inline(always)]
@@ -146,7 +180,8 @@ fn give<T: Float>(dx: &mut [T], left: &mut [T], x: &[T], y: &[T]) {
         );
     }
     for ((dx, left), (x, y)) in dx_rest.iter_mut().zip(left_rest).zip(x_rest.iter().zip(y_rest)) {
-        *dx += if x == y { std::mem::replace(left, T::ZERO) } else { T::ZERO };
+        let given = if ADDS { *dx } else { T::ZERO };
+        *dx = given + if x == y { std::mem::replace(left, T::ZERO) } else { T::ZERO };
     }
 }
 
@@ -180,28 +215,11 @@ impl<T: Float> Layer<T> for MaxPool {
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
-        let Backward { n, input, output, x, y, dy, dx: Some(dx), room, .. } = pass else { return };
-        let (windows, c) = (self.0, input.channels);
-        room.resize(c, T::ZERO);
-        let left = room.as_mut_slice();
-        dx.fill(T::ZERO);
-        wide(
-            #[inline(always)]
-            move || {
-                windows.walk(
-                    n,
-                    input,
-                    output,
-                    #[inline(always)]
-                    |window, first, at| {
-                        if first {
-                            left.copy_from_slice(row(dy, window, c));
-                        }
-                        give(row_mut(dx, at, c), left, row(x, at, c), row(y, window, c));
-                    },
-                );
-            },
-        );
+        let Windows { kernel, stride, padding } = self.0;
+        if stride < kernel || padding > 0 {
+            return self.backward_windows::<T, true>(pass);
+        }
+        self.backward_windows::<T, false>(pass);
     }
 }
 
