@@ -7,8 +7,8 @@ use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
 use crate::commands::{
-    align, completions, data, demo, evaluate, featurize, man, recommend, refresh, reproduce,
-    similar, stability, train, tune, vectors,
+    align, completions, data, demo, evaluate, featurize, man, recommend, refit_head, refresh,
+    reproduce, similar, stability, train, tune, vectors,
 };
 use crate::terminal::Terminal;
 
@@ -49,7 +49,7 @@ pub struct Common {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Learn embeddings from interactions or text.
+    /// Learn embeddings from interactions or text, or a network from images or tables.
     #[command(long_about = train::ABOUT)]
     Train(Box<train::Command>),
     /// Choose settings by validation rows.
@@ -63,6 +63,9 @@ pub enum Command {
     Recommend(recommend::Command),
     /// Show the neighbours of an id.
     Similar(similar::Command),
+    /// Solve for the last layer of a network.
+    #[command(long_about = refit_head::ABOUT)]
+    RefitHead(refit_head::Command),
     /// Say whether a refresh of vectors is safe to ship.
     #[command(long_about = stability::ABOUT)]
     Stability(Box<stability::Command>),
@@ -99,6 +102,7 @@ impl Command {
             Self::Tune(command) => command.run(terminal),
             Self::Recommend(command) => command.run(terminal),
             Self::Similar(command) => command.run(terminal),
+            Self::RefitHead(command) => command.run(terminal),
             Self::Refresh(command) => command.run(terminal),
             Self::Stability(command) => command.run(terminal),
             Self::Align(command) => command.run(terminal),

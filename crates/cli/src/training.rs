@@ -56,7 +56,7 @@ pub struct StartArgs {
     /// TOML file with the names of flags
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
-    config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     #[command(flatten)]
     #[serde(skip)]
     pub output: OutputArgs,
@@ -79,6 +79,10 @@ pub struct OutputArgs {
 impl OutputArgs {
     pub fn out(&self, default: &str) -> PathBuf {
         self.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(default))
+    }
+
+    pub fn is_force(&self) -> bool {
+        self.force
     }
 
     pub fn if_exists(&self) -> IfExists {
@@ -248,6 +252,7 @@ impl StartArgs {
     }
 }
 
-fn is_unset(flag: &bool) -> bool {
+/// Whether a flag without a value was left out.
+pub fn is_unset(flag: &bool) -> bool {
     !flag
 }

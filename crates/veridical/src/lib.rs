@@ -5,6 +5,7 @@
 //!
 //! - [`train`], [`tune`]: learn embeddings into run folders, with settings that were chosen fairly.
 //! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
+//! - [`net`]: networks from images and tables, and what they are worth.
 //! - [`prepare`]: look at data, divide it, generate some, build graphs.
 //! - [`align`]: turn one table into the frame of another.
 //! - [`featurize`]: make, describe, apply and export a feature spec.
@@ -26,6 +27,7 @@ pub mod demo;
 mod error;
 pub mod evaluate;
 pub mod featurize;
+pub mod net;
 mod pipeline;
 pub mod prepare;
 pub mod recommend;

@@ -17,7 +17,7 @@ use veridical_data::{IfExists, SplitRule, write_atomically};
 use veridical_embed::{Error as EmbedError, Flag, Method, Purpose};
 
 use crate::evaluate::{self, Evaluate, Evaluation, Models};
-use crate::train::{Fitted, Job, Layer, Options, Request};
+use crate::train::{Fitted, Job, Layer, Options, Request, Seeded};
 use crate::{Error, Observer, Result};
 
 const PLAN: &str = "tune.json";

@@ -1,16 +1,19 @@
 //! `veridical evaluate [ranking|ratings]`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use serde_json::Value;
 use veridical::data::write_atomically;
 use veridical::embed::{Method, Similarity};
 use veridical::evaluate::{self, Evaluate, Evaluation, Judged, Models, What, shown};
+use veridical::net::EvaluateNet;
 use veridical::train::Options;
-use veridical::{Error, Observer, Result};
+use veridical::{Error, Observer, Result, net};
 
+use crate::commands::net::judged_text;
 use crate::terminal::Terminal;
 use crate::training::{SplitArgs, TableArgs, values};
 use crate::typed::typed;
@@ -20,13 +23,17 @@ Judge runs, or any pair of vector tables, on rows that were kept back.
 
 A run is judged on exactly its own split. Rankings are judged under three protocols, side by side: among
 all items the user has not trained on, among 100 items drawn uniformly, and among 100 drawn by popularity.
-The last two flatter weak models; quote the first. Baselines are trained on the same rows.";
+The last two flatter weak models; quote the first. Baselines are trained on the same rows.
+
+A network is judged on the test part of its data, or of --data: accuracy with its interval and every class, or
+the error of numbers. The runs of an ensemble count as one model, with the mean and deviation over seeds.";
 
 const EXAMPLES: &str = "\
 Examples:
   veridical evaluate --run runs/bpr
   veridical evaluate ranking --run runs/bpr runs/als --k 1,5,10 --html report.html
   veridical evaluate ratings --run runs/mf
+  veridical evaluate --run runs/mnist --data mnist/ --html mnist.html
   veridical evaluate --users U.npy --items I.npy --interactions r.csv --split temporal:0.2";
 
 #[derive(Args, Debug)]
@@ -67,6 +74,12 @@ pub struct Command {
     /// Replace files that are there
     #[arg(long)]
     force: bool,
+    /// Examples to judge a network on [default: those the run was trained on]
+    #[arg(long, value_name = "FILE_OR_FOLDER", conflicts_with_all = ["users", "interactions"])]
+    data: Option<PathBuf>,
+    /// Judge a network on these classes only
+    #[arg(long, value_name = "NAME,NAME", conflicts_with_all = ["users", "interactions"])]
+    classes: Option<String>,
     /// The interactions [default: those the run was trained on]
     #[arg(long, value_name = "FILE")]
     interactions: Option<PathBuf>,
@@ -100,6 +113,16 @@ impl Command {
                 return Err(Error::Usage(format!("{} {what}", path.display())));
             }
         }
+        if self.run.iter().any(|run| net::is_net(run)) {
+            return self.networks(terminal);
+        }
+        if let Some(flag) =
+            self.data.as_ref().map(|_| "--data").or(self.classes.as_ref().map(|_| "--classes"))
+        {
+            let run = self.run.first().map(|run| run.display().to_string()).unwrap_or_default();
+            let what = "is for networks, and this is no run of one; embeddings are judged on --interactions";
+            return Err(Error::Usage(format!("{run}: {flag} {what}")));
+        }
         let mut given = values(&self.table);
         given.extend(values(&self.split));
         given.retain(|_, value| !value.is_null());
@@ -127,16 +150,8 @@ impl Command {
             baselines: self.baselines.map(|names| baselines(&names)).transpose()?,
         };
         let evaluation = evaluate::evaluate(&settings, terminal)?;
-        if let Some(path) = &self.html {
-            write_atomically(path, evaluation.to_html(&typed()).as_bytes())?;
-            terminal.note(&format!("wrote {}", path.display()));
-        }
-        if let Some(path) = &self.out {
-            // INVARIANT: an evaluation is numbers and strings.
-            let json = serde_json::to_string_pretty(&evaluation).expect("an evaluation serialises");
-            write_atomically(path, format!("{json}\n").as_bytes())?;
-            terminal.note(&format!("wrote {}", path.display()));
-        }
+        let html = || evaluation.to_html(&typed());
+        write_files(self.html.as_deref(), html, self.out.as_deref(), &evaluation, terminal)?;
         terminal.result("evaluate", &evaluation, &text(&evaluation))?;
         if let Models::Runs(runs) = &settings.models
             && let Some(run) = runs.first()
@@ -146,6 +161,55 @@ impl Command {
         }
         Ok(())
     }
+}
+
+impl Command {
+    /// The same question about networks.
+    fn networks(self, terminal: &Terminal) -> Result<()> {
+        let foreign = [
+            (self.what.is_some(), "ranking and ratings are"),
+            (self.interactions.is_some(), "--interactions is"),
+            (self.baselines.is_some(), "--baselines is"),
+        ];
+        if let Some((_, what)) = foreign.into_iter().find(|(given, _)| *given) {
+            let run = self.run.iter().find(|run| net::is_net(run)).map(|run| run.display());
+            let run = run.map(|run| run.to_string()).unwrap_or_default();
+            return Err(Error::Usage(format!(
+                "{run} is a network; {what} for embeddings, see --data"
+            )));
+        }
+        let settings = EvaluateNet { runs: self.run, data: self.data, classes: self.classes };
+        let evaluation = net::evaluate(&settings, terminal)?;
+        let html = || evaluation.to_html(&typed());
+        write_files(self.html.as_deref(), html, self.out.as_deref(), &evaluation, terminal)?;
+        terminal.result("evaluate", &evaluation, &judged_text(&evaluation))?;
+        if let [run] = settings.runs.as_slice() {
+            let run = run.display();
+            terminal.next(&format!("veridical refit-head --run {run} --out {run}-refit"));
+        }
+        Ok(())
+    }
+}
+
+/// The page and the numbers, where they are asked for.
+pub fn write_files(
+    html: Option<&Path>,
+    page: impl FnOnce() -> String,
+    out: Option<&Path>,
+    numbers: &impl Serialize,
+    terminal: &Terminal,
+) -> Result<()> {
+    if let Some(path) = html {
+        write_atomically(path, page().as_bytes())?;
+        terminal.note(&format!("wrote {}", path.display()));
+    }
+    if let Some(path) = out {
+        // INVARIANT: an evaluation is numbers and strings.
+        let json = serde_json::to_string_pretty(numbers).expect("an evaluation serialises");
+        write_atomically(path, format!("{json}\n").as_bytes())?;
+        terminal.note(&format!("wrote {}", path.display()));
+    }
+    Ok(())
 }
 
 fn baselines(names: &[String]) -> Result<Vec<Method>> {

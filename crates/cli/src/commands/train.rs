@@ -2,20 +2,22 @@
 
 use std::fmt::Write as _;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use veridical::train::{self, Run, Train, Trained};
-use veridical::{Error, Result};
+use veridical::{Error, Result, net as nets};
 
+use crate::commands::net::{self, NetArgs};
 use crate::methods::Chosen;
 use crate::terminal::Terminal;
 use crate::training::{Shared, StartArgs, values};
 
 pub const ABOUT: &str = "\
-Learn embeddings from interactions or text, into a run folder.
+Learn embeddings from interactions or text, or a network from examples, into a run folder.
 
 The folder holds run.json (every setting, seeds, fingerprints of the data), metrics.jsonl (one line per
-epoch), vectors/TABLE.parquet with your own ids, the model and the last checkpoint. The same seed gives
-the same bytes for any number of threads; only `--mode hogwild` gives that up.";
+epoch), vectors/TABLE.parquet with your own ids, the model and the last checkpoint; of a network, its weights
+under PyTorch's names. The same seed gives the same bytes for any number of threads; only
+`--mode hogwild` gives that up.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +26,7 @@ Examples:
   veridical train mf --interactions ratings.dat --sse-graph-item edges.csv --sse-item 0.005
   veridical train als --interactions ratings.dat --validation 0.1 --patience 3
   veridical train doc2vec --text reviews.csv --column text --sse 0.01 --out runs/reviews
+  veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
   veridical train --from runs/bpr/run.json --seed 3 --out runs/bpr-3
 
 `veridical train METHOD --help` lists the settings of a method.";
@@ -38,15 +41,33 @@ Examples:
 )]
 pub struct Command {
     #[command(subcommand)]
-    chosen: Option<Chosen<Shared>>,
+    what: Option<What>,
     #[command(flatten)]
     replay: StartArgs,
 }
 
+#[derive(Debug, Subcommand)]
+enum What {
+    #[command(flatten)]
+    Embedding(Chosen<Shared>),
+    /// A network on images or tables: MLP, CNN, ResNet
+    #[command(long_about = net::ABOUT)]
+    Net(NetArgs),
+}
+
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
-        let (method, start, given) = match self.chosen {
-            Some(Chosen { method, settings, shared }) => {
+        if let (None, Some(from)) = (&self.what, &self.replay.from)
+            && nets::is_net(from)
+        {
+            let mut given = values(&self.replay);
+            given.retain(|_, value| !value.is_null());
+            let StartArgs { seeds, config, output, .. } = &self.replay;
+            return net::train(given, *seeds, Some(from), config.as_deref(), output, terminal);
+        }
+        let (method, start, given) = match self.what {
+            Some(What::Net(args)) => return args.run(terminal),
+            Some(What::Embedding(Chosen { method, settings, shared })) => {
                 let mut settings = settings.map_err(Error::Usage)?;
                 settings.extend(values(&shared));
                 (Some(method), shared.start, settings)

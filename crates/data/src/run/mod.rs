@@ -126,7 +126,10 @@ impl RunFolder {
         chosen.map(file).ok_or_else(|| {
             let wanted = name.map_or(String::new(), |name| format!(" `{name}`"));
             let there = match tables.as_slice() {
-                [] => "it has none".to_owned(),
+                [] => match self.document.get("method").and_then(Value::as_str) {
+                    Some(method) => format!("a run of `{method}` has none"),
+                    None => "it has none".to_owned(),
+                },
                 some => format!("choose one with --table: {}", some.join(", ")),
             };
             Error::Usage(format!("{}: there is no table{wanted}; {there}", self.path.display()))

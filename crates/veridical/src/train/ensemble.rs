@@ -13,11 +13,35 @@ use veridical_core::{Seed, threads};
 use veridical_data::IfExists;
 use veridical_data::run::{EnsembleWriter, seed_folder};
 
-use super::{Job, Run, give_up};
+use super::give_up;
 use crate::{Error, Observer, Result};
 
+/// What can be trained for any seed.
+pub(crate) trait Seeded: Sync {
+    /// What one seed leaves behind.
+    type Run: Send;
+
+    /// The name of the method.
+    fn method(&self) -> &str;
+
+    /// Whether runs of several seeds may share the threads, one each, without losing speed.
+    fn is_one_thread_enough(&self) -> bool;
+
+    /// Trains one run into a folder.
+    fn run(
+        &self,
+        seed: Seed,
+        out: &Path,
+        if_exists: IfExists,
+        observer: &dyn Observer,
+    ) -> Result<Self::Run>;
+
+    /// The run is now in the folder of its seed below `ensemble`.
+    fn moved(run: &mut Self::Run, ensemble: &Path);
+}
+
 /// The seeds s, s+1, ..., s+n-1.
-pub(super) fn seeds(first: Seed, n: u64) -> Result<Vec<Seed>> {
+pub(crate) fn seeds(first: Seed, n: u64) -> Result<Vec<Seed>> {
     if n == 0 {
         return Err(Error::Usage("--seeds must be at least 1, got 0".into()));
     }
@@ -26,15 +50,15 @@ pub(super) fn seeds(first: Seed, n: u64) -> Result<Vec<Seed>> {
     (0..n).map(seed).collect()
 }
 
-pub(super) fn train(
-    job: &Job,
+pub(crate) fn train<J: Seeded>(
+    job: &J,
     seeds: &[Seed],
     out: &Path,
     if_exists: IfExists,
     observer: &dyn Observer,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<J::Run>> {
     let numbers: Vec<u64> = seeds.iter().map(|seed| seed.get()).collect();
-    let writer = EnsembleWriter::begin(out, job.request.method.name(), &numbers, if_exists)?;
+    let writer = EnsembleWriter::begin(out, job.method(), &numbers, if_exists)?;
     let folder = writer.folder().to_owned();
     let outcome = match job.is_one_thread_enough() && rayon::current_num_threads() > 1 {
         true => side_by_side(job, seeds, &folder, observer),
@@ -47,17 +71,17 @@ pub(super) fn train(
     };
     writer.publish()?;
     for run in &mut runs {
-        run.folder = seed_folder(out, run.seed).display().to_string();
+        J::moved(run, out);
     }
     Ok(runs)
 }
 
-fn one_by_one(
-    job: &Job,
+fn one_by_one<J: Seeded>(
+    job: &J,
     seeds: &[Seed],
     folder: &Path,
     observer: &dyn Observer,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<J::Run>> {
     let run = |&seed: &Seed| {
         let named = Named { seed, with_bars: true, observer };
         job.run(seed, &seed_folder(folder, seed.get()), IfExists::Resume, &named)
@@ -66,14 +90,14 @@ fn one_by_one(
 }
 
 /// Every worker takes the next seed; after an error no more are taken.
-fn side_by_side(
-    job: &Job,
+fn side_by_side<J: Seeded>(
+    job: &J,
     seeds: &[Seed],
     folder: &Path,
     observer: &dyn Observer,
-) -> Result<Vec<Run>> {
+) -> Result<Vec<J::Run>> {
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<Run>)>> = Mutex::default();
+    let done: Mutex<Vec<(usize, Result<J::Run>)>> = Mutex::default();
     let work = || {
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(&seed) = seeds.get(at)

@@ -190,21 +190,21 @@ impl State {
 }
 
 /// When something that takes a while may be done again.
-struct Pace {
+pub(crate) struct Pace {
     last: Instant,
     wait: Duration,
 }
 
 impl Pace {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { last: Instant::now(), wait: CHECKPOINT_AFTER }
     }
 
-    fn is_due(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.last.elapsed() > self.wait
     }
 
-    fn time<T>(&mut self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn time<T>(&mut self, job: impl FnOnce() -> Result<T>) -> Result<T> {
         let begun = Instant::now();
         let done = job()?;
         self.last = Instant::now();

@@ -3,7 +3,7 @@
 //! A [`Request`] says how to learn and from what; [`train`] reads the data, trains one run, or one for each
 //! of several seeds, and publishes folders that say everything about themselves.
 
-mod ensemble;
+pub(crate) mod ensemble;
 mod fit;
 mod judge;
 mod material;
@@ -21,8 +21,9 @@ use veridical_data::IfExists;
 use veridical_data::run::{self, Checkpoint, RunFolder, RunWriter};
 use veridical_embed::{Error as EmbedError, Trainer};
 
-pub(crate) use self::fit::fit;
+pub(crate) use self::ensemble::Seeded;
 pub use self::fit::{Best, Fitted, Stopping};
+pub(crate) use self::fit::{Pace, fit};
 pub(crate) use self::judge::Judge;
 pub(crate) use self::material::{Divided, Material};
 pub use self::options::{Layer, Options, Request};
@@ -135,12 +136,6 @@ impl Job {
         Ok(Self { request, material, stopping, earlier })
     }
 
-    /// Whether runs of several seeds may share the threads, one each, without losing speed.
-    fn is_one_thread_enough(&self) -> bool {
-        let mode = self.request.settings.get("mode").and_then(Value::as_str);
-        mode == Some("deterministic")
-    }
-
     /// What is known before training: two runs with the same one have the same bytes.
     pub fn document(&self, seed: Seed) -> Value {
         let Request { method, settings, .. } = &self.request;
@@ -179,27 +174,6 @@ impl Job {
         let mut trainer = self.trainer(seed, observer)?;
         let judge = self.judge()?;
         fit(&mut *trainer, None, None, self.stopping, judge.as_ref(), observer)
-    }
-
-    /// Trains one run into a folder.
-    pub fn run(
-        &self,
-        seed: Seed,
-        out: &Path,
-        if_exists: IfExists,
-        observer: &dyn Observer,
-    ) -> Result<Run> {
-        let document = self.document(seed);
-        let trainer = self.trainer(seed, observer)?;
-        let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            observer.note(&format!("{} is finished already", out.display()));
-            return finished(out, seed);
-        };
-        let partial = writer.folder().to_owned();
-        let outcome = self.complete(trainer, writer, checkpoint, document, observer);
-        let (tables, fitted) = outcome.map_err(|error| give_up(error, &partial))?;
-        let folder = out.display().to_string();
-        Ok(Run { folder, seed: seed.get(), tables, fitted, was_finished: false })
     }
 
     fn judge(&self) -> Result<Option<Judge<'_>>> {
@@ -241,6 +215,43 @@ impl Job {
     }
 }
 
+impl Seeded for Job {
+    type Run = Run;
+
+    fn method(&self) -> &str {
+        self.request.method.name()
+    }
+
+    fn is_one_thread_enough(&self) -> bool {
+        let mode = self.request.settings.get("mode").and_then(Value::as_str);
+        mode == Some("deterministic")
+    }
+
+    fn run(
+        &self,
+        seed: Seed,
+        out: &Path,
+        if_exists: IfExists,
+        observer: &dyn Observer,
+    ) -> Result<Run> {
+        let document = self.document(seed);
+        let trainer = self.trainer(seed, observer)?;
+        let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
+            observer.note(&format!("{} is finished already", out.display()));
+            return finished(out, seed);
+        };
+        let partial = writer.folder().to_owned();
+        let outcome = self.complete(trainer, writer, checkpoint, document, observer);
+        let (tables, fitted) = outcome.map_err(|error| give_up(error, &partial))?;
+        let folder = out.display().to_string();
+        Ok(Run { folder, seed: seed.get(), tables, fitted, was_finished: false })
+    }
+
+    fn moved(run: &mut Run, ensemble: &Path) {
+        run.folder = run::seed_folder(ensemble, run.seed).display().to_string();
+    }
+}
+
 /// A run that was there already.
 fn finished(folder: &Path, seed: Seed) -> Result<Run> {
     let run = RunFolder::open(folder)?;
@@ -261,13 +272,14 @@ pub(crate) fn interrupted(error: Error) -> Error {
     match error {
         Error::Core(CoreError::Interrupted)
         | Error::Data(veridical_data::Error::Core(CoreError::Interrupted))
+        | Error::Nets(veridical_nets::Error::Core(CoreError::Interrupted))
         | Error::Embed(EmbedError::Core(CoreError::Interrupted)) => Error::Interrupted,
         other => other,
     }
 }
 
 /// Keeps what can be resumed and removes the rest.
-fn give_up(error: Error, partial: &Path) -> Error {
+pub(crate) fn give_up(error: Error, partial: &Path) -> Error {
     let error = interrupted(error);
     let is_resumable = match &error {
         Error::Interrupted => true,
@@ -280,17 +292,17 @@ fn give_up(error: Error, partial: &Path) -> Error {
     error
 }
 
-fn log(writer: &RunWriter, event: &str, mut line: Map<String, Value>) -> Result<()> {
+pub(crate) fn log(writer: &RunWriter, event: &str, mut line: Map<String, Value>) -> Result<()> {
     line.insert("event".into(), event.into());
     Ok(writer.log(&line.into())?)
 }
 
 /// Seconds since 1970.
-fn now() -> f64 {
+pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-fn host() -> Option<String> {
+pub(crate) fn host() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned())
 }

@@ -190,6 +190,11 @@ pub(crate) fn method_of(run: &RunFolder) -> Result<Method> {
     let name = run.document().get("method").and_then(Value::as_str).unwrap_or("");
     Method::from_name(name).ok_or_else(|| {
         let path = run.path().display();
+        if name == crate::net::METHOD {
+            let model = run.document().pointer("/settings/model").and_then(Value::as_str);
+            let what = format!("is a network ({}), which has no embeddings", model.unwrap_or(name));
+            return Error::Usage(format!("{path} {what}; see `veridical evaluate --run {path}`"));
+        }
         Error::Usage(format!("{path}: this version has no method `{name}`; use a newer one"))
     })
 }

@@ -1,0 +1,281 @@
+//! What a network is worth on some examples.
+//!
+//! accuracy   right / n, with Wilson's 95 % interval (Wilson 1927): (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+//! rmse       sqrt(mean (f - y)^2), mae mean |f - y|, over all targets
+//! r2         1 - sum (f - y)^2 / sum (y - mean y)^2, the mean over targets
+//!
+//! The loss is that of the training, without label smoothing.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use veridical_core::interrupt;
+use veridical_data::examples::{Examples, Targets};
+use veridical_nets::{Feed, Loss, Mode, Net, Target, Workspace};
+
+use super::material::target_of;
+use crate::{Error, Observer, Result};
+
+/// Samples of one pass at most.
+const MOST_SAMPLES: usize = 256;
+/// Numbers of one pass at most: 256 MiB of f32.
+const MOST_NUMBERS: usize = 64 << 20;
+/// The normal quantile of 0.975.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// A share and its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The share.
+    pub value: f64,
+    /// Wilson's lower end.
+    pub low: f64,
+    /// Wilson's upper end.
+    pub high: f64,
+}
+
+impl Share {
+    /// `right` of `n`.
+    pub fn new(right: u64, n: u64) -> Self {
+        if n == 0 {
+            return Self { value: f64::NAN, low: 0.0, high: 1.0 };
+        }
+        let (k, n) = (right as f64, n as f64);
+        let p = k / n;
+        let middle = p + Z * Z / (2.0 * n);
+        let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+        let scale = 1.0 + Z * Z / n;
+        // At both ends the interval closes exactly; rounding must not carry it past them.
+        let low = if right == 0 { 0.0 } else { (middle - half) / scale };
+        let high = if k == n { 1.0 } else { (middle + half) / scale };
+        Self { value: p, low, high }
+    }
+
+    /// `97.20 % [96.86, 97.51]`.
+    pub fn percent(self) -> String {
+        let [value, low, high] = [self.value, self.low, self.high].map(|x| 100.0 * x);
+        format!("{value:.2} % [{low:.2}, {high:.2}]")
+    }
+}
+
+/// Measures on some examples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measures {
+    /// How many examples.
+    pub n: usize,
+    /// The mean loss.
+    pub loss: f64,
+    /// The share of classes that are right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Share>,
+    /// `confusion[c][p]`: examples of class c that are taken for p.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub confusion: Vec<Vec<u64>>,
+    /// The root of the mean squared error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmse: Option<f64>,
+    /// The mean absolute error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mae: Option<f64>,
+    /// The share of the variance that is explained; none if the targets do not vary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r2: Option<f64>,
+}
+
+impl Measures {
+    /// The share of each class that is right.
+    pub fn by_class(&self) -> Vec<Share> {
+        let share = |(class, row): (usize, &Vec<u64>)| Share::new(row[class], row.iter().sum());
+        self.confusion.iter().enumerate().map(share).collect()
+    }
+}
+
+/// Room for passes over examples, of a size that depends on the network alone.
+pub(super) struct Passes {
+    work: Workspace<f32>,
+    capacity: usize,
+}
+
+impl Passes {
+    pub fn new(net: &Net<f32>) -> Self {
+        let sizes = net.names().filter_map(|name| net.output_of(name));
+        let numbers = net.input().values() + sizes.map(|shape| shape.values()).sum::<usize>();
+        let capacity = (MOST_NUMBERS / numbers.max(1)).clamp(1, MOST_SAMPLES);
+        Self { work: Workspace::new(net, capacity, None), capacity }
+    }
+
+    /// Passes over all samples of a feed in order; `visit` sees the place and the workspace after each.
+    pub fn run(
+        &mut self,
+        net: &Net<f32>,
+        feed: &Feed<'_>,
+        what: Option<(&str, &dyn Observer)>,
+        mut visit: impl FnMut(Range<usize>, &Workspace<f32>),
+    ) -> Result<()> {
+        let n = feed.len();
+        let progress =
+            what.map(|(what, observer)| observer.progress(what, "examples", Some(n as u64)));
+        let mut samples = Vec::with_capacity(self.capacity);
+        for first in (0..n).step_by(self.capacity) {
+            let place = first..(first + self.capacity).min(n);
+            samples.clear();
+            samples.extend(place.clone());
+            net.forward(&mut self.work, place.len(), Mode::Frozen, 0, |slot| {
+                feed.fill(&samples, slot);
+            });
+            visit(place.clone(), &self.work);
+            progress.iter().for_each(|progress| progress.advance(place.len() as u64));
+            interrupt::check()?;
+        }
+        Ok(())
+    }
+
+    /// All outputs, one sample after the other.
+    pub fn outputs(
+        &mut self,
+        net: &Net<f32>,
+        feed: &Feed<'_>,
+        what: Option<(&str, &dyn Observer)>,
+    ) -> Result<Vec<f32>> {
+        let mut outputs = Vec::with_capacity(feed.len() * net.outputs());
+        self.run(net, feed, what, |_, work| outputs.extend_from_slice(work.outputs(net)))?;
+        Ok(outputs)
+    }
+}
+
+/// The loss that is reported: without smoothing.
+pub(super) fn plain(loss: Loss) -> Loss {
+    match loss {
+        Loss::CrossEntropy { .. } => Loss::CrossEntropy { smoothing: 0.0 },
+        other => other,
+    }
+}
+
+/// Measures of `outputs`, `dim` for each example; `classes` is how many there are.
+pub(super) fn measures(
+    outputs: &[f32],
+    dim: usize,
+    examples: &Examples,
+    loss: Loss,
+    classes: usize,
+) -> Result<Measures> {
+    let n = examples.n();
+    let target = target_of(&examples.targets);
+    let loss = plain(loss);
+    loss.check(dim, target)?;
+    let mut measures = Measures {
+        n,
+        loss: loss.evaluate(outputs, n, dim, target, None, None),
+        accuracy: None,
+        confusion: Vec::new(),
+        rmse: None,
+        mae: None,
+        r2: None,
+    };
+    if !measures.loss.is_finite() {
+        return Err(Error::Usage(format!(
+            "the loss is {}: the network gives values that are no numbers",
+            measures.loss
+        )));
+    }
+    match &examples.targets {
+        Targets::Classes(labels) => {
+            let mut confusion = vec![vec![0; classes]; classes];
+            for (f, &label) in outputs.chunks_exact(dim).zip(labels) {
+                confusion[label as usize][predicted(f)] += 1;
+            }
+            let right = (0..classes).map(|c| confusion[c][c]).sum();
+            measures.accuracy = Some(Share::new(right, n as u64));
+            measures.confusion = confusion;
+        }
+        Targets::Numbers { values, .. } => {
+            let errors = outputs.iter().zip(values).map(|(&f, &y)| f64::from(f) - f64::from(y));
+            let count = values.len() as f64;
+            measures.rmse = Some((errors.clone().map(|e| e * e).sum::<f64>() / count).sqrt());
+            measures.mae = Some(errors.map(f64::abs).sum::<f64>() / count);
+            measures.r2 = r2(outputs, values, dim);
+        }
+    }
+    Ok(measures)
+}
+
+/// The class of the largest output, of equal ones the first; one output says class 1 if it is above 0.
+fn predicted(f: &[f32]) -> usize {
+    match f {
+        [f] => usize::from(*f > 0.0),
+        _ => (1..f.len()).fold(0, |best, j| if f[j] > f[best] { j } else { best }),
+    }
+}
+
+fn r2(outputs: &[f32], targets: &[f32], dim: usize) -> Option<f64> {
+    let n = (targets.len() / dim) as f64;
+    let of = |values: &[f32], j: usize| -> Vec<f64> {
+        values.iter().skip(j).step_by(dim).map(|&x| f64::from(x)).collect()
+    };
+    let one = |j: usize| {
+        let (f, y) = (of(outputs, j), of(targets, j));
+        let mean = y.iter().sum::<f64>() / n;
+        let total: f64 = y.iter().map(|y| (y - mean).powi(2)).sum();
+        let error: f64 = f.iter().zip(&y).map(|(f, y)| (f - y).powi(2)).sum();
+        (total > 0.0).then(|| 1.0 - error / total)
+    };
+    let all = (0..dim).map(one).collect::<Option<Vec<f64>>>()?;
+    Some(all.iter().sum::<f64>() / dim as f64)
+}
+
+/// Refuses targets that a loss cannot take, before any work is done.
+pub(super) fn check_targets(loss: Loss, dim: usize, examples: &Examples) -> Result<()> {
+    let target: Target<'_> = target_of(&examples.targets);
+    Ok(loss.check(dim, target)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use veridical_data::examples::{ExampleShape, Values};
+
+    use super::*;
+
+    /// An end p of Wilson's interval is where the share lies z standard errors of p away: |k/n - p| = z sqrt(p (1 - p) / n). Both
+    /// sides are sums of a few terms below 1, so they agree to 1e-14.
+    #[test]
+    fn ends_of_intervals_solve_wilsons_equation() {
+        for (right, n) in [(8, 10), (1, 7), (950, 1000), (0, 5), (5, 5)] {
+            let Share { value, low, high } = Share::new(right, n);
+            for end in [low, high] {
+                let apart = (value - end).abs();
+                let errors = Z * (end * (1.0 - end) / n as f64).sqrt();
+                let is_closed = (right == 0 && end == 0.0) || (right == n && end == 1.0);
+                assert!(is_closed || (apart - errors).abs() < 1e-14, "{right} of {n}: {end}");
+            }
+            assert!(low <= value && value <= high && low < high);
+        }
+    }
+
+    fn rows(targets: Targets, n: usize) -> Examples {
+        let shape = ExampleShape::Row { columns: 1 };
+        Examples { shape, values: Values::Floats(vec![0.0; n]), targets }
+    }
+
+    #[test]
+    fn classes_are_counted_in_their_places() {
+        let outputs = [0.1, 0.9, 0.0, 2.0, 2.0, 1.0, -1.0, 0.0, 5.0];
+        let examples = rows(Targets::Classes(vec![1, 0, 0]), 3);
+        let found =
+            measures(&outputs, 3, &examples, Loss::CrossEntropy { smoothing: 0.1 }, 3).unwrap();
+        assert_eq!(found.confusion, [[1, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        assert_eq!(found.accuracy.unwrap().value, 2.0 / 3.0);
+        let by_class = found.by_class();
+        assert_eq!((by_class[0].value, by_class[1].value), (0.5, 1.0));
+        assert!(by_class[2].value.is_nan());
+    }
+
+    /// By hand: errors 1, 0, -1, 2; the targets' mean is 2.5 and their squares around it sum to 5.
+    #[test]
+    fn errors_of_numbers_are_those_by_hand() {
+        let targets = Targets::Numbers { dim: 1, values: vec![1.0, 2.0, 3.0, 4.0] };
+        let found =
+            measures(&[2.0, 2.0, 2.0, 6.0], 1, &rows(targets, 4), Loss::Squared, 0).unwrap();
+        assert_eq!((found.rmse, found.mae), (Some(1.5f64.sqrt()), Some(1.0)));
+        assert_eq!((found.loss, found.r2), (1.5, Some(1.0 - 6.0 / 5.0)));
+    }
+}

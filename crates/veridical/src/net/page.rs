@@ -1,0 +1,171 @@
+//! The evaluation of networks as a page: accuracy, what is taken for what, and how the loss fell.
+
+use serde_json::Value;
+use veridical_report::{Axis, Card, Cell, Chart, Foot, Heatmap, Level, Line, Page, Table, Verdict};
+
+use super::evaluate::{JudgedNet, NetEvaluation};
+use super::measure::{Measures, Share};
+
+/// A matrix of more classes cannot be read.
+const MOST_CLASSES: usize = 40;
+
+impl NetEvaluation {
+    /// The page, whole; `command` is what was typed.
+    pub fn to_html(&self, command: &str) -> String {
+        let mut page = Page::new("Evaluation of networks").verdict(self.verdict());
+        page = page.cards(self.models.iter().flat_map(cards));
+        page = page.section("Measures", "On examples that were read as the network was trained.");
+        for note in &self.notes {
+            page = page.note(Level::Neutral, note);
+        }
+        page = page.table(self.table());
+        for model in &self.models {
+            page = page.section(model.name.clone(), format!("{}, {}", model.model, seeds(model)));
+            page = page.charts(curves(model));
+            if let Some(measures) = model.runs.first().filter(|_| !self.classes.is_empty()) {
+                if self.classes.len() <= MOST_CLASSES {
+                    page = page.chart(self.confusion(measures));
+                }
+                page = page.table(self.by_class(measures));
+            }
+        }
+        let foot = self.models.iter().fold(Foot::new(command), |foot, model| {
+            foot.fact(format!("data of {}", model.name), &model.fingerprint)
+                .fact(format!("runs of {}", model.name), seeds(model))
+        });
+        page.foot(foot).data(self).to_html()
+    }
+
+    fn verdict(&self) -> Verdict {
+        let best = |a: &&JudgedNet, b: &&JudgedNet| a.loss.mean.total_cmp(&b.loss.mean);
+        let Some(model) = self.models.iter().min_by(best) else {
+            return Verdict::new(Level::Neutral, "Nothing was judged.");
+        };
+        let sentence = match (&model.runs[..], model.accuracy, model.rmse) {
+            ([one], Some(_), _) => {
+                let accuracy = one.accuracy.map_or(String::new(), Share::percent);
+                format!("{} is right on {accuracy} of {} examples.", model.name, one.n)
+            }
+            (_, Some(accuracy), _) => {
+                let mean = 100.0 * accuracy.mean;
+                format!("{} is right on {mean:.2} % on average over seeds.", model.name)
+            }
+            (_, None, Some(rmse)) => format!("{} is off by {:.4} (rmse).", model.name, rmse.mean),
+            _ => format!("{} has the loss {:.4}.", model.name, model.loss.mean),
+        };
+        let verdict = Verdict::new(Level::Neutral, sentence);
+        match self.models.len() {
+            1 => verdict,
+            n => verdict.detail(format!("It has the lowest loss of {n}.")),
+        }
+    }
+
+    fn table(&self) -> Table {
+        let is_classes = !self.classes.is_empty();
+        let heads: &[&str] = if is_classes {
+            &["run", "seed", "examples", "loss", "accuracy"]
+        } else {
+            &["run", "seed", "examples", "loss", "rmse", "mae", "R2"]
+        };
+        let mut table = Table::new("Every run", heads.iter().copied());
+        for model in &self.models {
+            for (seed, m) in model.seeds.iter().zip(&model.runs) {
+                let mut cells = vec![
+                    Cell::from(model.name.as_str()),
+                    Cell::text(seed.to_string()),
+                    Cell::number(m.n as f64, 0),
+                    Cell::number(m.loss, 4),
+                ];
+                match m.accuracy {
+                    Some(Share { value, low, high }) => {
+                        cells.push(Cell::interval(value, [low, high], 4));
+                    }
+                    None => {
+                        let errors = [m.rmse, m.mae, m.r2];
+                        let cell = |x: Option<f64>| Cell::from(x.map(|x| Cell::number(x, 4)));
+                        cells.extend(errors.map(cell));
+                    }
+                }
+                table = table.row(cells);
+            }
+        }
+        table.explain("Intervals are Wilson's at 95 %.")
+    }
+
+    fn confusion(&self, measures: &Measures) -> Heatmap {
+        let share = |row: &Vec<u64>| {
+            let n = row.iter().sum::<u64>() as f64;
+            row.iter().map(|&k| if n > 0.0 { k as f64 / n } else { f64::NAN }).collect()
+        };
+        let rows = measures.confusion.iter().map(share).collect();
+        let names = || self.classes.iter().cloned();
+        let explain = "Each row is a class and sums to 1; the diagonal is right.";
+        Heatmap::new("What is taken for what", explain, names(), names(), rows).named(
+            "class",
+            "taken for",
+            "share",
+        )
+    }
+
+    fn by_class(&self, measures: &Measures) -> Table {
+        let rows = self.classes.iter().zip(measures.by_class()).zip(&measures.confusion);
+        let row = |((name, share), counts): ((&String, Share), &Vec<u64>)| {
+            let n = counts.iter().sum::<u64>();
+            [
+                Cell::from(name.as_str()),
+                Cell::number(n as f64, 0),
+                Cell::interval(share.value, [share.low, share.high], 4),
+            ]
+        };
+        Table::new("Accuracy by class", ["class", "examples", "accuracy"]).rows(rows.map(row))
+    }
+}
+
+fn seeds(model: &JudgedNet) -> String {
+    let list: Vec<String> = model.seeds.iter().map(ToString::to_string).collect();
+    match list.len() {
+        1 => format!("seed {}", list[0]),
+        _ => format!("seeds {}", list.join(", ")),
+    }
+}
+
+fn cards(model: &JudgedNet) -> Vec<Card> {
+    let spread = |label: &str, spread: Option<super::Spread>, scale: f64, unit: &str| {
+        let digits = if unit.is_empty() { 4 } else { 2 };
+        let super::Spread { mean, sd } = spread?;
+        let sd = sd.map_or(String::new(), |sd| format!(" ± {:.digits$}{unit}", scale * sd));
+        Some(Card::new(label, format!("{:.digits$}{unit}{sd}", scale * mean)).note(&model.name))
+    };
+    let cards = [
+        spread("accuracy", model.accuracy, 100.0, " %"),
+        spread("rmse", model.rmse, 1.0, ""),
+        spread("loss", Some(model.loss), 1.0, ""),
+    ];
+    cards.into_iter().flatten().collect()
+}
+
+/// Loss and accuracy over epochs, from the first run's metrics.
+fn curves(model: &JudgedNet) -> Vec<Chart> {
+    let points = |of: &dyn Fn(&Value) -> Option<f64>| -> Vec<[f64; 2]> {
+        let point = |line: &Value| Some([line.get("epoch")?.as_f64()?, of(line)?]);
+        model.metrics.iter().filter_map(point).collect()
+    };
+    let chart = |name: &str, explain: &str| {
+        let train = points(&|line| line.get(name)?.as_f64());
+        let validation = points(&|line| line.get("validation")?.get(name)?.as_f64());
+        if train.len() < 2 {
+            return None;
+        }
+        let chart =
+            Line::new(format!("{name} over epochs"), explain, Axis::new("epoch"), Axis::new(name))
+                .series("training", train);
+        Some(
+            if validation.is_empty() { chart } else { chart.series("validation", validation) }
+                .into(),
+        )
+    };
+    let loss =
+        chart("loss", "Training: the mean over the steps of an epoch, while the weights move.");
+    let accuracy = chart("accuracy", "The share that is right; training as its steps saw it.");
+    loss.into_iter().chain(accuracy).collect()
+}

@@ -1,0 +1,362 @@
+//! `veridical refit-head`: the last layer of a network solved anew on the features below it.
+//!
+//! The features of the examples that the run learnt from are computed once; the head is then a convex problem
+//! ([`veridical_nets::refit`]), its penalty chosen by cross-validation. What comes out is a run like any other.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use veridical_core::Seed;
+use veridical_data::IfExists;
+use veridical_data::examples::Examples;
+use veridical_data::run::{self, RunWriter};
+use veridical_nets::{Loss, Net, RefitMethod, RefitSettings, refit as solve};
+use veridical_report::{Axis, Card, Cell, Foot, Level, Line, Page, Table, Verdict};
+
+use super::material::{Task, divide, target_of};
+use super::measure::{Measures, Passes, measures};
+use super::options::object;
+use super::saved::Saved;
+use super::weights;
+use crate::train::{give_up, host, log, now};
+use crate::{Error, Observer, Result};
+
+/// Which network, on what.
+#[derive(Clone, Debug)]
+pub struct RefitNet {
+    /// The run.
+    pub run: PathBuf,
+    /// Examples; `None`: where the run found its own.
+    pub data: Option<PathBuf>,
+    /// `ridge` or `logistic`; `None`: what suits the task.
+    pub method: Option<String>,
+    /// Parts of the cross-validation.
+    pub folds: usize,
+    /// Decides which rows belong to which part.
+    pub seed: u64,
+    /// The run to write.
+    pub out: PathBuf,
+    /// What to do with a folder that is there.
+    pub if_exists: IfExists,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct RefitHead {
+    /// The run whose head was solved for.
+    pub run: String,
+    /// The folder that was written.
+    pub out: String,
+    /// The architecture.
+    pub model: String,
+    /// `ridge` or `logistic`.
+    pub method: &'static str,
+    /// Values that the last layer reads.
+    pub features: usize,
+    /// Parts of the cross-validation.
+    pub folds: usize,
+    /// Decides which rows belong to which part.
+    pub seed: u64,
+    /// The penalty that was chosen; none if the head stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub penalty: Option<f64>,
+    /// Whether no penalty was better on the training loss, so that the head stays as it was.
+    pub kept: bool,
+    /// All penalties that were tried, the largest first.
+    pub path: Vec<Tried>,
+    /// On the examples that the head was solved on.
+    pub train: Compared,
+    /// On the test part, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub test: Option<Compared>,
+}
+
+/// One penalty.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Tried {
+    /// In relation to the largest variance of the features (ridge), or 1/(C n) (logistic).
+    pub penalty: f64,
+    /// The loss on rows that were kept back.
+    pub cv_loss: f64,
+    /// The loss on all rows.
+    pub train_loss: f64,
+}
+
+/// The network before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// With its own head.
+    pub before: Measures,
+    /// With the new one.
+    pub after: Measures,
+}
+
+/// Solves and publishes.
+///
+/// # Errors
+/// [`Error::Usage`] if the run is no network, or the data does not fit it; nothing is left behind.
+pub fn refit(settings: &RefitNet, observer: &dyn Observer) -> Result<RefitHead> {
+    run::check_output(&settings.out, settings.if_exists)?;
+    let mut saved = Saved::open(&settings.run)?;
+    let method = method_of(settings.method.as_deref(), &saved)?;
+    let path = saved.data(settings.data.as_deref())?;
+    let data = saved.read(&path, None, observer)?;
+    let fingerprint = data.fingerprint.clone();
+    let (train, _, _) = divide(data.train, &saved.task, &saved.request.options)?;
+    let Some(train) = train else {
+        let what = "has test examples alone; there is nothing to solve for";
+        return Err(Error::Usage(format!("{} {what}", path.display())));
+    };
+    let solve_settings =
+        RefitSettings { method, folds: settings.folds, seed: Seed::new(settings.seed)? };
+    let current = saved.net.solved_head()?;
+    let loss = loss_of(method);
+    let outputs = saved.net.outputs();
+    let mut judge = Judge { loss, classes: saved.classes(), observer };
+    let (features, before) = judge.features(&saved, &train)?;
+    let test_before = data.test.as_ref().map(|test| judge.judge(&saved, test)).transpose()?;
+    observer.note(&format!(
+        "solving for {outputs} x {} weights on {} examples",
+        saved.net.feature_dim(),
+        train.n()
+    ));
+    let target = target_of(&train.targets);
+    let found =
+        solve(&features, saved.net.feature_dim(), target, outputs, &current, &solve_settings)?;
+    drop(features);
+    let (mut kept, mut after) = (found.kept, before.clone());
+    if !kept {
+        saved.net.set_head(&found.head)?;
+        after = judge.judge(&saved, &train)?;
+        // The head is solved in f64 and kept in f32.
+        if after.loss > before.loss {
+            saved.net.set_head(&current)?;
+            (kept, after) = (true, before.clone());
+        }
+    }
+    let test_after = data.test.as_ref().map(|test| judge.judge(&saved, test)).transpose()?;
+    let tried = |p: &veridical_nets::RefitPoint| {
+        let veridical_nets::RefitPoint { penalty, cv_loss, train_loss } = *p;
+        Tried { penalty, cv_loss, train_loss }
+    };
+    let refit = RefitHead {
+        run: settings.run.display().to_string(),
+        out: settings.out.display().to_string(),
+        model: saved.recipe().model.clone(),
+        method: name_of(method),
+        features: saved.net.feature_dim(),
+        folds: settings.folds,
+        seed: settings.seed,
+        penalty: (!kept).then_some(found.penalty),
+        kept,
+        path: found.path.iter().map(tried).collect(),
+        train: Compared { before, after },
+        test: test_before.zip(test_after).map(|(before, after)| Compared { before, after }),
+    };
+    publish(settings, &saved, &refit, &fingerprint, &path)?;
+    Ok(refit)
+}
+
+fn method_of(given: Option<&str>, saved: &Saved) -> Result<RefitMethod> {
+    let is_one_output = saved.net.outputs() == 1;
+    match (given, &saved.task) {
+        (Some("ridge"), _) | (None, Task::Numbers(_)) => Ok(RefitMethod::Ridge),
+        (None, Task::Classes(_)) if is_one_output => Ok(RefitMethod::Ridge),
+        (Some("logistic") | None, Task::Classes(_)) => Ok(RefitMethod::Logistic),
+        (Some("logistic"), Task::Numbers(_)) => Err(Error::Usage(
+            "--method logistic is for classes; numbers take --method ridge".into(),
+        )),
+        (Some(other), _) => {
+            Err(Error::Usage(format!("--method `{other}` is not known; it is ridge or logistic")))
+        }
+    }
+}
+
+fn name_of(method: RefitMethod) -> &'static str {
+    match method {
+        RefitMethod::Ridge => "ridge",
+        RefitMethod::Logistic => "logistic",
+    }
+}
+
+/// What a method minimises.
+fn loss_of(method: RefitMethod) -> Loss {
+    match method {
+        RefitMethod::Ridge => Loss::Squared,
+        RefitMethod::Logistic => Loss::CrossEntropy { smoothing: 0.0 },
+    }
+}
+
+/// Measures with the loss of the method.
+struct Judge<'a> {
+    loss: Loss,
+    classes: usize,
+    observer: &'a dyn Observer,
+}
+
+impl Judge<'_> {
+    fn judge(&mut self, saved: &Saved, examples: &Examples) -> Result<Measures> {
+        let feed = saved.normalisation.feed(examples, Seed::new(0)?);
+        let what = Some(("judging", self.observer));
+        let outputs = Passes::new(&saved.net).outputs(&saved.net, &feed, what)?;
+        self.measures(&saved.net, &outputs, examples)
+    }
+
+    /// What the last layer reads, and what the network is worth as it is.
+    fn features(&mut self, saved: &Saved, examples: &Examples) -> Result<(Vec<f64>, Measures)> {
+        let net = &saved.net;
+        let feed = saved.normalisation.feed(examples, Seed::new(0)?);
+        let mut features = Vec::with_capacity(examples.n() * net.feature_dim());
+        let mut outputs = Vec::with_capacity(examples.n() * net.outputs());
+        Passes::new(net).run(net, &feed, Some(("features", self.observer)), |_, work| {
+            features.extend(net.features(work).iter().map(|&x| f64::from(x)));
+            outputs.extend_from_slice(work.outputs(net));
+        })?;
+        Ok((features, self.measures(net, &outputs, examples)?))
+    }
+
+    fn measures(&self, net: &Net<f32>, outputs: &[f32], examples: &Examples) -> Result<Measures> {
+        let found = measures(outputs, net.outputs(), examples, self.loss, self.classes)?;
+        Ok(Measures { confusion: Vec::new(), ..found }) // `evaluate` shows it
+    }
+}
+
+/// Writes the run: the document of the original with a section about the refit.
+fn publish(
+    settings: &RefitNet,
+    saved: &Saved,
+    refit: &RefitHead,
+    fingerprint: &Value,
+    data: &std::path::Path,
+) -> Result<()> {
+    let begun = Instant::now();
+    let mut document = saved.run.document().clone();
+    document["version"] = env!("CARGO_PKG_VERSION").into();
+    let mut section = object(refit);
+    section.retain(|name, _| !["run", "out", "model"].contains(&name.as_str()));
+    section.insert("data".into(), fingerprint.clone());
+    document["refit"] = section.into();
+    let if_exists = match settings.if_exists {
+        IfExists::Resume => IfExists::Force, // there is no state in between
+        other => other,
+    };
+    let Some((writer, _)) = RunWriter::begin(&settings.out, &document, if_exists)? else {
+        return Ok(());
+    };
+    let partial = writer.folder().to_owned();
+    let write = || {
+        let absolute =
+            |path: &std::path::Path| std::path::absolute(path).unwrap_or(path.to_owned());
+        let files = json!({ "data": absolute(data), "refit": absolute(saved.run.path()) });
+        log(&writer, "data", object(&files))?;
+        let threads = rayon::current_num_threads();
+        log(
+            &writer,
+            "start",
+            object(&json!({ "threads": threads, "host": host(), "time": now() })),
+        )?;
+        let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
+        log(&writer, "end", object(&end))
+    };
+    write().map_err(|error| give_up(error, &partial))?;
+    let tensors = saved.net.export();
+    let outcome = writer.publish(&document, &weights::named(&tensors));
+    outcome.map_err(|error| give_up(error.into(), &partial))
+}
+
+impl RefitHead {
+    /// Name, before and after of each measure of a part.
+    pub fn rows(compared: &Compared) -> Vec<(&'static str, f64, f64)> {
+        let Compared { before, after } = compared;
+        let accuracy = |m: &Measures| m.accuracy.map(|share| share.value);
+        let both = |name, a: Option<f64>, b: Option<f64>| Some((name, a?, b?));
+        let rows = [
+            both("loss", Some(before.loss), Some(after.loss)),
+            both("accuracy", accuracy(before), accuracy(after)),
+            both("rmse", before.rmse, after.rmse),
+            both("r2", before.r2, after.r2),
+        ];
+        rows.into_iter().flatten().collect()
+    }
+
+    /// The parts by name.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Compared)> {
+        std::iter::once(("train", &self.train)).chain(self.test.as_ref().map(|test| ("test", test)))
+    }
+
+    /// The page, whole; `command` is what was typed.
+    pub fn to_html(&self, command: &str) -> String {
+        let rows = self.parts().flat_map(|(part, compared)| {
+            let n = compared.before.n;
+            RefitHead::rows(compared).into_iter().map(move |(name, before, after)| {
+                [
+                    Cell::text(format!("{part} ({n} examples)")),
+                    Cell::text(name),
+                    Cell::number(before, 4),
+                    Cell::number(after, 4),
+                ]
+            })
+        });
+        let table = Table::new("Before and after", ["part", "measure", "before", "after"])
+            .explain("The loss is that of the method.")
+            .rows(rows);
+        let points = |of: fn(&Tried) -> f64| -> Vec<[f64; 2]> {
+            let usable = self.path.iter().filter(|tried| tried.penalty > 0.0);
+            usable.map(|tried| [tried.penalty, of(tried)]).collect()
+        };
+        let chart = Line::new(
+            "The path of penalties",
+            "The penalty with the lowest loss in cross-validation is taken, among those that do not raise the training loss.",
+            Axis::log("penalty"),
+            Axis::new("loss"),
+        )
+        .series("cross-validation", points(|tried| tried.cv_loss))
+        .series("training", points(|tried| tried.train_loss));
+        let foot = Foot::new(command)
+            .fact("method", self.method)
+            .fact("parts of the cross-validation", self.folds)
+            .fact("seed", self.seed);
+        Page::new("Refit of the last layer")
+            .verdict(self.verdict())
+            .cards(self.cards())
+            .section(
+                self.model.clone(),
+                format!("{} features below the last layer.", self.features),
+            )
+            .table(table)
+            .chart(chart)
+            .foot(foot)
+            .data(self)
+            .to_html()
+    }
+
+    fn verdict(&self) -> Verdict {
+        let judged = self.test.as_ref().unwrap_or(&self.train);
+        let (before, after) = (judged.before.loss, judged.after.loss);
+        let part = if self.test.is_some() { "test" } else { "training" };
+        let (level, sentence) = match () {
+            () if self.kept => {
+                (Level::Neutral, "No penalty lowers the training loss: the head stays.".to_owned())
+            }
+            () if after <= before => {
+                (Level::Good, format!("The {part} loss falls from {before:.4} to {after:.4}."))
+            }
+            () => (Level::Warn, format!("The {part} loss rises from {before:.4} to {after:.4}.")),
+        };
+        Verdict::new(level, sentence)
+    }
+
+    fn cards(&self) -> Vec<Card> {
+        let (part, compared) = match &self.test {
+            Some(test) => ("test", test),
+            None => ("train", &self.train),
+        };
+        let card = |(name, before, after): (&str, f64, f64)| {
+            Card::new(format!("{part} {name}"), format!("{after:.4}"))
+                .note(format!("was {before:.4}"))
+        };
+        RefitHead::rows(compared).into_iter().map(card).collect()
+    }
+}

@@ -1,0 +1,162 @@
+//! A network that was trained, opened again.
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use veridical_core::Seed;
+use veridical_data::examples::{Dataset, Examples, Targets};
+use veridical_data::run::RunFolder;
+use veridical_nets::{Loss, Net, Shape};
+
+use super::material::{Normalisation, Task, read, shape_of};
+use super::options::{NetRequest, Recipe, layer_of, names};
+use super::{check_is_net, weights};
+use crate::{Error, Observer, Result};
+
+/// A run that is a network.
+pub(super) struct Saved {
+    pub run: RunFolder,
+    pub request: NetRequest,
+    pub seed: u64,
+    pub shape: Shape,
+    pub task: Task,
+    pub normalisation: Normalisation,
+    pub loss: Loss,
+    pub net: Net<f32>,
+}
+
+impl Saved {
+    pub fn open(path: &Path) -> Result<Self> {
+        let run = RunFolder::open(path)?;
+        check_is_net(&run)?;
+        let request = NetRequest::new(&[layer_of(run.path())?])?;
+        let shape = match *part::<Vec<usize>>(&run, "input")?.as_slice() {
+            [height, width, channels] => Shape::image(height, width, channels),
+            [columns] => Shape::row(columns),
+            _ => return Err(damaged(&run, "`input` has neither one size nor three")),
+        };
+        let task = match run.document().get("classes") {
+            Some(_) => Task::Classes(part(&run, "classes")?),
+            None => Task::Numbers(part(&run, "targets")?),
+        };
+        let normalisation: Normalisation = part(&run, "normalization")?;
+        let lengths = [normalisation.mean.len(), normalisation.std.len()];
+        if lengths != [shape.channels; 2] {
+            return Err(damaged(&run, "`normalization` does not fit `input`"));
+        }
+        let (loss, outputs) = request.recipe.loss(&task)?;
+        let mut net = request.recipe.model(shape, outputs)?.build::<f32>(Seed::new(0)?)?;
+        let tensors = weights::tensors(&run.model()?);
+        let model = run.path().join("model.safetensors");
+        net.import(&tensors, true)
+            .map_err(|e| Error::Usage(format!("{}: {e}", model.display())))?;
+        let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
+        Ok(Self { run, request, seed, shape, task, normalisation, loss, net })
+    }
+
+    pub fn recipe(&self) -> &Recipe {
+        &self.request.recipe
+    }
+
+    /// How many classes, 0 for numbers.
+    pub fn classes(&self) -> usize {
+        match &self.task {
+            Task::Classes(classes) => classes.len(),
+            Task::Numbers(_) => 0,
+        }
+    }
+
+    /// Where examples are: as given, else where the run found them.
+    pub fn data(&self, given: Option<&Path>) -> Result<PathBuf> {
+        given.map(Path::to_owned).or_else(|| self.request.options.data.clone()).ok_or_else(|| {
+            let what = "does not say where its data is; name it with --data";
+            Error::Usage(format!("{} {what}", self.run.path().display()))
+        })
+    }
+
+    /// Reads examples as this network takes them, labels under its numbers; `classes` leaves others out.
+    pub fn read(
+        &self,
+        path: &Path,
+        classes: Option<&str>,
+        observer: &dyn Observer,
+    ) -> Result<Dataset> {
+        let mut options = self.request.options.reading();
+        if let Task::Classes(own) = &self.task {
+            options.known_classes = Some(own.clone());
+        }
+        if classes.is_some() {
+            options.classes = Some(names(classes));
+        }
+        let mut data = read(path, &options, observer)?;
+        let folder = self.run.path().display();
+        for part in [&mut data.train, &mut data.test].into_iter().flatten() {
+            let shape = shape_of(part.shape);
+            if shape != self.shape {
+                let what =
+                    format!("examples are {shape} where {folder} was trained on {}", self.shape);
+                return Err(Error::Usage(format!("{}: {what}", path.display())));
+            }
+            match (&mut part.targets, &self.task) {
+                (Targets::Classes(labels), Task::Classes(own)) => {
+                    renumber(labels, &data.classes, own, &folder.to_string())?;
+                }
+                (Targets::Numbers { dim, .. }, Task::Numbers(own)) if dim == own => {}
+                _ => {
+                    let what = format!("has other targets than {folder} predicts; see --target");
+                    return Err(Error::Usage(format!("{} {what}", path.display())));
+                }
+            }
+        }
+        let columns = self.run.document().get("columns").cloned().unwrap_or_default();
+        let own: Vec<String> = serde_json::from_value(columns).unwrap_or_default();
+        if let Some((mine, theirs)) = own.iter().zip(&data.columns).find(|(a, b)| a != b) {
+            let what = format!("has column `{theirs}` where {folder} was trained on `{mine}`");
+            return Err(Error::Usage(format!("{} {what}; name the columns alike", path.display())));
+        }
+        Ok(data)
+    }
+
+    /// The part to judge on: the test examples, else all, with a sentence about it.
+    pub fn to_judge(&self, data: Dataset) -> Result<(Examples, Option<String>)> {
+        match (data.test, data.train) {
+            (Some(test), _) => Ok((test, None)),
+            (None, Some(all)) => {
+                let recorded = self.run.document().get("data").and_then(|data| data.get("train"));
+                let is_own = recorded.is_some() && recorded == data.fingerprint.get("train");
+                let own = if is_own { ", which the network has learnt from" } else { "" };
+                let note =
+                    format!("the data has no test part: judged on all {} examples{own}", all.n());
+                Ok((all, Some(note)))
+            }
+            (None, None) => Err(Error::Usage("the data has no examples".into())),
+        }
+    }
+}
+
+/// Labels under the numbers of a network.
+fn renumber(labels: &mut [u32], found: &[String], own: &[String], folder: &str) -> Result<()> {
+    if found == own {
+        return Ok(());
+    }
+    let place = |name: &String| {
+        let at = own.iter().position(|class| class == name);
+        at.map(|at| at as u32).ok_or_else(|| {
+            Error::Usage(format!("--classes: {folder} does not know the class `{name}`"))
+        })
+    };
+    let numbers = found.iter().map(place).collect::<Result<Vec<u32>>>()?;
+    labels.iter_mut().for_each(|label| *label = numbers[*label as usize]);
+    Ok(())
+}
+
+fn damaged(run: &RunFolder, what: &str) -> Error {
+    let file = run.path().join("run.json");
+    Error::Usage(format!("{}: {what}; train the network again", file.display()))
+}
+
+fn part<T: DeserializeOwned>(run: &RunFolder, name: &str) -> Result<T> {
+    let value = run.document().get(name).cloned().unwrap_or_default();
+    serde_json::from_value(value).map_err(|e| damaged(run, &format!("`{name}`: {e}")))
+}

@@ -1,0 +1,113 @@
+//! Weights that were learnt before, and layers that keep them.
+
+use std::path::Path;
+
+use veridical_data::run::{NamedTensor, RunFolder, TensorMap, read_tensors};
+use veridical_nets::{Net, Tensor, Tensors};
+
+use super::options::names;
+use crate::{Error, Observer, Result};
+
+/// All layers but the last.
+const FEATURES: &str = "features";
+/// Names that an error lists.
+const LISTED: usize = 24;
+
+/// Tensors of a safetensors file or of a run.
+pub(super) fn load(path: &Path) -> Result<TensorMap> {
+    match RunFolder::is_run(path) {
+        true => {
+            let run = RunFolder::open(path)?;
+            super::check_is_net(&run)?;
+            Ok(run.model()?)
+        }
+        false if path.is_dir() => {
+            let what = "is a folder but no run; name a safetensors file or a run folder";
+            Err(Error::Usage(format!("--init {} {what}", path.display())))
+        }
+        false => Ok(read_tensors(path)?),
+    }
+}
+
+pub(super) fn tensors(map: &TensorMap) -> Tensors {
+    let tensor = |(name, (shape, values)): (&String, &(Vec<usize>, Vec<f32>))| {
+        (name.clone(), Tensor { shape: shape.clone(), values: values.clone() })
+    };
+    map.iter().map(tensor).collect()
+}
+
+/// Puts weights into a network. If they were learnt for another number of outputs, the last layer keeps its first values.
+pub(super) fn import(
+    net: &mut Net<f32>,
+    map: &TensorMap,
+    path: &Path,
+    observer: &dyn Observer,
+) -> Result<()> {
+    let tensors = tensors(map);
+    let Err(error) = net.import(&tensors, true) else { return Ok(()) };
+    let failed = |e| Error::Usage(format!("--init {}: {e}", path.display()));
+    let Some(before) = outputs_of(&tensors, net).filter(|&before| before != net.outputs()) else {
+        return Err(failed(error));
+    };
+    net.import(&tensors, false).map_err(failed)?;
+    let (head, now) = (net.head_name().unwrap_or_default(), net.outputs());
+    observer.note(&format!(
+        "--init has {before} outputs where {now} are learnt: the last layer `{head}` starts anew"
+    ));
+    Ok(())
+}
+
+/// How many outputs weights were learnt for, by the last layer under its usual names.
+fn outputs_of(tensors: &Tensors, net: &Net<f32>) -> Option<usize> {
+    let own = net.head_name()?;
+    [own, "linear", "fc"].iter().find_map(|head| {
+        let name = format!("{head}.weight");
+        let tensor = tensors.get(&name).or_else(|| tensors.get(&format!("module.{name}")))?;
+        tensor.shape.first().copied()
+    })
+}
+
+/// Says of a layer whether it is trained.
+pub(super) fn is_trained(
+    net: &Net<f32>,
+    freeze: Option<&str>,
+) -> Result<impl Fn(&str) -> bool + use<>> {
+    let frozen = names(freeze);
+    let head = net.head_name().unwrap_or_default().to_owned();
+    let mut layers: Vec<String> = Vec::new();
+    for tensor in net.tensors() {
+        let layer = tensor.name.rsplit_once('.').map_or("", |(layer, _)| layer);
+        if layers.last().is_none_or(|last| last != layer) {
+            layers.push(layer.to_owned());
+        }
+    }
+    for name in frozen.iter().filter(|name| *name != FEATURES) {
+        if !layers.iter().any(|layer| is_inside(layer, name)) {
+            let more = layers.len().saturating_sub(LISTED);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let known: Vec<&str> = layers.iter().take(LISTED).map(String::as_str).collect();
+            let known = known.join(", ");
+            return Err(Error::Usage(format!(
+                "--freeze: there is no layer `{name}`; the layers are {known}{more}, and `{FEATURES}` is all but `{head}`"
+            )));
+        }
+    }
+    Ok(move |layer: &str| {
+        !frozen.iter().any(|name| match name.as_str() {
+            FEATURES => layer != head,
+            name => is_inside(layer, name),
+        })
+    })
+}
+
+fn is_inside(layer: &str, name: &str) -> bool {
+    layer.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// Tensors as the writer takes them.
+pub(super) fn named(tensors: &Tensors) -> Vec<NamedTensor<'_>> {
+    tensors
+        .iter()
+        .map(|(name, tensor)| NamedTensor { name, shape: &tensor.shape, values: &tensor.values })
+        .collect()
+}
