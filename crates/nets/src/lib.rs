@@ -60,7 +60,7 @@ pub use models::{Architecture, Init, Model};
 pub use net::{Builder, Named, Net, Slot};
 pub use optimiser::{Kind as OptimiserKind, Optimiser, OptimiserSettings, clip};
 pub use pass::{Plan, Workspace};
-pub use refit::{Head, Refit, RefitMethod, RefitPoint, RefitSettings, refit};
+pub use refit::{Head, MOST_ROWS, Refit, RefitMethod, RefitPoint, RefitSettings, refit};
 pub use schedule::{Curve, Schedule};
 pub use shape::Shape;
 pub use taps::{OuterTap, Tap, TapFactors, Taps};

@@ -3,9 +3,9 @@
 //! A trained network is f(x) = W h(x) + b. Gradient descent leaves W, b short of the best for its own features h;
 //! solving for them is a convex problem that costs less than an epoch: least squares
 //! min sum_i |W h(x_i) + b - y_i|^2 + penalty (paper 004, eq. 17 and 18 with the features of eq. 29: its conjugate kernel
-//! solved through the features, CKJ), or logistic regression (eq. 15). The penalty is chosen by cross-validation
-//! among those whose training loss is not above the network's own, so a refit is never worse on the training loss; where
-//! none is, the head stays.
+//! solved through the features, CKJ), or logistic regression (eq. 15). The penalty is chosen by cross-validation on up to
+//! [`MOST_ROWS`] rows and solved for on all; if the training loss is then above the network's own, the next smaller penalty
+//! is taken, so a refit is never worse on the training loss; where none is left, the head stays.
 
 use veridical_core::{Order, Seed};
 use veridical_learn::{Logistic, LogisticSettings, RidgePath, logistic_path};
@@ -59,8 +59,8 @@ pub struct RefitPoint {
     pub penalty: f64,
     /// The loss on rows that were kept back, over all parts.
     pub cv_loss: f64,
-    /// The loss on all rows, solved on all rows.
-    pub train_loss: f64,
+    /// The loss on all rows, solved on all rows; only of penalties that were taken.
+    pub train_loss: Option<f64>,
 }
 
 /// A solved head.
@@ -84,7 +84,11 @@ pub struct Refit {
 const RIDGE: [f64; 13] =
     [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-16, 1e-20, 0.0];
 /// C n of logistic regression: the penalty is |W|^2 / (2 C n) on the mean loss.
-const LOGISTIC: [f64; 10] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+const LOGISTIC: [f64; 7] = [1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
+/// Rows that the cross-validation looks at: what a penalty is worth shows on them.
+pub const MOST_ROWS: usize = 10_000;
+/// Steps of one logistic regression.
+const MOST_STEPS: usize = 300;
 
 /// Solves the head of `dim` features for `outputs` outputs on n rows.
 ///
@@ -116,42 +120,28 @@ pub fn refit(
         RefitMethod::Ridge => &RIDGE,
         RefitMethod::Logistic => &LOGISTIC,
     };
-    let order = Order::new(n as u64, settings.seed, "refit", 0);
-    let part_of: Vec<usize> = {
-        let mut parts = vec![0; n];
-        (0..n).for_each(|t| parts[order.at(t as u64) as usize] = t % settings.folds);
-        parts
+    let cv = problem.cross_validated(settings, penalties);
+    let shown = |penalty: f64| match settings.method {
+        RefitMethod::Logistic => 1.0 / penalty,
+        RefitMethod::Ridge => penalty,
     };
-    let mut cv = vec![0.0; penalties.len()];
-    for fold in 0..settings.folds {
-        let (kept, held): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| part_of[i] != fold);
-        let heads = problem.solve(settings.method, penalties, Some(&kept));
-        for (sum, head) in cv.iter_mut().zip(&heads) {
-            *sum += problem.loss(settings.method, head, Some(&held)) * held.len() as f64 / n as f64;
+    let point =
+        |(&penalty, &cv_loss)| RefitPoint { penalty: shown(penalty), cv_loss, train_loss: None };
+    let mut path: Vec<RefitPoint> = penalties.iter().zip(&cv).map(point).collect();
+    // INVARIANT: there are penalties.
+    let best = (0..cv.len()).min_by(|&a, &b| cv[a].total_cmp(&cv[b])).unwrap_or(0);
+    for i in best..penalties.len() {
+        let Some(head) = problem.solve(settings.method, &penalties[i..=i], None).pop() else {
+            break;
+        };
+        let after = problem.loss(settings.method, &head, None);
+        path[i].train_loss = Some(after);
+        if after <= before {
+            let penalty = path[i].penalty;
+            return Ok(Refit { head, penalty, path, before, after, kept: false });
         }
     }
-    let heads = problem.solve(settings.method, penalties, None);
-    let path: Vec<RefitPoint> = penalties
-        .iter()
-        .zip(&heads)
-        .zip(&cv)
-        .map(|((&penalty, head), &cv_loss)| {
-            let penalty =
-                if settings.method == RefitMethod::Logistic { 1.0 / penalty } else { penalty };
-            RefitPoint { penalty, cv_loss, train_loss: problem.loss(settings.method, head, None) }
-        })
-        .collect();
-    let usable = (0..path.len()).filter(|&i| path[i].train_loss <= before);
-    let best = usable.min_by(|&a, &b| path[a].cv_loss.total_cmp(&path[b].cv_loss));
-    Ok(match best {
-        Some(i) => {
-            let (head, penalty, after) = (heads[i].clone(), path[i].penalty, path[i].train_loss);
-            Refit { head, penalty, path, before, after, kept: false }
-        }
-        None => {
-            Refit { head: current.clone(), penalty: 0.0, path, before, after: before, kept: true }
-        }
-    })
+    Ok(Refit { head: current.clone(), penalty: 0.0, path, before, after: before, kept: true })
 }
 
 struct Problem<'a> {
@@ -177,6 +167,28 @@ impl Problem<'_> {
             }
             (RefitMethod::Ridge, targets) => Loss::Squared.check(self.outputs, targets),
         }
+    }
+
+    /// The loss of every penalty on rows that were kept back.
+    fn cross_validated(&self, settings: &RefitSettings, penalties: &[f64]) -> Vec<f64> {
+        let order = Order::new(self.n as u64, settings.seed, "refit", 0);
+        let mut rows: Vec<(usize, usize)> = (0..self.n.min(MOST_ROWS))
+            .map(|t| (order.at(t as u64) as usize, t % settings.folds))
+            .collect();
+        rows.sort_unstable();
+        let mut losses = vec![0.0; penalties.len()];
+        for fold in 0..settings.folds {
+            let of = |wanted: bool| -> Vec<usize> {
+                rows.iter().filter(|(_, f)| (*f == fold) == wanted).map(|(row, _)| *row).collect()
+            };
+            let (kept, held) = (of(false), of(true));
+            let heads = self.solve(settings.method, penalties, Some(&kept));
+            for (sum, head) in losses.iter_mut().zip(&heads) {
+                let share = held.len() as f64 / rows.len() as f64;
+                *sum += self.loss(settings.method, head, Some(&held)) * share;
+            }
+        }
+        losses
     }
 
     /// The mean loss of a head on some rows, or on all.
@@ -220,7 +232,11 @@ impl Problem<'_> {
                     picked(self.features, self.dim, rows).into_iter().map(|x| x as f32).collect();
                 let classes = picked(classes, 1, rows);
                 let cs: Vec<f64> = penalties.iter().map(|c| c / rows.len() as f64).collect();
-                let settings = LogisticSettings { tolerance: 1e-5, ..LogisticSettings::default() };
+                let settings = LogisticSettings {
+                    tolerance: 1e-5,
+                    max_iterations: MOST_STEPS,
+                    ..LogisticSettings::default()
+                };
                 let fits =
                     logistic_path(&rows_f32, self.dim, &classes, self.outputs, &settings, &cs);
                 let head = |fit: Logistic| {
@@ -372,8 +388,7 @@ mod tests {
                 let refit =
                     refit(&x, dim, Target::Classes(&classes), 2, &head, &settings(method)).unwrap();
                 assert!(refit.after <= refit.before, "{method:?} {start}");
-                let best = refit.path.iter().map(|p| p.cv_loss).fold(f64::INFINITY, f64::min);
-                assert!(refit.kept || refit.path.iter().any(|p| p.cv_loss == best));
+                assert!(refit.kept || refit.path.iter().any(|p| p.train_loss == Some(refit.after)));
                 let again = super::refit(
                     &x,
                     dim,

@@ -80,8 +80,9 @@ pub struct Tried {
     pub penalty: f64,
     /// The loss on rows that were kept back.
     pub cv_loss: f64,
-    /// The loss on all rows.
-    pub train_loss: f64,
+    /// The loss on all rows, of penalties that were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train_loss: Option<f64>,
 }
 
 /// The network before and after.
@@ -302,17 +303,17 @@ impl RefitHead {
         let table = Table::new("Before and after", ["part", "measure", "before", "after"])
             .explain("The loss is that of the method.")
             .rows(rows);
-        let points = |of: fn(&Tried) -> f64| -> Vec<[f64; 2]> {
+        let points = |of: fn(&Tried) -> Option<f64>| -> Vec<[f64; 2]> {
             let usable = self.path.iter().filter(|tried| tried.penalty > 0.0);
-            usable.map(|tried| [tried.penalty, of(tried)]).collect()
+            usable.filter_map(|tried| Some([tried.penalty, of(tried)?])).collect()
         };
         let chart = Line::new(
             "The path of penalties",
-            "The penalty with the lowest loss in cross-validation is taken, among those that do not raise the training loss.",
+            "The penalty with the lowest loss in cross-validation is taken, or the next smaller one that does not raise the training loss.",
             Axis::log("penalty"),
             Axis::new("loss"),
         )
-        .series("cross-validation", points(|tried| tried.cv_loss))
+        .series("cross-validation", points(|tried| Some(tried.cv_loss)))
         .series("training", points(|tried| tried.train_loss));
         let foot = Foot::new(command)
             .fact("method", self.method)
