@@ -133,6 +133,14 @@ pub struct Backward<'a, T> {
     pub room: &'a mut Vec<T>,
 }
 
+/// So many numbers of a room, holding old values.
+pub(crate) fn take<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
+    if room.len() < len {
+        room.resize(len, T::ZERO);
+    }
+    &mut room[..len]
+}
+
 /// How the gradient of one sample follows from the layer's input a and the gradient delta at its output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Factors {
@@ -177,8 +185,7 @@ pub trait Layer<T: Float>: Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Draws the first parameters and sets the buffers. `scale` and `stream` are the model's: most layers draw
-    /// from `stream` and have PyTorch's scale by default.
+    /// Draws the first parameters, from a stream of the layer's own `name`, and sets the buffers.
     fn initialise(&self, _params: &mut [T], _buffers: &mut [T], _seed: Seed, _name: &str) {}
 
     /// Which samples it wants to see at once.

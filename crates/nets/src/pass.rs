@@ -10,6 +10,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::float::wide;
+use crate::layer::take;
 use crate::net::{Net, Node, Op};
 use crate::{Backward, Float, Forward, Mode, Noise, Scope};
 
@@ -245,8 +246,8 @@ impl<T: Float> Net<T> {
         }
     }
 
-    /// Runs layers again from the slot of `node` on; the values before it are those of the last pass.
-    pub(crate) fn forward_batch(&self, number: usize, work: &mut Workspace<T>) {
+    /// One node that wants the whole batch.
+    fn forward_batch(&self, number: usize, work: &mut Workspace<T>) {
         let node = &self.nodes[number];
         // INVARIANT: sums treat samples apart.
         let Some(layer) = node.layer() else { return };
@@ -359,7 +360,7 @@ impl<T: Float> Net<T> {
         let dx = match (wanted, adds) {
             (false, _) => None,
             (true, false) => Some(&mut work.deltas[from][..len]),
-            (true, true) => Some(room(&mut work.spares[0], len)),
+            (true, true) => Some(take(&mut work.spares[0], len)),
         };
         layer.backward(Backward {
             n,
@@ -440,7 +441,7 @@ impl<T: Float> Net<T> {
         };
         let tasks =
             views.into_par_iter().zip(&mut work.rooms).zip(&mut work.spares).zip(grads).enumerate();
-        tasks.for_each(|(c, (((mut views, room_), spare), grads))| {
+        tasks.for_each(|(c, (((mut views, room), spare), grads))| {
             let first = c * size;
             let count = size.min(n - first);
             let mut written = before.to_vec();
@@ -470,7 +471,7 @@ impl<T: Float> Net<T> {
                         let mut own = if wanted { views[delta_of[node.from]].take() } else { None };
                         let adds = wanted && written[node.from];
                         let dx = match (&mut own, adds) {
-                            (Some(_), true) => Some(room(spare, count * node.input.values())),
+                            (Some(_), true) => Some(take(spare, count * node.input.values())),
                             (Some(own), false) => Some(&mut **own),
                             (None, _) => None,
                         };
@@ -488,7 +489,7 @@ impl<T: Float> Net<T> {
                             dparams: plan.trained[i].then(|| &mut grads[places[i].clone()]),
                             kept: &[],
                             noise: Noise { stream: node.stream, step, first },
-                            room: room_,
+                            room,
                         });
                         if let Some(own) = own {
                             if adds {
@@ -541,13 +542,6 @@ impl<T: Float> Net<T> {
             });
         }
     }
-}
-
-fn room<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
-    if room.len() < len {
-        room.resize(len, T::ZERO);
-    }
-    &mut room[..len]
 }
 
 fn accumulate<T: Float>(to: &mut [T], from: &[T]) {

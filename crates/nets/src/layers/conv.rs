@@ -11,6 +11,10 @@
 //!
 //! With a_p the row of A at position p, the gradient of one sample is dW = sum_p dy_p a_p'.
 
+mod depthwise;
+#[cfg(test)]
+mod tests;
+
 use rayon::prelude::*;
 use veridical_core::{Seed, Stream};
 
@@ -18,6 +22,7 @@ use super::linear::{column_sums, normal, uniform};
 use super::patches::Windows;
 use super::winograd::Tiles;
 use crate::float::wide;
+use crate::layer::take;
 use crate::product::{Matrix, divided, strided, whole};
 use crate::{
     Backward, Error, Factors, Float, Forward, Layer, Mode, Outer, Result, Scope, Shape, Spec,
@@ -344,14 +349,6 @@ fn scatter<T: Float>(windows: &Windows, patches: &[T], first: usize, dx: &mut [T
     );
 }
 
-/// So many numbers of a room.
-fn take<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
-    if room.len() < len {
-        room.resize(len, T::ZERO);
-    }
-    &mut room[..len]
-}
-
 fn fill_bias<T: Float>(y: &mut [T], bias: &[T]) {
     if !bias.is_empty() {
         y.chunks_exact_mut(bias.len()).for_each(|row| row.copy_from_slice(bias));
@@ -478,261 +475,4 @@ fn swapped<T: Float>(values: &[T], a: usize, b: usize) -> Vec<T> {
         }
     }
     out
-}
-
-/// One filter per channel: loops over channels, one position and one place of the window at a time.
-mod depthwise {
-    use super::{Backward, Conv2d, Float, Forward, Shape, column_sums, take, wide};
-
-    /// Weights as places of the window x channels.
-    fn by_place<T: Float>(conv: &Conv2d, weight: &[T], out: &mut [T]) {
-        let (taps, c) = (conv.kernel * conv.kernel, conv.inputs);
-        for (channel, filter) in weight.chunks_exact(taps).enumerate() {
-            filter.iter().enumerate().for_each(|(t, &w)| out[t * c + channel] = w);
-        }
-    }
-
-    /// Calls `act` with the output position, the input position and the place of the window, for all that lie inside.
-    #[inline(always)]
-    fn for_each(
-        conv: &Conv2d,
-        input: Shape,
-        output: Shape,
-        mut act: impl FnMut(usize, usize, usize),
-    ) {
-        let Conv2d { kernel, stride, padding, .. } = *conv;
-        for oy in 0..output.height {
-            for ox in 0..output.width {
-                for ky in 0..kernel {
-                    let y = oy * stride + ky;
-                    if y < padding || y - padding >= input.height {
-                        continue;
-                    }
-                    for kx in 0..kernel {
-                        let x = ox * stride + kx;
-                        if x >= padding && x - padding < input.width {
-                            let from = (y - padding) * input.width + x - padding;
-                            act(oy * output.width + ox, from, ky * kernel + kx);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    pub fn forward<T: Float>(conv: &Conv2d, pass: Forward<'_, T>) {
-        let Forward { n, input, output, params, x, y, room, .. } = pass;
-        let c = conv.inputs;
-        let (weight, bias) = params.split_at(conv.weights());
-        let places = take(room, conv.weights());
-        by_place(conv, weight, places);
-        let places = &*places;
-        wide(
-            #[inline(always)]
-            move || {
-                for i in 0..n {
-                    let x = &x[i * input.values()..][..input.values()];
-                    let y = &mut y[i * output.values()..][..output.values()];
-                    y.chunks_exact_mut(c).for_each(|y| match bias.is_empty() {
-                        true => y.fill(T::ZERO),
-                        false => y.copy_from_slice(bias),
-                    });
-                    for_each(
-                        conv,
-                        input,
-                        output,
-                        #[inline(always)]
-                        |to, from, t| {
-                            let (y, x) = (&mut y[to * c..][..c], &x[from * c..][..c]);
-                            let w = &places[t * c..][..c];
-                            for ((y, &x), &w) in y.iter_mut().zip(x).zip(w) {
-                                *y += x * w;
-                            }
-                        },
-                    );
-                }
-            },
-        );
-    }
-
-    pub fn backward<T: Float>(conv: &Conv2d, pass: Backward<'_, T>) {
-        let Backward { n, input, output, params, x, dy, mut dx, dparams, room, .. } = pass;
-        let (c, weights) = (conv.inputs, conv.weights());
-        let room = take(room, 2 * weights);
-        let (places, dplaces) = room.split_at_mut(weights);
-        by_place(conv, &params[..weights], places);
-        dplaces.fill(T::ZERO);
-        let places = &*places;
-        let sums = &mut *dplaces;
-        wide(
-            #[inline(always)]
-            move || {
-                for i in 0..n {
-                    let x = &x[i * input.values()..][..input.values()];
-                    let dy = &dy[i * output.values()..][..output.values()];
-                    if let Some(dx) = &mut dx {
-                        let dx = &mut dx[i * input.values()..][..input.values()];
-                        dx.fill(T::ZERO);
-                        for_each(
-                            conv,
-                            input,
-                            output,
-                            #[inline(always)]
-                            |to, from, t| {
-                                let (dx, dy) = (&mut dx[from * c..][..c], &dy[to * c..][..c]);
-                                let w = &places[t * c..][..c];
-                                for ((dx, &dy), &w) in dx.iter_mut().zip(dy).zip(w) {
-                                    *dx += dy * w;
-                                }
-                            },
-                        );
-                    }
-                    for_each(
-                        conv,
-                        input,
-                        output,
-                        #[inline(always)]
-                        |to, from, t| {
-                            let (x, dy) = (&x[from * c..][..c], &dy[to * c..][..c]);
-                            let dw = &mut sums[t * c..][..c];
-                            for ((dw, &dy), &x) in dw.iter_mut().zip(dy).zip(x) {
-                                *dw += dy * x;
-                            }
-                        },
-                    );
-                }
-            },
-        );
-        let Some(dparams) = dparams else { return };
-        let (dweight, dbias) = dparams.split_at_mut(weights);
-        let taps = conv.kernel * conv.kernel;
-        for (channel, filter) in dweight.chunks_exact_mut(taps).enumerate() {
-            filter.iter_mut().enumerate().for_each(|(t, w)| *w = dplaces[t * c + channel]);
-        }
-        if conv.bias {
-            column_sums(dy, dbias);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Trial;
-
-    #[test]
-    fn gradients_are_right_for_every_option() {
-        let image = |size| Shape::image(size, size + 1, 4);
-        for (conv, input) in [
-            (Conv2d::new(4, 3, 3), image(4)),
-            (Conv2d::new(4, 3, 3).padding(1), image(3)),
-            (Conv2d::new(4, 3, 3).padding(1).stride(2).without_bias(), image(5)),
-            (Conv2d::new(4, 5, 1), image(3)),
-            (Conv2d::new(4, 5, 1).stride(2), image(4)),
-            (Conv2d::new(4, 2, 2).padding(2), image(2)),
-            (Conv2d::new(4, 6, 3).padding(1).groups(2), image(3)),
-            (Conv2d::new(4, 4, 3).padding(1).groups(4), image(3)),
-            (Conv2d::new(4, 4, 3).padding(1).stride(2).groups(4).without_bias(), image(4)),
-            (Conv2d::new(4, 8, 3).padding(1).groups(4), image(3)),
-            // By tiles.
-            (Conv2d::new(32, 33, 3).padding(1), Shape::image(5, 4, 32)),
-            (Conv2d::new(33, 32, 3).without_bias(), Shape::image(4, 4, 33)),
-        ] {
-            Trial::new(&conv, input, 2, Mode::Frozen).check();
-        }
-    }
-
-    /// The formula, word for word.
-    fn textbook(conv: &Conv2d, trial: &Trial<'_>) -> Vec<f64> {
-        let (input, output) = (trial.input, trial.output());
-        let own = (conv.inputs / conv.groups, conv.outputs / conv.groups);
-        let mut y = Vec::new();
-        for s in 0..trial.n {
-            for oy in 0..output.height {
-                for ox in 0..output.width {
-                    for o in 0..conv.outputs {
-                        let mut sum =
-                            if conv.bias { trial.params[conv.weights() + o] } else { 0.0 };
-                        for ky in 0..conv.kernel {
-                            for kx in 0..conv.kernel {
-                                let iy = (oy * conv.stride + ky).checked_sub(conv.padding);
-                                let ix = (ox * conv.stride + kx).checked_sub(conv.padding);
-                                let (Some(iy), Some(ix)) = (iy, ix) else { continue };
-                                if iy >= input.height || ix >= input.width {
-                                    continue;
-                                }
-                                for c in 0..own.0 {
-                                    let at = ((s * input.height + iy) * input.width + ix)
-                                        * input.channels;
-                                    let w = ((o * conv.kernel + ky) * conv.kernel + kx) * own.0 + c;
-                                    sum += trial.params[w] * trial.x[at + o / own.1 * own.0 + c];
-                                }
-                            }
-                        }
-                        y.push(sum);
-                    }
-                }
-            }
-        }
-        y
-    }
-
-    #[test]
-    fn the_product_is_the_formula() {
-        for conv in [
-            Conv2d::new(4, 6, 3).padding(1),
-            Conv2d::new(4, 6, 3).padding(1).stride(2).groups(2),
-            Conv2d::new(4, 4, 3).stride(2).groups(4),
-            Conv2d::new(4, 3, 5).padding(3).without_bias(),
-        ] {
-            let trial = Trial::new(&conv, Shape::image(6, 5, 4), 3, Mode::Frozen);
-            let (y, _) = trial.forward();
-            let want = textbook(&conv, &trial);
-            assert_eq!(y.len(), want.len());
-            assert!(y.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-12), "{conv:?}");
-        }
-    }
-
-    /// Large enough to be treated as one batch.
-    #[test]
-    fn batches_and_samples_agree() {
-        let conv = Conv2d::new(64, 128, 3).padding(1).stride(2);
-        let input = Shape::image(4, 4, 64);
-        assert_eq!(Layer::<f64>::scope(&conv, input, Mode::Training), Scope::Batch);
-        let trial = Trial::new(&conv, input, 3, Mode::Frozen);
-        let (y, _) = trial.forward();
-        let want = textbook(&conv, &trial);
-        assert!(y.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-11));
-        let (dx, dparams) = trial.backward(0, 3);
-        let (mut dx2, mut dparams2) = (vec![f64::NAN; dx.len()], vec![f64::NAN; dparams.len()]);
-        conv.backward_samples(Backward {
-            n: 3,
-            input,
-            output: trial.output(),
-            mode: Mode::Frozen,
-            params: &trial.params,
-            buffers: &[],
-            x: &trial.x,
-            y: &y,
-            dy: &trial.c,
-            dx: Some(&mut dx2),
-            dparams: Some(&mut dparams2),
-            kept: &[],
-            noise: crate::testing::noise(0),
-            room: &mut Vec::new(),
-        });
-        let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-11);
-        assert!(near(&dx, &dx2) && near(&dparams, &dparams2));
-    }
-
-    #[test]
-    fn orders_of_weights_are_inverse() {
-        let conv = Conv2d::new(3, 2, 3);
-        let values: Vec<f64> = (0..54).map(f64::from).collect();
-        let mut there = values.clone();
-        Layer::import(&conv, 0, &mut there);
-        assert_eq!(&there[..4], &[0.0, 9.0, 18.0, 1.0]);
-        Layer::export(&conv, 0, &mut there);
-        assert_eq!(there, values);
-    }
 }
