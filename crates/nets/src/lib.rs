@@ -44,6 +44,7 @@ mod pass;
 mod product;
 mod refit;
 mod schedule;
+mod sequences;
 mod shape;
 mod taps;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub use optimiser::{Kind as OptimiserKind, Optimiser, OptimiserSettings, clip};
 pub use pass::{Plan, Workspace};
 pub use refit::{Head, MOST_ROWS, Refit, RefitMethod, RefitPoint, RefitSettings, refit};
 pub use schedule::{Curve, Schedule};
+pub use sequences::Sequences;
 pub use shape::Shape;
 pub use taps::{OuterTap, Tap, TapFactors, Taps};
 pub use trainer::{Trainer, TrainerSettings};
