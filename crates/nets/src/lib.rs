@@ -46,6 +46,7 @@ mod refit;
 mod schedule;
 mod sequences;
 mod shape;
+mod table;
 mod taps;
 #[cfg(test)]
 mod testing;
@@ -65,6 +66,7 @@ pub use refit::{Head, MOST_ROWS, Refit, RefitMethod, RefitPoint, RefitSettings, 
 pub use schedule::{Curve, Schedule};
 pub use sequences::Sequences;
 pub use shape::Shape;
+pub use table::{Addend, RowGradient, Table};
 pub use taps::{OuterTap, Tap, TapFactors, Taps};
 pub use trainer::{Trainer, TrainerSettings};
 pub use weights::{Tensor, Tensors};
