@@ -42,6 +42,7 @@ mod net;
 mod optimiser;
 mod pass;
 mod product;
+pub mod ranking;
 mod refit;
 mod schedule;
 mod sequences;
