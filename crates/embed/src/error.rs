@@ -33,6 +33,9 @@ pub enum Error {
     /// A checkpoint or a model does not fit; the text says where and what to do.
     #[error("{0}")]
     State(String),
+    /// A network refused.
+    #[error(transparent)]
+    Nets(#[from] veridical_nets::Error),
     /// The ground layer refused, or the user interrupted.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),

@@ -61,6 +61,8 @@ pub enum Model {
     },
     /// `ease`: scores are history x weights.
     Weights(Embedding),
+    /// `sasrec`, `two-tower`: a network reads the history in the order of time.
+    Sequential(crate::Sequential),
 }
 
 impl Model {

@@ -8,11 +8,12 @@ use crate::score::block_users;
 use crate::{Embedding, Error, Model, Result, Scorer};
 
 /// The `k` best items of each of `users`, best first, ties by number; those in the history are left out
-/// unless `keep_seen`. Memory is that of one block of scores per thread beside the answer.
+/// unless `keep_seen`. `sequences` is the history in the order of time, for scorers that read it so. Memory is that of one block of scores per thread beside the answer.
 pub fn recommend(
     scorer: &dyn Scorer,
     users: &[u32],
     history: &Lists,
+    sequences: Option<&Lists>,
     k: usize,
     keep_seen: bool,
 ) -> Vec<Vec<Scored>> {
@@ -20,9 +21,10 @@ pub fn recommend(
     if n_items == 0 {
         return vec![Vec::new(); users.len()];
     }
+    let read = sequences.filter(|_| scorer.is_sequential()).unwrap_or(history);
     let blocks = users.par_chunks(block_users(n_items)).map_init(Vec::new, |scores, block| {
         scores.resize(block.len() * n_items, 0.0);
-        scorer.score(block, history, scores);
+        scorer.score(block, read, scores);
         let best = |(row, &u): (&[f32], &u32)| {
             let seen = if keep_seen { &[][..] } else { history.get(u as usize) };
             top_k(without(row, seen), k)

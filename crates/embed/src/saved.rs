@@ -2,18 +2,22 @@
 
 use std::borrow::Cow;
 
+use crate::sequential::Sequential;
 use crate::{Embedding, Error, Factors, Model, Result, Tensors};
 
 /// Item numbers are written as f32, which is exact up to here.
 const MOST_ITEMS: usize = 1 << 24;
 
+/// The part that says what the networks of a model of sequences are.
+const ARCHITECTURE: &str = "architecture";
+
 /// A matrix of a model.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
     /// Its name.
-    pub name: &'static str,
-    /// Rows and values of a row.
-    pub shape: [usize; 2],
+    pub name: Cow<'a, str>,
+    /// Mostly rows and values of a row.
+    pub shape: Vec<usize>,
     /// Row-major.
     pub values: Cow<'a, [f32]>,
 }
@@ -30,11 +34,12 @@ pub struct ModelTable<'a> {
 }
 
 fn rows<'a>(name: &'static str, rows: &'a Embedding) -> Part<'a> {
-    Part { name, shape: [rows.n_rows(), rows.dim()], values: rows.values().into() }
+    let shape = vec![rows.n_rows(), rows.dim()];
+    Part { name: name.into(), shape, values: rows.values().into() }
 }
 
 fn column<'a>(name: &'static str, values: &'a [f32]) -> Part<'a> {
-    Part { name, shape: [values.len(), 1], values: values.into() }
+    Part { name: name.into(), shape: vec![values.len(), 1], values: values.into() }
 }
 
 impl Model {
@@ -49,7 +54,8 @@ impl Model {
                 let mut parts = vec![rows("user", user), rows("item", item)];
                 parts.extend(user_bias.as_deref().map(|bias| column("user.bias", bias)));
                 parts.extend(item_bias.as_deref().map(|bias| column("item.bias", bias)));
-                parts.push(Part { name: "mean", shape: [1, 1], values: vec![*mean].into() });
+                let values = vec![*mean].into();
+                parts.push(Part { name: "mean".into(), shape: vec![1, 1], values });
                 parts
             }
             Self::Items { item, context } => {
@@ -71,13 +77,30 @@ impl Model {
                     )));
                 }
                 let numbers: Vec<f32> = item.iter().map(|&i| i as f32).collect();
-                let shape = [n, *k];
+                let part = |name: &'static str, values| Part {
+                    name: name.into(),
+                    shape: vec![n, *k],
+                    values,
+                };
                 vec![
-                    Part { name: "neighbour.item", shape, values: numbers.into() },
-                    Part { name: "neighbour.similarity", shape, values: similarity.into() },
+                    part("neighbour.item", numbers.into()),
+                    part("neighbour.similarity", similarity.into()),
                 ]
             }
             Self::Weights(weights) => vec![rows("weights", weights)],
+            Self::Sequential(model) => {
+                let Sequential { architecture, item, nets, state } = model;
+                let numbers = architecture.numbers();
+                let mut parts = vec![rows("item", item)];
+                let shape = vec![numbers.len(), 1];
+                parts.push(Part { name: ARCHITECTURE.into(), shape, values: numbers.into() });
+                parts.extend(nets.0.iter().chain(&state.0).map(|(name, (shape, values))| Part {
+                    name: name.into(),
+                    shape: shape.clone(),
+                    values: values.into(),
+                }));
+                parts
+            }
         })
     }
 
@@ -98,6 +121,7 @@ impl Model {
                 tables.extend((word.n_rows() > 0).then(|| table("word", word)));
                 tables
             }
+            Self::Sequential(model) => vec![table("item", &model.item)],
             Self::Popularity(_) | Self::Neighbours { .. } | Self::Weights(_) => Vec::new(),
         }
     }
@@ -108,13 +132,14 @@ impl Model {
     /// [`Error::State`] names the matrix that differs.
     pub(crate) fn check_replacement(&self, other: &Self) -> Result<()> {
         let (own, new) = (self.parts()?, other.parts()?);
-        let differs =
-            |own: &&Part<'_>| !new.iter().any(|new| (new.name, new.shape) == (own.name, own.shape));
+        let differs = |own: &&Part<'_>| {
+            !new.iter().any(|new| (&new.name, &new.shape) == (&own.name, &own.shape))
+        };
         match own.iter().find(differs) {
             None if own.len() == new.len() => Ok(()),
             differing => Err(Error::State(format!(
                 "matrix `{}` is missing or of another shape: it is of another configuration",
-                differing.map_or("?", |part| part.name)
+                differing.map_or("?", |part| &*part.name)
             ))),
         }
     }
@@ -124,6 +149,9 @@ impl Model {
     /// # Errors
     /// [`Error::State`] if they are not those of a model.
     pub fn from_parts(mut parts: Tensors) -> Result<Self> {
+        if let Some((_, numbers)) = parts.0.remove(ARCHITECTURE) {
+            return Sequential::from_parts(&numbers, parts).map(Self::Sequential);
+        }
         let mut take = |name: &str| {
             let (shape, values) = parts.0.remove(name)?;
             Some((<[usize; 2]>::try_from(shape).ok()?, values))
@@ -183,7 +211,7 @@ impl Model {
     }
 }
 
-fn incomplete() -> Error {
+pub(crate) fn incomplete() -> Error {
     Error::State("the matrices are not those of a model; train it again".into())
 }
 
@@ -194,7 +222,9 @@ mod tests {
     fn saved(model: &Model) -> Tensors {
         let parts = model.parts().unwrap().into_iter();
         Tensors(
-            parts.map(|p| (p.name.to_owned(), (p.shape.to_vec(), p.values.into_owned()))).collect(),
+            parts
+                .map(|p| (p.name.into_owned(), (p.shape.to_vec(), p.values.into_owned())))
+                .collect(),
         )
     }
 

@@ -5,6 +5,7 @@
 //! Popularity   how often i was chosen
 //! Neighbours   sum over h in the history of the similarity of i in the list of h
 //! Weights      sum over h in the history of W_hi
+//! Sequential   <what a network makes of the history in the order of time, i>         `sequential/`
 //!
 //! Blocks have a fixed number of users that depends on the number of items alone, so scores have the same
 //! bytes for any number of threads; equal vectors get equal scores (tested in `veridical-learn`).
@@ -23,6 +24,11 @@ pub trait Scorer: Sync {
 
     /// How many users it knows; `None` if it scores any user from the history alone.
     fn n_users(&self) -> Option<usize>;
+
+    /// Whether it reads the history in the order of time, repeats included.
+    fn is_sequential(&self) -> bool {
+        false
+    }
 
     /// Writes the scores of all items, one row per user. `history` holds the known items of every user
     /// by user number.
@@ -233,6 +239,7 @@ impl Model {
                 Box::new(Neighbours { k: *k, item, similarity })
             }
             Self::Weights(weights) => Box::new(Weights(weights)),
+            Self::Sequential(model) => Box::new(model.reader()?),
             Self::Documents { .. } => {
                 return Err(Error::Data(
                     "a model of documents scores no items for users; train another method".into(),

@@ -16,6 +16,11 @@ pub trait Trainer: Send {
     /// How many epochs there are to be; 1 for a closed form.
     fn epochs(&self) -> u32;
 
+    /// What the user should know about the data as it is used.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Passes over the data once; `epoch` counts from 0. Returns the mean loss of a sample, if the method
     /// has one. Asks [`veridical_core::interrupt::check`] now and then.
     ///

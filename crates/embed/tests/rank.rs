@@ -42,7 +42,7 @@ fn every_method_recommends_from_the_planted_cluster() {
     for (method, values) in cases() {
         let model = learn(method, values.clone(), &data, &Graphs::default()).unwrap();
         let scorer = model.scorer().unwrap();
-        let best = recommend(&*scorer, &users, &history, 3, false);
+        let best = recommend(&*scorer, &users, &history, None, 3, false);
         let own = |(u, best): (usize, &Vec<veridical_learn::Scored>)| {
             best.iter().filter(|s| s.number as usize % CLUSTERS == u % CLUSTERS).count()
         };
@@ -322,7 +322,7 @@ fn new_users_are_served() {
         let model = learn(method, values.clone(), &data, &Graphs::default()).unwrap();
         let problem = FoldIn::of(method, &settings(values.clone())).unwrap();
         let scorer = fold_in(&model, &history, None, problem).unwrap();
-        let best = recommend(&*scorer, &[0, 1, 2], &history, 5, false);
+        let best = recommend(&*scorer, &[0, 1, 2], &history, None, 5, false);
         for (u, best) in best[..2].iter().enumerate() {
             let own = best.iter().filter(|s| s.number as usize % CLUSTERS == u).count();
             assert!(own >= 4, "{} {values}: {own} of 5 for user {u}", method.name());

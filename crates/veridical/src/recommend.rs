@@ -102,7 +102,7 @@ pub fn recommend(settings: &Recommend, observer: &dyn Observer) -> Result<Recomm
         Model::Factors(factors) => histories.by_number(factors.user.n_rows()),
         _ => histories.lists.clone(),
     };
-    list.add(&*model.scorer()?, &known, &history)?;
+    list.add(&*model.scorer()?, &known, &history, Some(&histories.sequences))?;
     if !groups.new.is_empty() {
         let given = run.document().get("settings").and_then(Value::as_object).cloned();
         let problem = FoldIn::of(method, &given.unwrap_or_else(Map::new))?;
@@ -110,7 +110,7 @@ pub fn recommend(settings: &Recommend, observer: &dyn Observer) -> Result<Recomm
         let scorer = fold_in(&model, &history, ratings.as_deref(), problem)?;
         let numbered: Vec<(usize, u32)> =
             groups.new.iter().zip(0..).map(|(&(at, _), number)| (at, number)).collect();
-        list.add(&*scorer, &numbered, &history)?;
+        list.add(&*scorer, &numbered, &history, None)?;
     }
     Ok(Recommended {
         out: out.display().to_string(),
@@ -128,6 +128,8 @@ struct Histories {
     items: IdMap,
     /// One list per user, ascending, and an empty one at the end.
     lists: Lists,
+    /// The same in the order of time, repeats included.
+    sequences: Lists,
     /// One rating per entry, if there are any.
     ratings: Option<Vec<f32>>,
     /// The number of every user in the model, if it has vectors of users.
@@ -230,10 +232,17 @@ impl Histories {
             data.users.len() + 1,
             entries.iter().map(|&(user, item, _)| (user, item)),
         );
+        let mut in_time = rows.to_vec();
+        if let Some(time) = &data.time {
+            in_time.sort_by_key(|&r| (time[r as usize], r));
+        }
+        let in_time: Vec<(u32, u32)> =
+            in_time.iter().filter_map(entry).map(|(user, item, _)| (user, item)).collect();
+        let sequences = Lists::collect(data.users.len() + 1, in_time.into_iter());
         let ratings = data.rating.as_ref();
         let ratings = ratings.map(|of| entries.iter().map(|&(.., r)| of[r as usize]).collect());
         let items = items.unwrap_or(data.items);
-        Self { users: data.users, items, lists, ratings, in_model, model_users: None }
+        Self { users: data.users, items, lists, sequences, ratings, in_model, model_users: None }
     }
 
     /// The number of a user among the histories, and that of the row that was learnt for them.
@@ -350,12 +359,19 @@ impl<'a> List<'a> {
     }
 
     /// Adds the lists of users, given by their places among those asked for and their numbers.
-    fn add(&mut self, scorer: &dyn Scorer, users: &[(usize, u32)], history: &Lists) -> Result<()> {
+    fn add(
+        &mut self,
+        scorer: &dyn Scorer,
+        users: &[(usize, u32)],
+        history: &Lists,
+        sequences: Option<&Lists>,
+    ) -> Result<()> {
         let Recommend { k, keep_seen, .. } = *self.settings;
         for block in users.chunks(BLOCK) {
             interrupt::check()?;
             let numbers: Vec<u32> = block.iter().map(|&(_, number)| number).collect();
-            let lists = veridical_embed::recommend(scorer, &numbers, history, k, keep_seen);
+            let lists =
+                veridical_embed::recommend(scorer, &numbers, history, sequences, k, keep_seen);
             let (mut places, mut items, mut scores, mut ranks) = (vec![], vec![], vec![], vec![]);
             for (&(at, _), list) in block.iter().zip(&lists) {
                 for (rank, scored) in (1i32..).zip(list) {

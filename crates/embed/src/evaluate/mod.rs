@@ -70,6 +70,8 @@ pub struct Settings {
 pub struct Task<'a> {
     /// Learnt from: the history of a user, and the popularity of items.
     pub train: &'a Lists,
+    /// What is known of each user in the order of time, for models that read it so.
+    pub sequences: Option<&'a Lists>,
     /// Kept out of the candidates as well: validation items, when testing.
     pub aside: Option<&'a Lists>,
     /// To be found.
@@ -108,13 +110,14 @@ pub fn ranking(scorer: &dyn Scorer, task: &Task<'_>, settings: &Settings) -> Res
     let tables = Tables::new(n_items);
     let names = metrics::names(&settings.ks);
 
+    let history = task.sequences.filter(|_| scorer.is_sequential()).unwrap_or(task.train);
     let blocks =
         users.par_chunks(block_users(n_items)).map_init(Scratch::default, |scratch, block| {
             interrupt::check()?;
             let mut moments = vec![Moments::default(); settings.protocols.len() * names.len()];
             let mut scores = std::mem::take(&mut scratch.scores);
             scores.resize(block.len() * n_items, 0.0);
-            scorer.score(block, task.train, &mut scores);
+            scorer.score(block, history, &mut scores);
             for (&user, row) in block.iter().zip(scores.chunks_exact_mut(n_items)) {
                 if let Some(i) = row.iter().position(|s| !s.is_finite()) {
                     return Err(not_finite(user, i, row[i]));

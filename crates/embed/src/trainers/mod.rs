@@ -2,6 +2,7 @@
 
 pub mod als;
 pub mod bpr;
+pub(crate) mod chosen;
 mod closed_form;
 mod cooccurrence;
 pub mod doc2vec;
@@ -11,3 +12,4 @@ pub mod itemknn;
 pub mod mf;
 pub mod pop;
 pub mod ppmi_svd;
+pub mod sasrec;

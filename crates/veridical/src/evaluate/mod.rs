@@ -311,6 +311,8 @@ struct Court<'a> {
     seed: Seed,
     divided: &'a Divided,
     train: Lists,
+    /// What is known when the test rows come, in the order of time.
+    sequences: Lists,
     aside: Lists,
     relevant: Lists,
 }
@@ -327,6 +329,7 @@ impl<'a> Court<'a> {
             seed: Seed::new(settings.seed)?,
             divided,
             train: data.by_user(&split.train),
+            sequences: data.sequences(&[&split.train[..], &split.validation].concat()),
             aside: data.by_user(&split.validation),
             relevant: data.by_user(&split.test),
         })
@@ -343,7 +346,12 @@ impl<'a> Court<'a> {
     }
 
     fn rank(&self, scorer: &dyn Scorer) -> Result<Verdict> {
-        let task = Task { train: &self.train, aside: Some(&self.aside), relevant: &self.relevant };
+        let task = Task {
+            train: &self.train,
+            sequences: Some(&self.sequences),
+            aside: Some(&self.aside),
+            relevant: &self.relevant,
+        };
         let settings = Settings {
             ks: self.settings.ks.clone(),
             protocols: Protocol::ALL.to_vec(),

@@ -83,9 +83,15 @@ impl Problem {
                 Ok(vec![report.rmse.value])
             }
             Judged::Ranking(names, ks) => {
+                let sequences = data.sequences(&[train, aside].concat());
                 let (train, aside) = (data.by_user(train), data.by_user(aside));
                 let relevant = data.by_user(relevant);
-                let task = Task { train: &train, aside: Some(&aside), relevant: &relevant };
+                let task = Task {
+                    train: &train,
+                    sequences: Some(&sequences),
+                    aside: Some(&aside),
+                    relevant: &relevant,
+                };
                 let settings = evaluate::Settings {
                     ks: ks.to_vec(),
                     protocols: vec![Protocol::Full],

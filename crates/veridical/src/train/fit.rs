@@ -215,12 +215,12 @@ impl Pace {
 
 /// The parts of a model as the writer takes them.
 pub(crate) fn borrowed<'a>(parts: &'a [Part<'_>]) -> Vec<NamedTensor<'a>> {
-    let named = |p: &'a Part<'_>| NamedTensor { name: p.name, shape: &p.shape, values: &p.values };
+    let named = |p: &'a Part<'_>| NamedTensor { name: &p.name, shape: &p.shape, values: &p.values };
     parts.iter().map(named).collect()
 }
 
 fn owned(parts: &[Part<'_>]) -> TensorMap {
-    parts.iter().map(|p| (p.name.to_owned(), (p.shape.to_vec(), p.values.to_vec()))).collect()
+    parts.iter().map(|p| (p.name.to_string(), (p.shape.clone(), p.values.to_vec()))).collect()
 }
 
 fn named(state: &TensorMap) -> Vec<NamedTensor<'_>> {

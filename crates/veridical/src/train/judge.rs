@@ -20,6 +20,8 @@ pub(crate) enum Judge<'a> {
     Ranking {
         /// What was learnt from.
         train: Lists,
+        /// The same in the order of time.
+        sequences: Lists,
         /// What is to be found.
         relevant: Lists,
     },
@@ -38,6 +40,7 @@ impl<'a> Judge<'a> {
             Purpose::Rating => Self::Ratings { divided },
             _ => Self::Ranking {
                 train: data.by_user(&split.train),
+                sequences: data.sequences(&split.train),
                 relevant: data.by_user(&split.validation),
             },
         })
@@ -46,8 +49,8 @@ impl<'a> Judge<'a> {
     /// Measures by name.
     pub fn measures(&self, model: &Model) -> Result<BTreeMap<String, f64>> {
         match self {
-            Self::Ranking { train, relevant } => {
-                let task = Task { train, aside: None, relevant };
+            Self::Ranking { train, sequences, relevant } => {
+                let task = Task { train, sequences: Some(sequences), aside: None, relevant };
                 let protocols = vec![Protocol::Full];
                 let settings = Settings { ks: vec![K], protocols, seed: Seed::new(0)? };
                 let report = evaluate::ranking(&*model.scorer()?, &task, &settings)?;

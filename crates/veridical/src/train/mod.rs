@@ -158,6 +158,7 @@ impl Job {
         let Request { method, settings, .. } = &self.request;
         let (input, graphs) = (self.material.input(), &self.material.graphs);
         let mut trainer = method.trainer(settings, input, graphs, seed)?;
+        trainer.notes().iter().for_each(|note| observer.note(note));
         if let Some(earlier) = &self.earlier {
             for Warmed { table, kept, new, dropped } in
                 earlier.start(&mut *trainer, &self.material)?

@@ -61,7 +61,7 @@ impl Earlier {
     pub fn start(&self, trainer: &mut dyn Trainer, material: &Material) -> Result<Vec<Warmed>> {
         let parts = trainer.model().parts()?.into_iter();
         let mut state: TensorMap =
-            parts.map(|p| (p.name.to_owned(), (p.shape.to_vec(), p.values.into_owned()))).collect();
+            parts.map(|p| (p.name.into_owned(), (p.shape, p.values.into_owned()))).collect();
         let mut warmed = Vec::new();
         for (table, earlier) in &self.ids {
             let Some(ids) = material.ids(table) else { continue };

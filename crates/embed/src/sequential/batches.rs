@@ -1,0 +1,181 @@
+//! Batches of histories: what is read, what comes next, and what does not.
+//!
+//! Every position of a history predicts the item after it. SSE (paper 001, section 4.2) replaces the items that are read with
+//! probability p_x and those that are to be predicted with p_y, each by a transition of its own; negatives are noise
+//! already. An epoch meets every user once, in an order of its own.
+
+use veridical_core::{Alias, Draws, Order, Seed, Stream};
+use veridical_data::{Interactions, Lists};
+
+use crate::sse::Moves;
+use crate::trainers::chosen::Chosen;
+use crate::{Error, Result};
+
+/// Draws of a negative before any item is taken: such a user has chosen nearly everything.
+const TRIES: u32 = 100;
+
+/// How negatives are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Negatives {
+    /// So many for each position, none of which the user has chosen.
+    Own(usize),
+    /// So many for all positions of a batch.
+    Shared(usize),
+}
+
+/// Packed histories.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Batch {
+    /// Where each begins, and the end of the last.
+    pub starts: Vec<usize>,
+    /// The items that are read.
+    pub inputs: Vec<u32>,
+    /// The item after each.
+    pub targets: Vec<u32>,
+    /// Items that do not come next.
+    pub negatives: Vec<u32>,
+}
+
+/// Makes batches.
+pub(crate) struct Batches<'a> {
+    /// Items in the order of time.
+    sequences: Lists,
+    /// Those with at least two of them.
+    users: Vec<u32>,
+    chosen: Chosen,
+    n_items: u32,
+    popularity: Option<Alias>,
+    length: usize,
+    size: usize,
+    negatives: Negatives,
+    /// Of what is read and of what is predicted.
+    sse: Moves<'a, 2>,
+    seed: Seed,
+}
+
+impl<'a> Batches<'a> {
+    /// Of some rows of the data: `size` users at once, at most `length` positions each.
+    ///
+    /// # Errors
+    /// [`Error::Data`] if no user has two items.
+    pub fn new(
+        data: &Interactions,
+        rows: &[u32],
+        length: usize,
+        size: usize,
+        negatives: Negatives,
+        sse: Moves<'a, 2>,
+        seed: Seed,
+    ) -> Result<Self> {
+        let sequences = data.sequences(rows);
+        let has_pair = |&user: &u32| sequences.get(user as usize).len() >= 2;
+        let users: Vec<u32> = (0..sequences.len() as u32).filter(has_pair).collect();
+        if users.is_empty() {
+            let what = "no user has two items in sequence, so nothing comes after anything";
+            return Err(Error::Data(what.into()));
+        }
+        let chosen = Chosen::new(data.by_user(rows));
+        let n_items = data.items.len() as u32;
+        Ok(Self {
+            sequences,
+            users,
+            chosen,
+            n_items,
+            popularity: None,
+            length,
+            size,
+            negatives,
+            sse,
+            seed,
+        })
+    }
+
+    /// Draws negatives by how often items occur to a power.
+    pub fn by_popularity(mut self, power: f64) -> Self {
+        let weights: Vec<f64> = self.counts().iter().map(|&n| f64::from(n).powf(power)).collect();
+        self.popularity = Alias::new(&weights);
+        self
+    }
+
+    /// How often each item occurs.
+    pub fn counts(&self) -> Vec<u32> {
+        let mut counts = vec![0; self.n_items as usize];
+        self.sequences.values().iter().for_each(|&i| counts[i as usize] += 1);
+        counts
+    }
+
+    /// Users of an epoch.
+    pub fn users(&self) -> u64 {
+        self.users.len() as u64
+    }
+
+    /// How many users have a history that is cut, and the longest one.
+    pub fn cut(&self) -> (usize, usize) {
+        let lens = self.users.iter().map(|&user| self.sequences.get(user as usize).len());
+        let longest = lens.clone().max().unwrap_or(0);
+        (lens.filter(|len| *len > self.length + 1).count(), longest)
+    }
+
+    /// Batches of an epoch.
+    pub fn len(&self) -> u64 {
+        self.users().div_ceil(self.size as u64)
+    }
+
+    /// The order of the users in an epoch.
+    pub fn order(&self, epoch: u32) -> Order {
+        Order::new(self.users(), self.seed, "sequences/order", epoch)
+    }
+
+    /// Batch `number` of an epoch.
+    pub fn fill(&self, epoch: u32, number: u64, order: &Order, batch: &mut Batch) {
+        let Batch { starts, inputs, targets, negatives } = batch;
+        starts.clear();
+        starts.push(0);
+        inputs.clear();
+        targets.clear();
+        negatives.clear();
+        let stream = Stream::new(self.seed, "sequences/negative");
+        let first = number * self.size as u64;
+        for t in first..(first + self.size as u64).min(self.users()) {
+            let user = self.users[order.at(t) as usize];
+            let [mut of_input, mut of_target] = self.sse.movers(epoch, t);
+            let items = self.sequences.get(user as usize);
+            let items = &items[items.len().saturating_sub(self.length + 1)..];
+            inputs.extend(items[..items.len() - 1].iter().map(|&i| of_input.draw(i)));
+            targets.extend(items[1..].iter().map(|&i| of_target.draw(i)));
+            starts.push(inputs.len());
+            if let Negatives::Own(k) = self.negatives {
+                let mut draws = stream.at(epoch, t).draws();
+                negatives.extend(
+                    (1..items.len()).flat_map(|_| 0..k).map(|_| self.negative(user, &mut draws)),
+                );
+            }
+        }
+        if let Negatives::Shared(k) = self.negatives {
+            let mut draws = stream.at(epoch, number).draws();
+            negatives.extend((0..k).map(|_| self.candidate(&mut draws)));
+        }
+    }
+
+    fn candidate(&self, draws: &mut Draws) -> u32 {
+        match &self.popularity {
+            None => draws.below(self.n_items),
+            Some(alias) => alias.draw(draws),
+        }
+    }
+
+    /// An item that the user has not chosen.
+    fn negative(&self, user: u32, draws: &mut Draws) -> u32 {
+        let mut item = self.candidate(draws);
+        for _ in 0..TRIES {
+            if !self.chosen.contains(user, item) {
+                break;
+            }
+            item = self.candidate(draws);
+        }
+        item
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Models that read a history as a sequence.
+//!
+//! A network turns the rows of the items of a history, in the order of time, into a row h at every position; items are
+//! scored by <h, E_i>, where h is that of the last position and E_i a row of the item's own.
+
+mod architecture;
+mod batches;
+mod reader;
+
+pub use architecture::Architecture;
+pub(crate) use batches::{Batch, Batches, Negatives};
+pub use reader::Reader;
+
+use std::collections::BTreeMap;
+
+use veridical_core::Seed;
+use veridical_nets::{Net, Tensor};
+
+use crate::saved::incomplete;
+use crate::{Embedding, Result, Tensors};
+
+/// Tensors of a network under its own names, after this.
+pub(crate) const USER_NET: &str = "user.net.";
+/// The same for the network of items, if there is one.
+pub(crate) const ITEM_NET: &str = "item.net.";
+/// What an optimiser keeps stands after this.
+pub(crate) const STATE: &str = "state.";
+
+/// A model of sequences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sequential {
+    /// What its networks are.
+    pub architecture: Architecture,
+    /// One row per item: what the network reads.
+    pub item: Embedding,
+    /// The parameters of its networks.
+    pub nets: Tensors,
+    /// What the optimisers keep, while it is trained.
+    pub state: Tensors,
+}
+
+impl Sequential {
+    /// From the numbers of the architecture and all other tensors.
+    pub(crate) fn from_parts(numbers: &[f32], mut parts: Tensors) -> Result<Self> {
+        let Some((shape, values)) = parts.0.remove("item") else { return Err(incomplete()) };
+        let &[_, dim] = shape.as_slice() else { return Err(incomplete()) };
+        let state = parts.0.split_off(STATE);
+        let (state, after): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            state.into_iter().partition(|(name, _)| name.starts_with(STATE));
+        parts.0.extend(after);
+        let architecture = Architecture::from_numbers(numbers).ok_or_else(incomplete)?;
+        let item = Embedding::new(dim.max(1), values);
+        Ok(Self { architecture, item, nets: parts, state: Tensors(state) })
+    }
+
+    /// What scores items.
+    ///
+    /// # Errors
+    /// [`crate::Error::Nets`] if the parameters are not those of the architecture.
+    pub fn reader(&self) -> Result<Reader<'_>> {
+        Reader::new(self)
+    }
+
+    /// The network that reads histories, with its parameters.
+    pub(crate) fn user_net(&self) -> Result<Net<f32>> {
+        let mut net = self.architecture.user_net(self.item.dim(), 0.0, Seed::new(0)?)?;
+        take_over(&mut net, &self.nets, USER_NET)?;
+        Ok(net)
+    }
+}
+
+/// The tensors of a network, under names after a prefix.
+pub(crate) fn hand_over(net: &Net<f32>, prefix: &str, to: &mut Tensors) {
+    for (name, Tensor { shape, values }) in net.export() {
+        to.0.insert(format!("{prefix}{name}"), (shape, values));
+    }
+}
+
+/// Sets the parameters of a network from the tensors after a prefix.
+pub(crate) fn take_over(net: &mut Net<f32>, from: &Tensors, prefix: &str) -> Result<()> {
+    let own = from.0.iter().filter_map(|(name, (shape, values))| {
+        let tensor = Tensor { shape: shape.clone(), values: values.clone() };
+        Some((name.strip_prefix(prefix)?.to_owned(), tensor))
+    });
+    Ok(net.import(&own.collect(), true)?)
+}

@@ -1,0 +1,96 @@
+//! Scores of items for histories that a network reads.
+
+use std::borrow::Cow;
+use std::sync::Mutex;
+
+use veridical_data::Lists;
+use veridical_learn::products;
+use veridical_nets::{Mode, Net, Workspace};
+
+use super::Sequential;
+use crate::{Embedding, Result, Scorer};
+
+/// Histories that go through the network at once.
+const HISTORIES: usize = 16;
+
+/// Reads histories.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    net: Net<f32>,
+    item: &'a Embedding,
+    /// What items are scored with, rows of as many values as the network puts out.
+    targets: Cow<'a, [f32]>,
+    length: usize,
+    /// Rooms to work in, one for each thread that asked so far.
+    rooms: Mutex<Vec<Workspace<f32>>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(model: &'a Sequential) -> Result<Self> {
+        Ok(Self {
+            net: model.user_net()?,
+            item: &model.item,
+            targets: model.item.values().into(),
+            length: model.architecture.length(),
+            rooms: Mutex::default(),
+        })
+    }
+
+    fn room(&self) -> Workspace<f32> {
+        let mut rooms = self.rooms.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let room = rooms.pop();
+        drop(rooms);
+        room.unwrap_or_else(|| Workspace::new(&self.net, HISTORIES * self.length, None))
+    }
+
+    /// What the network makes of each history, `dim` values; zeros of an empty one.
+    fn read<'h>(&self, histories: impl Iterator<Item = &'h [u32]>, out: &mut [f32]) {
+        out.fill(0.0);
+        let dim = self.net.outputs();
+        let (mut starts, mut ids, mut places) = (vec![0], Vec::new(), Vec::new());
+        for (at, history) in histories.enumerate() {
+            if !history.is_empty() {
+                ids.extend_from_slice(&history[history.len().saturating_sub(self.length)..]);
+                starts.push(ids.len());
+                places.push(at);
+            }
+        }
+        if places.is_empty() {
+            return;
+        }
+        let mut room = self.room();
+        self.net.forward_sequences(&mut room, &starts, Mode::Frozen, 0, |rows| {
+            for (row, &id) in rows.chunks_exact_mut(self.item.dim()).zip(&ids) {
+                row.copy_from_slice(self.item.row(id as usize));
+            }
+        });
+        let hidden = room.outputs(&self.net);
+        for (end, at) in starts[1..].iter().zip(places) {
+            out[at * dim..][..dim].copy_from_slice(&hidden[(end - 1) * dim..][..dim]);
+        }
+        self.rooms.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(room);
+    }
+}
+
+impl Scorer for Reader<'_> {
+    fn n_items(&self) -> usize {
+        self.item.n_rows()
+    }
+
+    fn n_users(&self) -> Option<usize> {
+        None
+    }
+
+    fn is_sequential(&self) -> bool {
+        true
+    }
+
+    fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]) {
+        let dim = self.net.outputs();
+        let mut hidden = vec![0.0; users.len() * dim];
+        for (users, hidden) in users.chunks(HISTORIES).zip(hidden.chunks_mut(HISTORIES * dim)) {
+            self.read(users.iter().map(|&u| history.get(u as usize)), hidden);
+        }
+        products(&hidden, &self.targets, dim, out);
+    }
+}

@@ -1,0 +1,372 @@
+//! SASRec: self-attention over each user's sequence (Kang & McAuley 2018), with SSE on what is read and what is predicted
+//! (paper 001, section 4.2, Table 4).
+//!
+//! h_t = f(E[x_1], .., E[x_t]),  s_ti = <h_t, E_i>,  f: positions, blocks of causal attention, norms
+//! (`veridical_nets::models`)
+//!
+//! bce              - ln sigma(s_y) - sum of k negatives ln(1 - sigma(s_j))           the paper's, k = 1
+//! gbce             the same with the target's term weighted against overconfidence     (Petrov & Macdonald 2023)
+//! sampled-softmax  the target against negatives that the batch shares, corrected for how they were drawn
+//! ce               the target against all items
+//!
+//! One table E is read and predicts. Its gradient is row-sparse (`ce`: whole), its Adam lazy: rows that a batch does
+//! not touch stay as they are.
+
+use veridical_core::progress::Progress;
+use veridical_core::{Seed, interrupt};
+use veridical_nets::ranking::{
+    FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
+};
+use veridical_nets::{
+    Addend, Mode, Net, Optimiser, OptimiserKind, OptimiserSettings, Plan, Table, Workspace,
+};
+
+use crate::sequential::{
+    Architecture, Batch, Batches, Negatives, STATE, Sequential, USER_NET, hand_over, take_over,
+};
+use crate::settings::settings;
+use crate::sse::Moves;
+use crate::{
+    Embedding, Error, Graphs, Input, Model, Result, Tensors, Trainer, Transition, finite, sgd,
+};
+
+settings! {
+    /// Settings of `sasrec`.
+    pub struct Settings {
+        /// Values of a vector
+        pub dim: usize = 50,
+        /// The longest history that is read; of longer ones the last items
+        pub length: usize = 200,
+        /// Blocks of attention
+        pub blocks: usize = 2,
+        /// Heads of each; divides the values of a vector
+        pub heads: usize = 1,
+        /// What is minimised: bce, gbce, sampled-softmax, ce
+        pub loss: Loss = Loss::Bce,
+        /// Negative items per position (bce, gbce) or per batch (sampled-softmax)
+        pub negatives: usize = 1,
+        /// Calibration of gbce, from 0 (none) to 1
+        pub calibration: f64 = 0.75,
+        /// Negatives are drawn by count to this power; 0 is uniform
+        pub power: f64 = 0.0,
+        /// Users per step
+        pub batch: usize = 128,
+        /// Passes over the users
+        pub epochs: u32 = 200,
+        /// Learning rate of Adam
+        pub lr: f64 = 0.001,
+        /// Weight of the squared norm of the parameters and of the rows a step uses
+        pub weight_decay: f64 = 0.0,
+        /// Probability to drop a value in training
+        pub dropout: f64 = 0.2,
+        /// SSE: probability that an item that is read is replaced
+        pub sse_input: f64 = 0.0,
+        /// SSE: probability that an item that is to be predicted is replaced
+        pub sse_target: f64 = 0.0,
+        /// SSE-Graph: how much likelier a neighbour is than another item
+        pub rho_input: f64 = 100.0,
+        /// SSE-Graph: the same for targets
+        pub rho_target: f64 = 100.0,
+    }
+}
+
+/// What is minimised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// Binary cross entropy of the target and of negatives.
+    #[default]
+    Bce,
+    /// The same, calibrated.
+    Gbce,
+    /// Softmax over the target and shared negatives.
+    SampledSoftmax,
+    /// Softmax over all items.
+    Ce,
+}
+
+/// A trainer before its first epoch.
+///
+/// # Errors
+/// Settings out of range, and data without sequences.
+pub fn trainer<'a>(
+    settings: &Settings,
+    input: Input<'a>,
+    graphs: &'a Graphs,
+    seed: Seed,
+) -> Result<Box<dyn Trainer + 'a>> {
+    let (data, rows) = input.interactions()?;
+    let n_items = data.items.len();
+    check(settings, n_items)?;
+    let Settings { dim, length, blocks, heads, .. } = *settings;
+    let graph = graphs.item.as_ref();
+    let transition = |name, p, rho| Transition::new(name, n_items, p, rho, graph);
+    let sse = Moves::new(
+        seed,
+        [
+            transition("input", settings.sse_input, settings.rho_input)?,
+            transition("target", settings.sse_target, settings.rho_target)?,
+        ],
+    );
+    let negatives = match settings.loss {
+        Loss::Bce | Loss::Gbce => Negatives::Own(settings.negatives),
+        Loss::SampledSoftmax => Negatives::Shared(settings.negatives),
+        Loss::Ce => Negatives::Shared(0),
+    };
+    let mut batches = Batches::new(data, rows, length, settings.batch, negatives, sse, seed)?;
+    if settings.power > 0.0 {
+        batches = batches.by_popularity(settings.power);
+    }
+    let architecture = Architecture::Sasrec { length, blocks, heads };
+    let net = architecture.user_net(dim, settings.dropout, seed)?;
+    let first = Embedding::normal(n_items, dim, START, seed, "sasrec/item");
+    let adam = OptimiserSettings {
+        beta2: BETA2,
+        weight_decay: Some(settings.weight_decay),
+        ..OptimiserSettings::of(OptimiserKind::Adam)
+    };
+    let plan = Plan::new(&net, |_| true).with_input(&net);
+    let longest = batches.cut().1.saturating_sub(1).min(length);
+    let mut trainer = Sasrec {
+        work: Workspace::new(&net, settings.batch * longest, Some(&plan)),
+        ranges: plan.ranges(&net),
+        optimiser: Optimiser::new(&adam, net.params.len()),
+        table: Table::new(dim, first.into_values(), &adam)?,
+        corrections: corrections(settings, &batches),
+        loss: Room::default(),
+        model: Model::Popularity(Vec::new()),
+        settings: settings.clone(),
+        architecture,
+        batches,
+        plan,
+        net,
+    };
+    trainer.model = Model::Sequential(trainer.snapshot());
+    Ok(Box::new(trainer))
+}
+
+/// Deviation of the first rows.
+const START: f64 = 0.02;
+/// As in the authors' code.
+const BETA2: f64 = 0.98;
+
+fn check(settings: &Settings, n_items: usize) -> Result<()> {
+    let Settings { dim, length, blocks, heads, negatives, batch, .. } = *settings;
+    sgd::check(dim, settings.lr, settings.weight_decay, settings.dropout)?;
+    let at_least_1 = [("length", length), ("blocks", blocks), ("heads", heads), ("batch", batch)];
+    if let Some((name, got)) = at_least_1.into_iter().find(|(_, x)| *x == 0) {
+        return Err(Error::setting(name, "at least 1", got));
+    }
+    if !dim.is_multiple_of(heads) {
+        return Err(Error::setting("heads", format!("a divisor of --dim {dim}"), heads));
+    }
+    if settings.loss != Loss::Ce && (negatives == 0 || negatives >= n_items) {
+        let must_be = format!("at least 1 and below the number of items, {n_items}");
+        return Err(Error::setting("negatives", must_be, negatives));
+    }
+    if !(0.0..=1.0).contains(&settings.calibration) {
+        return Err(Error::setting("calibration", "from 0 to 1", settings.calibration));
+    }
+    if !(settings.power >= 0.0 && settings.power.is_finite()) {
+        return Err(Error::setting("power", "0 or above", settings.power));
+    }
+    Ok(())
+}
+
+/// ln(k q_i) of every item, for the sampled softmax.
+fn corrections(settings: &Settings, batches: &Batches<'_>) -> Vec<f64> {
+    if settings.loss != Loss::SampledSoftmax {
+        return Vec::new();
+    }
+    let weights: Vec<f64> =
+        batches.counts().iter().map(|&n| f64::from(n).powf(settings.power)).collect();
+    let total: f64 = weights.iter().sum();
+    // An item that never occurs is never drawn: as a target of SSE it counts like one that occurs once.
+    let least = weights.iter().copied().filter(|w| *w > 0.0).fold(f64::INFINITY, f64::min);
+    let k = settings.negatives as f64;
+    weights.iter().map(|w| (k * w.max(least) / total).ln()).collect()
+}
+
+struct Sasrec<'a> {
+    settings: Settings,
+    architecture: Architecture,
+    batches: Batches<'a>,
+    net: Net<f32>,
+    plan: Plan,
+    work: Workspace<f32>,
+    ranges: Vec<std::ops::Range<usize>>,
+    optimiser: Optimiser<f32>,
+    table: Table<f32>,
+    corrections: Vec<f64>,
+    loss: Room,
+    model: Model,
+}
+
+/// What losses need, kept between steps.
+#[derive(Default)]
+struct Room {
+    addends: Vec<Addend<f32>>,
+    sampled: SampledSoftmax<f32>,
+    full: FullSoftmax<f32>,
+    whole: Vec<f32>,
+}
+
+/// The sources of addends: gradients at the input, outputs, gradients of shared negatives.
+const AT_INPUT: u32 = 0;
+const OUTPUTS: u32 = 1;
+
+impl Sasrec<'_> {
+    /// One step; the mean loss of the positions before it.
+    fn step(&mut self, batch: &Batch) -> f64 {
+        let Self { settings, net, plan, work, table, loss, .. } = self;
+        let step = (self.optimiser.steps() % u64::from(u32::MAX)) as u32;
+        net.forward_sequences(work, &batch.starts, Mode::Training, step, |rows| {
+            table.gather(&batch.inputs, rows);
+        });
+        let (hidden, dhidden) = work.output_gradient(net);
+        let (dim, targets) = (table.dim(), &*batch.targets);
+        let positions = Positions { dim, hidden, table: table.values(), targets };
+        let Room { addends, sampled, full, whole } = loss;
+        addends.clear();
+        let value = match settings.loss {
+            Loss::Bce | Loss::Gbce => {
+                let beta = match settings.loss {
+                    Loss::Gbce => gbce_beta(settings.negatives, table.len(), settings.calibration),
+                    _ => 1.0,
+                };
+                let bce = Pairwise::Binary { beta };
+                bce.evaluate(positions, &batch.negatives, dhidden, addends, OUTPUTS)
+            }
+            Loss::SampledSoftmax => {
+                let correction = |id: u32| self.corrections[id as usize];
+                let drawn = &*batch.negatives;
+                sampled_softmax(sampled, positions, drawn, correction, dhidden, addends, OUTPUTS)
+            }
+            Loss::Ce => {
+                whole.resize(table.values().len(), 0.0);
+                full_softmax(full, positions, dhidden, whole)
+            }
+        };
+        if !value.is_finite() {
+            return value;
+        }
+        net.backward(work, plan);
+        self.optimiser.step(settings.lr, &mut net.params, &work.grads, &self.ranges);
+        let at_input = |(p, &row): (usize, &u32)| Addend {
+            row,
+            source: AT_INPUT,
+            from: p as u32,
+            weight: 1.0,
+        };
+        let read = work.input_gradient(net);
+        if settings.loss == Loss::Ce {
+            for (row, g) in batch.inputs.iter().zip(read.chunks_exact(dim)) {
+                let sum = &mut whole[*row as usize * dim..][..dim];
+                sum.iter_mut().zip(g).for_each(|(s, g)| *s += g);
+            }
+            table.step_all(settings.lr, whole);
+        } else {
+            addends.extend(batch.inputs.iter().enumerate().map(at_input));
+            let sources = [read, work.outputs(net), &sampled.gradient];
+            table.step(settings.lr, addends, &sources);
+        }
+        value
+    }
+
+    /// Everything that the next epoch depends on.
+    fn snapshot(&self) -> Sequential {
+        let mut nets = Tensors::default();
+        hand_over(&self.net, USER_NET, &mut nets);
+        let mut state = Tensors::default();
+        let mut keep = |of: &str, optimiser: &Optimiser<f32>| {
+            for (name, values) in optimiser.state() {
+                let value = (vec![values.len(), 1], values.to_vec());
+                state.0.insert(format!("{STATE}{of}.{name}"), value);
+            }
+        };
+        keep("net", &self.optimiser);
+        keep("item", self.table.optimiser());
+        let steps = (vec![1, 1], vec![self.optimiser.steps() as f32]);
+        state.0.insert(format!("{STATE}steps"), steps);
+        let item = Embedding::new(self.table.dim(), self.table.values().to_vec());
+        Sequential { architecture: self.architecture, item, nets, state }
+    }
+}
+
+impl Trainer for Sasrec<'_> {
+    fn samples(&self) -> u64 {
+        self.batches.users()
+    }
+
+    fn epochs(&self) -> u32 {
+        self.settings.epochs
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let (cut, longest) = self.batches.cut();
+        let (length, users) = (self.settings.length, self.batches.users());
+        let note = format!(
+            "{cut} of {users} histories are longer than --length {length} (the longest has {longest} items): their last items are read"
+        );
+        if cut > 0 { vec![note] } else { Vec::new() }
+    }
+
+    fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
+        let order = self.batches.order(epoch);
+        let mut batch = Batch::default();
+        let (mut sum, mut positions) = (0.0, 0);
+        for number in 0..self.batches.len() {
+            interrupt::check()?;
+            self.batches.fill(epoch, number, &order, &mut batch);
+            let loss = finite(self.step(&batch), epoch, self.settings.lr)?;
+            sum += loss * batch.targets.len() as f64;
+            positions += batch.targets.len();
+            progress.advance(batch.starts.len() as u64 - 1);
+        }
+        self.model = Model::Sequential(self.snapshot());
+        Ok(Some(sum / positions as f64))
+    }
+
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn restore(&mut self, model: Model) -> Result<()> {
+        self.model.check_replacement(&model)?;
+        let Model::Sequential(earlier) = &model else {
+            return Err(Error::State("the checkpoint is of another method".into()));
+        };
+        take_over(&mut self.net, &earlier.nets, USER_NET)?;
+        let kept = |of: &str| {
+            let prefix = format!("{STATE}{of}.");
+            let own = earlier.state.0.iter();
+            own.filter_map(|(name, (_, values))| {
+                Some((name.strip_prefix(&prefix)?.to_owned(), values))
+            })
+            .collect::<Vec<_>>()
+        };
+        let steps = earlier.state.0.get(&format!("{STATE}steps"));
+        let steps = steps.and_then(|(_, steps)| steps.first()).map_or(0, |&steps| steps as u64);
+        let borrowed =
+            |kept: &[(String, &Vec<f32>)],
+             set: &mut dyn FnMut(&[(&str, &[f32])]) -> veridical_nets::Result<()>| {
+                let list: Vec<(&str, &[f32])> =
+                    kept.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
+                set(&list)
+            };
+        borrowed(&kept("net"), &mut |kept| self.optimiser.set_state(steps, kept))?;
+        let values = earlier.item.values();
+        borrowed(&kept("item"), &mut |kept| self.table.resume(values, steps, kept))?;
+        self.model = model;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Model {
+        match self.model {
+            Model::Sequential(model) => {
+                Model::Sequential(Sequential { state: Tensors::default(), ..model })
+            }
+            other => other,
+        }
+    }
+}
