@@ -42,10 +42,12 @@ mod net;
 mod optimiser;
 mod pass;
 mod product;
+pub mod ranking;
 mod refit;
 mod schedule;
 mod sequences;
 mod shape;
+mod table;
 mod taps;
 #[cfg(test)]
 mod testing;
@@ -65,6 +67,7 @@ pub use refit::{Head, MOST_ROWS, Refit, RefitMethod, RefitPoint, RefitSettings, 
 pub use schedule::{Curve, Schedule};
 pub use sequences::Sequences;
 pub use shape::Shape;
+pub use table::{Addend, RowGradient, Table};
 pub use taps::{OuterTap, Tap, TapFactors, Taps};
 pub use trainer::{Trainer, TrainerSettings};
 pub use weights::{Tensor, Tensors};

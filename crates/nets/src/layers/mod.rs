@@ -11,6 +11,8 @@ mod norm;
 mod patches;
 mod pool;
 mod positions;
+mod recurrent;
+mod sequence_pool;
 mod shortcut;
 mod winograd;
 
@@ -25,4 +27,6 @@ pub use linear::{Linear, LinearInit, Parameterisation};
 pub use norm::BatchNorm;
 pub use pool::{AveragePool, GlobalAverage, MaxPool};
 pub use positions::Positions;
+pub use recurrent::{Cell, Direction, Gru, GruCell, Lstm, LstmCell, Recurrent};
+pub use sequence_pool::SequencePool;
 pub use shortcut::PadShortcut;
