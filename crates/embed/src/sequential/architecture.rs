@@ -1,7 +1,7 @@
 //! The networks of models of sequences, by a few numbers.
 
 use veridical_core::Seed;
-use veridical_nets::Net;
+use veridical_nets::{Net, models};
 
 use crate::Result;
 
@@ -49,10 +49,8 @@ impl Architecture {
     pub(crate) fn user_net(self, dim: usize, dropout: f64, seed: Seed) -> Result<Net<f32>> {
         match self {
             Self::Sasrec { length, blocks, heads } => {
-                let _ = (length, blocks, heads, dropout);
-                let mut b = veridical_nets::Builder::new(veridical_nets::Shape::row(dim), seed);
-                b.push("a", veridical_nets::layers::Linear::new(dim, dim))?;
-                Ok(b.finish()?)
+                let sizes = models::Sasrec { width: dim, heads, blocks, length, dropout };
+                Ok(sizes.build(seed)?)
             }
         }
     }

@@ -119,7 +119,8 @@ pub fn trainer<'a>(
     }
     let architecture = Architecture::Sasrec { length, blocks, heads };
     let net = architecture.user_net(dim, settings.dropout, seed)?;
-    let first = Embedding::normal(n_items, dim, START, seed, "sasrec/item");
+    let deviation = (2.0 / (n_items + dim) as f64).sqrt(); // Glorot & Bengio 2010, as in SASRec.pytorch
+    let first = Embedding::normal(n_items, dim, deviation, seed, "sasrec/item");
     let adam = OptimiserSettings {
         beta2: BETA2,
         weight_decay: Some(settings.weight_decay),
@@ -145,8 +146,6 @@ pub fn trainer<'a>(
     Ok(Box::new(trainer))
 }
 
-/// Deviation of the first rows.
-const START: f64 = 0.02;
 /// As in the authors' code.
 const BETA2: f64 = 0.98;
 
