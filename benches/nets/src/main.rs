@@ -159,7 +159,7 @@ fn taps(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
             taps.take(batch, &all, fill(i), |tap| {
                 if let TapFactors::Outer(outer) = &tap.factors {
                     // Sample by sample: the windows of a batch may be larger than memory.
-                    for sample in 0..tap.n {
+                    for sample in 0..tap.samples.len() {
                         black_box(outer.inputs(sample..sample + 1, &mut room));
                     }
                 }

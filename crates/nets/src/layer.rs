@@ -13,7 +13,7 @@ use std::fmt::Debug;
 
 use veridical_core::{Place, Seed, Stream};
 
-use crate::{Float, Result, Shape};
+use crate::{Float, Result, Sequences, Shape};
 
 /// What a pass is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +75,10 @@ impl Noise {
 /// The way from x to y.
 #[derive(Debug)]
 pub struct Forward<'a, T> {
-    /// How many samples.
+    /// How many samples of x.
     pub n: usize,
+    /// How they divide into sequences; one each where the network has none.
+    pub sequences: Sequences<'a>,
     /// The size of a sample of x.
     pub input: Shape,
     /// The size of a sample of y.
@@ -89,7 +91,7 @@ pub struct Forward<'a, T> {
     pub buffers: &'a [T],
     /// n samples.
     pub x: &'a [T],
-    /// n samples, to be written; holds old values.
+    /// n samples, or one per sequence if the layer pools, to be written; holds old values.
     pub y: &'a mut [T],
     /// What the layer keeps of a batch for the way back ([`Layer::kept`] numbers).
     pub kept: &'a mut [T],
@@ -102,8 +104,10 @@ pub struct Forward<'a, T> {
 /// The way back.
 #[derive(Debug)]
 pub struct Backward<'a, T> {
-    /// How many samples.
+    /// How many samples of x.
     pub n: usize,
+    /// How they divide into sequences; one each where the network has none.
+    pub sequences: Sequences<'a>,
     /// The size of a sample of x.
     pub input: Shape,
     /// The size of a sample of y.
@@ -148,7 +152,7 @@ pub enum Factors {
     None,
     /// dW_g = sum over positions p of delta_gp a_gp', group by group, and the bias, if there is one, sum_p delta_p.
     Outer(Outer),
-    /// Few parameters: the gradients of each sample are formed ([`Layer::sample_gradients`]).
+    /// Few parameters: the gradients of each sample are formed, by a backward pass of its own.
     Direct,
 }
 
@@ -193,6 +197,11 @@ pub trait Layer<T: Float>: Debug + Send + Sync {
         Scope::Samples
     }
 
+    /// Whether y has one sample for each sequence of x instead of one for each sample.
+    fn pools(&self) -> bool {
+        false
+    }
+
     /// How many numbers a [`Scope::Batch`] layer keeps between the two passes.
     fn kept(&self, _input: Shape) -> usize {
         0
@@ -227,9 +236,6 @@ pub trait Layer<T: Float>: Debug + Send + Sync {
     fn tap_bias_scale(&self) -> T {
         T::ONE
     }
-
-    /// Of [`Factors::Direct`]: the gradient of the parameters for each of the n samples, n x parameters.
-    fn sample_gradients(&self, _pass: Backward<'_, T>, _gradients: &mut [T]) {}
 
     /// The dense layer that it is, if it is one: what a refit can solve for.
     fn as_linear(&self) -> Option<&crate::layers::Linear> {

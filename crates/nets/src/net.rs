@@ -1,7 +1,7 @@
 //! A network: layers in an order in which each reads what earlier ones have written.
 //!
 //! Slot 0 is the input and slot i + 1 the output of node i. Nodes either apply a layer to one slot or add two
-//! (residual connections). Parameters and buffers of all nodes stand in two flat lists, so optimisers, checkpoints and
+//! (residual connections) or put two side by side. Parameters and buffers of all nodes stand in two flat lists, so optimisers, checkpoints and
 //! norms see one slice.
 
 use std::ops::Range;
@@ -23,6 +23,10 @@ pub(crate) enum Op<T> {
         other: usize,
         relu: bool,
     },
+    /// Two slots side by side.
+    Join {
+        other: usize,
+    },
 }
 
 /// One step of the network.
@@ -34,6 +38,8 @@ pub(crate) struct Node<T> {
     pub from: usize,
     pub input: Shape,
     pub output: Shape,
+    /// Whether it puts out one sample per sequence instead of one per row.
+    pub is_pooled: bool,
     pub params: Range<usize>,
     pub buffers: Range<usize>,
     /// Random numbers of this node.
@@ -44,14 +50,14 @@ impl<T: Float> Node<T> {
     pub fn scope(&self, mode: Mode) -> Scope {
         match &self.op {
             Op::Layer(layer) => layer.scope(self.input, mode),
-            Op::Add { .. } => Scope::Samples,
+            Op::Add { .. } | Op::Join { .. } => Scope::Samples,
         }
     }
 
     pub fn layer(&self) -> Option<&dyn Layer<T>> {
         match &self.op {
             Op::Layer(layer) => Some(&**layer),
-            Op::Add { .. } => None,
+            Op::Add { .. } | Op::Join { .. } => None,
         }
     }
 
@@ -62,7 +68,7 @@ impl<T: Float> Node<T> {
     /// The slots that are read.
     pub fn reads(&self) -> impl Iterator<Item = usize> {
         let other = match self.op {
-            Op::Add { other, .. } => Some(other),
+            Op::Add { other, .. } | Op::Join { other } => Some(other),
             Op::Layer(_) => None,
         };
         std::iter::once(self.from).chain(other)
@@ -156,9 +162,11 @@ impl<T: Float> Builder<T> {
             name,
         );
         let stream = Stream::new(self.seed, &format!("noise/{name}"));
+        let is_pooled = layer.pools() || self.net.is_pooled(from.0);
         let op = Op::Layer(Box::new(layer));
         let (name, from) = (name.to_owned(), from.0);
-        self.net.nodes.push(Node { name, op, from, input, output, params, buffers, stream });
+        let node = Node { name, op, from, input, output, is_pooled, params, buffers, stream };
+        self.net.nodes.push(node);
         Ok(self.last())
     }
 
@@ -168,22 +176,42 @@ impl<T: Float> Builder<T> {
     /// [`Error::Shape`] if they differ in size.
     pub fn add(&mut self, name: &str, a: Slot, b: Slot, relu: bool) -> Result<Slot> {
         let (input, other) = (self.shape(a), self.shape(b));
-        if input != other {
+        if input != other || self.net.is_pooled(a.0) != self.net.is_pooled(b.0) {
             let what = format!("cannot add {input} and {other}");
             return Err(Error::Shape { layer: name.into(), what });
         }
-        let (p, b_end) = (self.net.params.len(), self.net.buffers.len());
+        Ok(self.combine(name, a, Op::Add { other: b.0, relu }, input))
+    }
+
+    /// Two slots side by side, sample by sample.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they are not rows of the same samples.
+    pub fn join(&mut self, name: &str, a: Slot, b: Slot) -> Result<Slot> {
+        let (input, other) = (self.shape(a), self.shape(b));
+        let (wide, more) = (input.values(), other.values());
+        let are_rows = input == Shape::row(wide) && other == Shape::row(more);
+        if !are_rows || self.net.is_pooled(a.0) != self.net.is_pooled(b.0) {
+            let what = format!("cannot join {input} and {other}");
+            return Err(Error::Shape { layer: name.into(), what });
+        }
+        Ok(self.combine(name, a, Op::Join { other: b.0 }, Shape::row(wide + more)))
+    }
+
+    fn combine(&mut self, name: &str, from: Slot, op: Op<T>, output: Shape) -> Slot {
+        let (p, b) = (self.net.params.len(), self.net.buffers.len());
         self.net.nodes.push(Node {
             name: name.into(),
-            op: Op::Add { other: b.0, relu },
-            from: a.0,
-            input,
-            output: input,
+            op,
+            from: from.0,
+            input: self.shape(from),
+            output,
+            is_pooled: self.net.is_pooled(from.0),
             params: p..p,
-            buffers: b_end..b_end,
+            buffers: b..b,
             stream: Stream::new(self.seed, name),
         });
-        Ok(self.last())
+        self.last()
     }
 
     /// The network as it stands.
@@ -211,6 +239,11 @@ impl<T: Float> Net<T> {
 
     pub(crate) fn shape(&self, slot: usize) -> Shape {
         slot.checked_sub(1).map_or(self.input, |node| self.nodes[node].output)
+    }
+
+    /// Whether a slot has one sample per sequence instead of one per row.
+    pub(crate) fn is_pooled(&self, slot: usize) -> bool {
+        slot.checked_sub(1).is_some_and(|node| self.nodes[node].is_pooled)
     }
 
     /// The names of the nodes, in order.

@@ -3,7 +3,7 @@
 //! Runs of nodes that treat samples apart are computed chunk of samples by chunk of samples, each chunk through the whole run
 //! while its numbers are in the cache; nodes that want the whole batch come in between. A batch always has the same chunks,
 //! each with its own sum of gradients, and these are added in order: the bytes do not depend on the number
-//! of threads.
+//! of threads. A chunk holds whole sequences; without sequences every sample is one by itself.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use crate::float::wide;
 use crate::layer::take;
 use crate::net::{Net, Node, Op};
-use crate::{Backward, Float, Forward, Mode, Noise, Scope};
+use crate::{Backward, Float, Forward, Mode, Noise, Scope, Sequences};
 
 /// A batch is divided into at most so many chunks.
 const CHUNKS: usize = 8;
@@ -23,8 +23,12 @@ const SUM: usize = 1 << 14;
 #[derive(Debug)]
 pub struct Workspace<T> {
     capacity: usize,
-    /// Samples of the last forward pass.
-    pub(crate) n: usize,
+    /// Where the sequences of the last forward pass begin, and the end of the last one.
+    starts: Vec<usize>,
+    /// 0, 1, .. : each sample a sequence by itself.
+    singles: Vec<usize>,
+    /// The sequences of each chunk.
+    chunks: Vec<Range<usize>>,
     mode: Mode,
     /// Nodes whose statistics stay as they are even in training: their parameters are not trained.
     still: Vec<bool>,
@@ -69,6 +73,19 @@ impl Plan {
         Self { trained, needed, taps: false }
     }
 
+    /// Also the gradient at the input, for what stands before the network: a table of embeddings.
+    pub fn with_input<T: Float>(mut self, net: &Net<T>) -> Self {
+        self.needed[0] = true;
+        for (i, node) in net.nodes.iter().enumerate() {
+            self.needed[i + 1] |= node.reads().any(|slot| self.needed[slot]);
+        }
+        self
+    }
+
+    pub(crate) fn wants_input(&self) -> bool {
+        self.needed[0]
+    }
+
     /// No gradients of parameters, but those at all slots after the first layer.
     pub(crate) fn taps<T: Float>(net: &Net<T>) -> Self {
         let all = Self::new(net, |_| true);
@@ -88,19 +105,63 @@ impl Plan {
     }
 }
 
-/// The first chunk size of a batch of n.
-fn chunk_size(n: usize) -> usize {
-    n.div_ceil(CHUNKS).max(1)
+/// Whole sequences with an eighth of all rows or a little more.
+fn chunks(starts: &[usize]) -> Vec<Range<usize>> {
+    let count = starts.len() - 1;
+    let size = (starts[count] - starts[0]).div_ceil(CHUNKS).max(1);
+    let mut chunks = Vec::with_capacity(CHUNKS);
+    let mut first = 0;
+    for last in 1..=count {
+        if starts[last] - starts[first] >= size || last == count {
+            chunks.push(first..last);
+            first = last;
+        }
+    }
+    chunks
+}
+
+/// A list cut into pieces of such lengths.
+fn cut<T>(mut list: &mut [T], lens: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
+    lens.map(|len| list.split_off_mut(..len).unwrap_or_default()).collect()
+}
+
+/// What a pass is over.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    starts: &'a [usize],
+    singles: &'a [usize],
+}
+
+impl<'a> Batch<'a> {
+    /// The samples of some sequences, in a slot that is pooled or not.
+    fn span(self, is_pooled: bool, sequences: &Range<usize>) -> Range<usize> {
+        match is_pooled {
+            true => sequences.clone(),
+            false => self.starts[sequences.start]..self.starts[sequences.end],
+        }
+    }
+
+    /// How the samples of some sequences in such a slot divide into sequences.
+    fn sequences(self, is_pooled: bool, sequences: &Range<usize>) -> Sequences<'a> {
+        let starts = if is_pooled { self.singles } else { self.starts };
+        Sequences::new(&starts[sequences.start..=sequences.end])
+    }
+
+    fn all(self) -> Range<usize> {
+        0..self.starts.len() - 1
+    }
 }
 
 impl<T: Float> Workspace<T> {
     /// Room for batches of up to `capacity` samples; `plan` if there are backward passes.
     pub fn new(net: &Net<T>, capacity: usize, plan: Option<&Plan>) -> Self {
-        let lens: Vec<usize> = (0..=net.nodes.len()).map(|slot| net.shape(slot).values()).collect();
+        let slots = 0..=net.nodes.len();
+        let lens: Vec<usize> = slots.clone().map(|slot| net.shape(slot).values()).collect();
+        let kinds: Vec<_> = slots.map(|slot| (lens[slot], net.is_pooled(slot))).collect();
         let delta_of = match plan {
             None => Vec::new(),
             Some(plan) if plan.taps => (0..lens.len()).collect(),
-            Some(_) => share(net, &lens),
+            Some(_) => share(net, &kinds),
         };
         let mut sizes = Vec::new();
         for (slot, &list) in delta_of.iter().enumerate() {
@@ -114,7 +175,9 @@ impl<T: Float> Workspace<T> {
         let kept = |node: &Node<T>| node.layer().map_or(0, |layer| layer.kept(node.input));
         Self {
             capacity,
-            n: 0,
+            starts: vec![0],
+            singles: (0..=capacity).collect(),
+            chunks: Vec::new(),
             mode: Mode::Frozen,
             still: still(net, plan),
             step: 0,
@@ -134,28 +197,58 @@ impl<T: Float> Workspace<T> {
         self.capacity
     }
 
-    /// The gradient at the output, n x outputs, to be set before a backward pass.
+    /// How many samples stand in a slot.
+    pub(crate) fn count(&self, net: &Net<T>, slot: usize) -> usize {
+        if net.is_pooled(slot) { self.starts.len() - 1 } else { self.starts[self.starts.len() - 1] }
+    }
+
+    /// How many numbers stand in a slot.
+    fn len(&self, net: &Net<T>, slot: usize) -> usize {
+        self.count(net, slot) * net.shape(slot).values()
+    }
+
+    /// How the rows of the last forward pass divide into sequences.
+    pub fn sequences(&self) -> Sequences<'_> {
+        Sequences::new(&self.starts)
+    }
+
+    /// The outputs, and the gradient there, to be set before a backward pass.
     pub fn output_gradient(&mut self, net: &Net<T>) -> (&[T], &mut [T]) {
         let slot = net.nodes.len();
-        let len = self.n * net.shape(slot).values();
+        let len = self.len(net, slot);
         let list = self.delta_of[slot];
         (&self.slots[slot][..len], &mut self.deltas[list][..len])
     }
 
     /// The outputs of the last forward pass, n x outputs.
     pub fn outputs(&self, net: &Net<T>) -> &[T] {
-        let slot = net.nodes.len();
-        &self.slots[slot][..self.n * net.shape(slot).values()]
+        self.values(net, net.nodes.len())
+    }
+
+    /// What stands in a slot after a forward pass.
+    pub(crate) fn values(&self, net: &Net<T>, slot: usize) -> &[T] {
+        &self.slots[slot][..self.len(net, slot)]
+    }
+
+    /// The gradient at the input after a backward pass of a plan that wants it ([`Plan::with_input`]).
+    pub fn input_gradient(&self, net: &Net<T>) -> &[T] {
+        self.delta(net, 0)
     }
 
     /// What a node has put out in the last forward pass, n samples.
     pub fn activations(&self, net: &Net<T>, name: &str) -> Option<&[T]> {
         let node = net.nodes.iter().position(|node| node.name == name)?;
-        Some(&self.slots[node + 1][..self.n * net.nodes[node].output.values()])
+        Some(self.values(net, node + 1))
     }
 
     pub(crate) fn delta(&self, net: &Net<T>, slot: usize) -> &[T] {
-        &self.deltas[self.delta_of[slot]][..self.n * net.shape(slot).values()]
+        &self.deltas[self.delta_of[slot]][..self.len(net, slot)]
+    }
+
+    /// How what stands in a slot divides into sequences; one each where the slot is pooled.
+    pub(crate) fn samples(&self, net: &Net<T>, slot: usize) -> Sequences<'_> {
+        let batch = Batch { starts: &self.starts, singles: &self.singles };
+        batch.sequences(net.is_pooled(slot), &batch.all())
     }
 
     /// What the pass is for, as a node sees it.
@@ -172,19 +265,19 @@ fn still<T: Float>(net: &Net<T>, plan: Option<&Plan>) -> Vec<bool> {
 
 /// Which slots can share a list for their gradients: a gradient lives from the last node that reads its slot to the node that
 /// wrote it; only equal sizes share, so that chunks of different slots never overlap.
-fn share<T: Float>(net: &Net<T>, lens: &[usize]) -> Vec<usize> {
-    let mut list_of = vec![usize::MAX; lens.len()];
-    let mut sizes: Vec<usize> = Vec::new();
+fn share<T: Float>(net: &Net<T>, kinds: &[(usize, bool)]) -> Vec<usize> {
+    let mut list_of = vec![usize::MAX; kinds.len()];
+    let mut sizes: Vec<(usize, bool)> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut give = |slot: usize, free: &mut Vec<usize>, list_of: &mut Vec<usize>| {
         if list_of[slot] != usize::MAX {
             return;
         }
-        let found = free.iter().position(|&list| sizes[list] == lens[slot]);
+        let found = free.iter().position(|&list| sizes[list] == kinds[slot]);
         list_of[slot] = match found {
             Some(at) => free.swap_remove(at),
             None => {
-                sizes.push(lens[slot]);
+                sizes.push(kinds[slot]);
                 sizes.len() - 1
             }
         };
@@ -235,8 +328,41 @@ impl<T: Float> Net<T> {
         step: u32,
         fill: impl FnOnce(&mut [T]),
     ) {
+        work.starts.clear();
+        work.starts.extend(0..=n);
+        self.forward_started(work, mode, step, fill);
+    }
+
+    /// Computes the outputs of packed sequences, whose rows `fill` writes: sequence i has rows
+    /// `starts[i] .. starts[i + 1]`.
+    ///
+    /// # Panics
+    /// If there is no room for the rows, if a sequence is empty, or if the first does not start at 0.
+    pub fn forward_sequences(
+        &self,
+        work: &mut Workspace<T>,
+        starts: &[usize],
+        mode: Mode,
+        step: u32,
+        fill: impl FnOnce(&mut [T]),
+    ) {
+        assert!(starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b), "starts ascend");
+        work.starts.clear();
+        work.starts.extend_from_slice(starts);
+        self.forward_started(work, mode, step, fill);
+    }
+
+    fn forward_started(
+        &self,
+        work: &mut Workspace<T>,
+        mode: Mode,
+        step: u32,
+        fill: impl FnOnce(&mut [T]),
+    ) {
+        let n = work.starts[work.starts.len() - 1];
         assert!(n > 0 && n <= work.capacity, "{n} samples in room for {}", work.capacity);
-        (work.n, work.mode, work.step) = (n, mode, step);
+        (work.mode, work.step) = (mode, step);
+        work.chunks = chunks(&work.starts);
         fill(&mut work.slots[0][..n * self.input().values()]);
         for (range, scope) in self.segments(work) {
             match scope {
@@ -251,17 +377,20 @@ impl<T: Float> Net<T> {
         let node = &self.nodes[number];
         // INVARIANT: sums treat samples apart.
         let Some(layer) = node.layer() else { return };
-        let (n, mode) = (work.n, work.mode(number));
+        let mode = work.mode(number);
+        let (n, out) = (work.count(self, node.from), work.len(self, number + 1));
+        let batch = Batch { starts: &work.starts, singles: &work.singles };
         let (before, after) = work.slots.split_at_mut(number + 1);
         layer.forward(Forward {
             n,
+            sequences: batch.sequences(self.is_pooled(node.from), &batch.all()),
             input: node.input,
             output: node.output,
             mode,
             params: &self.params[node.params.clone()],
             buffers: &self.buffers[node.buffers.clone()],
             x: &before[node.from][..n * node.input.values()],
-            y: &mut after[0][..n * node.output.values()],
+            y: &mut after[0][..out],
             kept: &mut work.kept[number],
             noise: Noise { stream: node.stream, step: work.step, first: 0 },
             room: &mut work.rooms[0],
@@ -269,35 +398,40 @@ impl<T: Float> Net<T> {
     }
 
     fn forward_samples(&self, range: Range<usize>, work: &mut Workspace<T>) {
-        let (n, step) = (work.n, work.step);
+        let step = work.step;
         let modes: Vec<Mode> = range.clone().map(|i| work.mode(i)).collect();
-        let size = chunk_size(n);
+        let batch = Batch { starts: &work.starts, singles: &work.singles };
         let (before, after) = work.slots.split_at_mut(range.start + 1);
         let before = &*before;
-        let mut outs: Vec<Vec<&mut [T]>> = (0..n.div_ceil(size)).map(|_| Vec::new()).collect();
+        let mut outs: Vec<Vec<&mut [T]>> = work.chunks.iter().map(|_| Vec::new()).collect();
         for (node, slot) in self.nodes[range.clone()].iter().zip(after) {
-            let len = node.output.values();
-            let chunks = slot[..n * len].chunks_mut(size * len);
-            outs.iter_mut().zip(chunks).for_each(|(outs, chunk)| outs.push(chunk));
+            let len = |chunk| batch.span(node.is_pooled, chunk).len() * node.output.values();
+            let parts = cut(slot, work.chunks.iter().map(len));
+            outs.iter_mut().zip(parts).for_each(|(outs, part)| outs.push(part));
         }
-        let tasks = outs.into_par_iter().zip(&mut work.rooms).enumerate();
-        tasks.for_each(|(c, (mut outs, room))| {
-            let first = c * size;
-            let count = size.min(n - first);
+        let tasks = outs.into_par_iter().zip(&work.chunks).zip(&mut work.rooms);
+        tasks.for_each(|((mut outs, chunk), room)| {
             for (k, node) in self.nodes[range.clone()].iter().enumerate() {
                 let (done, rest) = outs.split_at_mut(k);
                 let view = |slot: usize| match slot.checked_sub(range.start + 1) {
                     Some(own) => &*done[own],
                     None => {
-                        let len = self.shape(slot).values();
-                        &before[slot][first * len..][..count * len]
+                        let (span, len) =
+                            (batch.span(self.is_pooled(slot), chunk), self.shape(slot).values());
+                        &before[slot][span.start * len..span.end * len]
                     }
                 };
                 let y = &mut *rest[0];
+                let is_pooled = self.is_pooled(node.from);
+                let span = batch.span(is_pooled, chunk);
                 match &node.op {
                     Op::Add { other, relu } => add(view(node.from), view(*other), *relu, y),
+                    Op::Join { other } => {
+                        join(view(node.from), view(*other), node.input.values(), y);
+                    }
                     Op::Layer(layer) => layer.forward(Forward {
-                        n: count,
+                        n: span.len(),
+                        sequences: batch.sequences(is_pooled, chunk),
                         input: node.input,
                         output: node.output,
                         mode: modes[k],
@@ -306,7 +440,7 @@ impl<T: Float> Net<T> {
                         x: view(node.from),
                         y,
                         kept: &mut [],
-                        noise: Noise { stream: node.stream, step, first },
+                        noise: Noise { stream: node.stream, step, first: span.start },
                         room,
                     }),
                 }
@@ -351,9 +485,11 @@ impl<T: Float> Net<T> {
         if !plan.needed[number + 1] || !written[number + 1] {
             return; // nobody asks, or nobody read what it put out
         }
-        let (n, mode) = (work.n, work.mode(number));
+        let mode = work.mode(number);
         let (from, to) = (work.delta_of[node.from], work.delta_of[number + 1]);
         let dy = std::mem::take(&mut work.deltas[to]);
+        let (n, out) = (work.count(self, node.from), work.len(self, number + 1));
+        let batch = Batch { starts: &work.starts, singles: &work.singles };
         let len = n * node.input.values();
         let adds = written[node.from];
         let wanted = plan.needed[node.from];
@@ -364,14 +500,15 @@ impl<T: Float> Net<T> {
         };
         layer.backward(Backward {
             n,
+            sequences: batch.sequences(self.is_pooled(node.from), &batch.all()),
             input: node.input,
             output: node.output,
             mode,
             params: &self.params[node.params.clone()],
             buffers: &self.buffers[node.buffers.clone()],
             x: &work.slots[node.from][..len],
-            y: &work.slots[number + 1][..n * node.output.values()],
-            dy: &dy[..n * node.output.values()],
+            y: &work.slots[number + 1][..out],
+            dy: &dy[..out],
             dx,
             dparams: plan.trained[number].then(|| &mut work.grads[node.params.clone()]),
             kept: &work.kept[number],
@@ -406,10 +543,9 @@ impl<T: Float> Net<T> {
         plan: &Plan,
         written: &mut [bool],
     ) {
-        let (n, step) = (work.n, work.step);
+        let step = work.step;
         let modes: Vec<Mode> = range.clone().map(|i| work.mode(i)).collect();
-        let size = chunk_size(n);
-        let chunks = n.div_ceil(size);
+        let batch = Batch { starts: &work.starts, singles: &work.singles };
         let (places, total) = self.chunk_places(work);
         if work.chunk_grads.first().is_some_and(|grads| grads.len() < total) {
             work.chunk_grads.iter_mut().for_each(|grads| grads.resize(total, T::ZERO));
@@ -418,15 +554,18 @@ impl<T: Float> Net<T> {
         let mut lists: Vec<Option<usize>> = vec![None; work.deltas.len()];
         for i in range.clone() {
             for slot in self.nodes[i].reads().chain([i + 1]) {
-                lists[work.delta_of[slot]] = Some(self.shape(slot).values());
+                lists[work.delta_of[slot]] = Some(slot);
             }
         }
-        let mut views: Vec<Vec<Option<&mut [T]>>> = (0..chunks).map(|_| Vec::new()).collect();
-        for (delta, len) in work.deltas.iter_mut().zip(lists) {
-            match len {
+        let mut views: Vec<Vec<Option<&mut [T]>>> =
+            work.chunks.iter().map(|_| Vec::new()).collect();
+        for (delta, slot) in work.deltas.iter_mut().zip(lists) {
+            match slot {
                 None => views.iter_mut().for_each(|views| views.push(None)),
-                Some(len) => {
-                    let parts = delta[..n * len].chunks_mut(size * len);
+                Some(slot) => {
+                    let (is_pooled, values) = (self.is_pooled(slot), self.shape(slot).values());
+                    let len = |chunk| batch.span(is_pooled, chunk).len() * values;
+                    let parts = cut(delta, work.chunks.iter().map(len));
                     views.iter_mut().zip(parts).for_each(|(views, part)| views.push(Some(part)));
                 }
             }
@@ -439,15 +578,14 @@ impl<T: Float> Net<T> {
         } else {
             &mut work.chunk_grads
         };
-        let tasks =
-            views.into_par_iter().zip(&mut work.rooms).zip(&mut work.spares).zip(grads).enumerate();
-        tasks.for_each(|(c, (((mut views, room), spare), grads))| {
-            let first = c * size;
-            let count = size.min(n - first);
+        let rooms = work.rooms.iter_mut().zip(&mut work.spares).collect::<Vec<_>>();
+        let tasks = views.into_par_iter().zip(&work.chunks).zip(rooms).zip(grads);
+        tasks.for_each(|(((mut views, chunk), (room, spare)), grads)| {
             let mut written = before.to_vec();
             let value = |slot: usize| {
-                let len = self.shape(slot).values();
-                &slots[slot][first * len..][..count * len]
+                let (span, len) =
+                    (batch.span(self.is_pooled(slot), chunk), self.shape(slot).values());
+                &slots[slot][span.start * len..span.end * len]
             };
             for i in range.clone().rev() {
                 if !plan.needed[i + 1] || !written[i + 1] {
@@ -466,17 +604,33 @@ impl<T: Float> Net<T> {
                             written[slot] = true;
                         }
                     }
+                    Op::Join { .. } => {
+                        let mut first = 0;
+                        for slot in node.reads() {
+                            let width = self.shape(slot).values();
+                            if plan.needed[slot] {
+                                let dx =
+                                    views[delta_of[slot]].as_mut().expect("a view of the gradient");
+                                part(dy, node.output.values(), first, written[slot], dx, width);
+                                written[slot] = true;
+                            }
+                            first += width;
+                        }
+                    }
                     Op::Layer(layer) => {
                         let wanted = plan.needed[node.from];
                         let mut own = if wanted { views[delta_of[node.from]].take() } else { None };
                         let adds = wanted && written[node.from];
+                        let is_pooled = self.is_pooled(node.from);
+                        let span = batch.span(is_pooled, chunk);
                         let dx = match (&mut own, adds) {
-                            (Some(_), true) => Some(take(spare, count * node.input.values())),
+                            (Some(_), true) => Some(take(spare, span.len() * node.input.values())),
                             (Some(own), false) => Some(&mut **own),
                             (None, _) => None,
                         };
                         layer.backward(Backward {
-                            n: count,
+                            n: span.len(),
+                            sequences: batch.sequences(is_pooled, chunk),
                             input: node.input,
                             output: node.output,
                             mode: modes[i - range.start],
@@ -488,7 +642,7 @@ impl<T: Float> Net<T> {
                             dx,
                             dparams: plan.trained[i].then(|| &mut grads[places[i].clone()]),
                             kept: &[],
-                            noise: Noise { stream: node.stream, step, first },
+                            noise: Noise { stream: node.stream, step, first: span.start },
                             room,
                         });
                         if let Some(own) = own {
@@ -516,7 +670,7 @@ impl<T: Float> Net<T> {
     /// Adds the gradients of the chunks, in order.
     fn sum_chunks(&self, work: &mut Workspace<T>, plan: &Plan) {
         let (places, _) = self.chunk_places(work);
-        let chunks = work.n.div_ceil(chunk_size(work.n));
+        let chunks = work.chunks.len();
         for (i, node) in self.nodes.iter().enumerate() {
             if !plan.trained[i] || places[i].is_empty() {
                 continue;
@@ -569,6 +723,28 @@ fn add<T: Float>(a: &[T], b: &[T], relu: bool, y: &mut [T]) {
     );
 }
 
+/// y = [a b], row by row; rows of a have `width` values.
+fn join<T: Float>(a: &[T], b: &[T], width: usize, y: &mut [T]) {
+    let rows = a.len() / width;
+    let more = b.len() / rows;
+    let pairs = a.chunks_exact(width).zip(b.chunks_exact(more));
+    for (y, (a, b)) in y.chunks_exact_mut(width + more).zip(pairs) {
+        y[..width].copy_from_slice(a);
+        y[width..].copy_from_slice(b);
+    }
+}
+
+/// dx = `width` columns of dy from `first` on, or += them.
+fn part<T: Float>(dy: &[T], row: usize, first: usize, adds: bool, dx: &mut [T], width: usize) {
+    for (dx, dy) in dx.chunks_exact_mut(width).zip(dy.chunks_exact(row)) {
+        let dy = &dy[first..first + width];
+        match adds {
+            true => dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy),
+            false => dx.copy_from_slice(dy),
+        }
+    }
+}
+
 /// dx = dy, or += dy, where the sum was positive.
 fn pass_on<T: Float>(dy: &[T], mask: Option<&[T]>, adds: bool, dx: &mut [T]) {
     wide(
@@ -589,3 +765,6 @@ fn pass_on<T: Float>(dy: &[T], mask: Option<&[T]>, adds: bool, dx: &mut [T]) {
         },
     );
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,16 @@ impl<'a, T: Float> Matrix<'a, T> {
     pub fn transposed(self) -> Self {
         Self(self.0.transpose())
     }
+
+    /// Rows and columns.
+    pub fn size(self) -> (usize, usize) {
+        (self.0.nrows(), self.0.ncols())
+    }
+
+    /// One number.
+    pub fn at(self, row: usize, column: usize) -> T {
+        self.0[(row, column)]
+    }
 }
 
 /// Products below run on one thread: starting another costs about as much.

@@ -337,8 +337,7 @@ impl<T: Float> Net<T> {
 
     /// The input of the last layer in the last forward pass, n x features.
     pub fn features<'w>(&self, work: &'w Workspace<T>) -> &'w [T] {
-        let node = &self.nodes[self.nodes.len() - 1];
-        &work.slots[node.from][..work.n * node.input.values()]
+        work.values(self, self.nodes[self.nodes.len() - 1].from)
     }
 
     /// How many features the last layer reads.

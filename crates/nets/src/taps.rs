@@ -5,6 +5,10 @@
 //! and no gradient is ever formed. Statistics of batch norm are frozen: in training mode samples see each other.
 //!
 //! One forward pass serves all outputs; each output costs a backward pass without the gradients of parameters.
+//!
+//! Of packed sequences a sample is a whole sequence: the gradient of an output of one of its rows, or of the pooled
+//! sequence, is the sum over all rows of the sequence. A table of embeddings before the network has the gradients at the
+//! input as its taps: row by row, that of the row's id.
 
 use std::ops::Range;
 
@@ -12,7 +16,7 @@ use rayon::prelude::*;
 
 use crate::net::Net;
 use crate::pass::{Plan, Workspace};
-use crate::{Backward, Factors, Float, Layer, Mode, Noise, Outer, Shape};
+use crate::{Backward, Factors, Float, Layer, Mode, Noise, Outer, Sequences, Shape};
 
 /// What is handed out for one layer and one output.
 #[derive(Debug)]
@@ -21,8 +25,8 @@ pub struct Tap<'a, T> {
     pub name: &'a str,
     /// The coordinate of the network's output.
     pub output: usize,
-    /// How many samples.
-    pub n: usize,
+    /// The samples: their rows at the layer's input.
+    pub samples: Sequences<'a>,
     /// The two factors, or the gradients themselves where they are small.
     pub factors: TapFactors<'a, T>,
 }
@@ -32,8 +36,10 @@ pub struct Tap<'a, T> {
 pub enum TapFactors<'a, T> {
     /// a and delta.
     Outer(OuterTap<'a, T>),
-    /// The gradient of all parameters of the layer, n x parameters: scales and shifts of batch norm.
+    /// The gradient of all parameters of the layer, samples x parameters: scales and shifts of norms.
     Direct(&'a [T]),
+    /// Of a table whose rows were chosen by the ids of the input: the gradient of each row of the batch.
+    Rows(&'a [T]),
 }
 
 /// a and delta of one layer.
@@ -41,34 +47,43 @@ pub enum TapFactors<'a, T> {
 pub struct OuterTap<'a, T> {
     /// The sizes.
     pub sizes: Outer,
-    /// n x positions x groups x outputs: the gradient of the weights is sum_p delta_p a_p', that of a bias
+    /// Rows x positions x groups x outputs: the gradient of the weights is sum_p delta_p a_p', that of a bias
     /// `bias_scale` sum_p delta_p / `weight_scale`.
     pub delta: &'a [T],
     /// What delta was multiplied with besides the gradient at the output of the layer.
     pub weight_scale: T,
     /// What the gradient at the output is multiplied with for the bias.
     pub bias_scale: T,
+    samples: Sequences<'a>,
     x: &'a [T],
     input: Shape,
     layer: &'a dyn Layer<T>,
 }
 
 impl<T: Float> OuterTap<'_, T> {
-    /// The input a of some samples, samples x positions x groups x inputs; `room` holds it where it must be gathered
+    /// The rows of some samples.
+    fn rows(&self, samples: Range<usize>) -> Range<usize> {
+        let first = self.samples.part(0..samples.start).rows();
+        first..first + self.samples.part(samples).rows()
+    }
+
+    /// The input a of some samples, rows x positions x groups x inputs; `room` holds it where it must be gathered
     /// (windows of a convolution).
     pub fn inputs<'r>(&'r self, samples: Range<usize>, room: &'r mut Vec<T>) -> &'r [T] {
         let len = self.input.values();
-        let x = &self.x[samples.start * len..samples.end * len];
-        match self.layer.tap_input(self.input, samples.len(), x, room) {
+        let rows = self.rows(samples);
+        let x = &self.x[rows.start * len..rows.end * len];
+        match self.layer.tap_input(self.input, rows.len(), x, room) {
             true => room,
             false => x,
         }
     }
 
-    /// delta of one sample, positions x groups x outputs.
+    /// delta of one sample, rows x positions x groups x outputs.
     pub fn delta_of(&self, sample: usize) -> &[T] {
         let len = self.sizes.positions * self.sizes.groups * self.sizes.outputs;
-        &self.delta[sample * len..][..len]
+        let rows = self.rows(sample..sample + 1);
+        &self.delta[rows.start * len..rows.end * len]
     }
 
     /// The gradient of one sample, in the order of the layer's parameters: for checks, and where it is small.
@@ -79,7 +94,8 @@ impl<T: Float> OuterTap<'_, T> {
         let delta = self.delta_of(sample);
         let mut weight = vec![T::ZERO; groups * outputs * inputs];
         let mut sums = vec![T::ZERO; if bias { groups * outputs } else { 0 }];
-        for p in 0..positions {
+        let rows = self.rows(sample..sample + 1).len();
+        for p in 0..rows * positions {
             for g in 0..groups {
                 let a = &a[(p * groups + g) * inputs..][..inputs];
                 for o in 0..outputs {
@@ -116,6 +132,12 @@ impl<'a, T: Float> Taps<'a, T> {
         Self { net, work, plan, scaled: Vec::new(), direct: Vec::new() }
     }
 
+    /// Also the gradient at the input: the taps of a table of embeddings before the network.
+    pub fn with_input(self) -> Self {
+        let plan = self.plan.with_input(self.net);
+        Self { plan, ..self }
+    }
+
     /// Hands the taps of `n` samples, which `fill` writes, to `sink`: for each of `outputs`, every layer with
     /// parameters from first to last.
     ///
@@ -126,19 +148,51 @@ impl<'a, T: Float> Taps<'a, T> {
         n: usize,
         outputs: &[usize],
         fill: impl FnOnce(&mut [T]),
+        sink: impl FnMut(Tap<'_, T>),
+    ) {
+        self.net.forward(&mut self.work, n, Mode::Frozen, 0, fill);
+        let rows: Vec<usize> = (0..n).collect();
+        self.hand_out(&rows, outputs, sink);
+    }
+
+    /// The same of packed sequences: the outputs are those of row `rows[i]` of the batch for sequence i, or of the
+    /// whole sequence if the network pools. Before the layers of each output, `sink` gets the gradient at
+    /// the input, by the name of the input, which is empty.
+    ///
+    /// # Panics
+    /// If there is no room for the rows, no such output, or not one row for each sequence.
+    pub fn take_sequences(
+        &mut self,
+        starts: &[usize],
+        rows: &[usize],
+        outputs: &[usize],
+        fill: impl FnOnce(&mut [T]),
         mut sink: impl FnMut(Tap<'_, T>),
     ) {
+        self.net.forward_sequences(&mut self.work, starts, Mode::Frozen, 0, fill);
+        assert_eq!(rows.len(), starts.len() - 1, "a row for each sequence");
+        let pooled: Vec<usize> = (0..rows.len()).collect();
+        let is_pooled = self.net.is_pooled(self.net.nodes.len());
+        self.hand_out(if is_pooled { &pooled } else { rows }, outputs, &mut sink);
+    }
+
+    /// The taps of the outputs of some rows.
+    fn hand_out(&mut self, rows: &[usize], outputs: &[usize], mut sink: impl FnMut(Tap<'_, T>)) {
         let net = self.net;
         let width = net.outputs();
-        net.forward(&mut self.work, n, Mode::Frozen, 0, fill);
+        let wants_input = self.plan.wants_input();
         for &output in outputs {
             assert!(output < width, "output {output} of {width}");
             let (_, gradient) = self.work.output_gradient(net);
             gradient.fill(T::ZERO);
-            gradient.iter_mut().skip(output).step_by(width).for_each(|g| *g = T::ONE);
+            rows.iter().for_each(|row| gradient[row * width + output] = T::ONE);
             net.backward(&mut self.work, &self.plan);
+            if wants_input {
+                let factors = TapFactors::Rows(self.work.input_gradient(net));
+                sink(Tap { name: "", output, samples: self.work.sequences(), factors });
+            }
             for number in 0..net.nodes.len() {
-                if let Some(tap) = self.tap(number, n, output) {
+                if let Some(tap) = self.tap(number, output) {
                     sink(tap);
                 }
             }
@@ -150,36 +204,39 @@ impl<'a, T: Float> Taps<'a, T> {
         self.work.activations(self.net, name)
     }
 
-    fn tap(&mut self, number: usize, n: usize, output: usize) -> Option<Tap<'_, T>> {
+    fn tap(&mut self, number: usize, output: usize) -> Option<Tap<'_, T>> {
         let node = &self.net.nodes[number];
         let layer = node.layer()?;
-        let x = &self.work.slots[node.from][..n * node.input.values()];
+        let x = self.work.values(self.net, node.from);
         let dy = self.work.delta(self.net, number + 1);
+        let samples = self.work.samples(self.net, node.from);
         let factors = match node.factors() {
             Factors::None => return None,
             Factors::Direct => {
                 let count = node.params.len();
-                self.direct.resize(n * count, T::ZERO);
-                let y = &self.work.slots[number + 1];
+                self.direct.resize(samples.len() * count, T::ZERO);
+                let y = self.work.values(self.net, number + 1);
+                let out = self.work.samples(self.net, number + 1);
                 let (i, o) = (node.input.values(), node.output.values());
                 self.direct.par_chunks_mut(count).enumerate().for_each(|(s, gradients)| {
-                    let pass = Backward {
-                        n: 1,
+                    let (rows, out) = (samples.range(s), out.range(s));
+                    layer.backward(Backward {
+                        n: rows.len(),
+                        sequences: samples.part(s..s + 1),
                         input: node.input,
                         output: node.output,
                         mode: Mode::Frozen,
                         params: &self.net.params[node.params.clone()],
                         buffers: &self.net.buffers[node.buffers.clone()],
-                        x: &x[s * i..][..i],
-                        y: &y[s * o..][..o],
-                        dy: &dy[s * o..][..o],
+                        x: &x[rows.start * i..rows.end * i],
+                        y: &y[out.start * o..out.end * o],
+                        dy: &dy[out.start * o..out.end * o],
                         dx: None,
-                        dparams: None,
+                        dparams: Some(gradients),
                         kept: &[],
-                        noise: Noise { stream: node.stream, step: 0, first: s },
+                        noise: Noise { stream: node.stream, step: 0, first: rows.start },
                         room: &mut Vec::new(),
-                    };
-                    layer.sample_gradients(pass, gradients);
+                    });
                 });
                 TapFactors::Direct(&self.direct)
             }
@@ -198,12 +255,13 @@ impl<'a, T: Float> Taps<'a, T> {
                     delta,
                     weight_scale,
                     bias_scale,
+                    samples,
                     x,
                     input,
                     layer,
                 })
             }
         };
-        Some(Tap { name: &node.name, output, n, factors })
+        Some(Tap { name: &node.name, output, samples, factors })
     }
 }

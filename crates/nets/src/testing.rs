@@ -4,9 +4,11 @@
 //! eps |f| / h ~ 2e-11, so 1e-6 of the size of the gradient is wide for a right gradient and far for a wrong one. Inputs
 //! keep away from kinks (relu, ties of maxima) by more than h.
 
+use std::ops::Range;
+
 use veridical_core::{Seed, Stream};
 
-use crate::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Shape};
+use crate::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Sequences, Shape};
 
 const H: f64 = 1e-5;
 const TOLERANCE: f64 = 1e-6;
@@ -28,6 +30,8 @@ pub(crate) struct Trial<'a> {
     pub layer: &'a dyn Layer<f64>,
     pub input: Shape,
     pub n: usize,
+    /// Where the sequences begin, and where the last one ends.
+    pub starts: Vec<usize>,
     pub mode: Mode,
     pub params: Vec<f64>,
     pub buffers: Vec<f64>,
@@ -37,7 +41,25 @@ pub(crate) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
+    /// `n` samples, each by itself.
     pub fn new(layer: &'a dyn Layer<f64>, input: Shape, n: usize, mode: Mode) -> Self {
+        Self::of_sequences(layer, input, &vec![1; n], mode)
+    }
+
+    /// Sequences of such lengths.
+    pub fn of_sequences(
+        layer: &'a dyn Layer<f64>,
+        input: Shape,
+        lengths: &[usize],
+        mode: Mode,
+    ) -> Self {
+        let mut starts = vec![0];
+        starts.extend(lengths.iter().scan(0, |end, len| {
+            *end += len;
+            Some(*end)
+        }));
+        let n = starts[lengths.len()];
+        let samples = if layer.pools() { lengths.len() } else { n };
         let output = layer.output(input).unwrap();
         let len = |specs: Vec<crate::Spec>| specs.iter().map(crate::Spec::len).sum();
         let mut params = vec![0.0; len(layer.parameters())];
@@ -50,7 +72,8 @@ impl<'a> Trial<'a> {
         // Away from kinks at 0.
         let mut x = normals(n * input.values(), "x");
         x.iter_mut().for_each(|x| *x += 0.01 * x.signum());
-        Self { layer, input, n, mode, params, buffers, x, c: normals(n * output.values(), "c") }
+        let c = normals(samples * output.values(), "c");
+        Self { layer, input, n, starts, mode, params, buffers, x, c }
     }
 
     pub fn output(&self) -> Shape {
@@ -59,10 +82,11 @@ impl<'a> Trial<'a> {
 
     /// y and what was kept.
     pub fn forward(&self) -> (Vec<f64>, Vec<f64>) {
-        let mut y = vec![f64::NAN; self.n * self.output().values()];
+        let mut y = vec![f64::NAN; self.c.len()];
         let mut kept = vec![f64::NAN; self.layer.kept(self.input)];
         self.layer.forward(Forward {
             n: self.n,
+            sequences: Sequences::new(&self.starts),
             input: self.input,
             output: self.output(),
             mode: self.mode,
@@ -81,16 +105,31 @@ impl<'a> Trial<'a> {
         self.forward().0.iter().zip(&self.c).map(|(y, c)| y * c).sum()
     }
 
-    /// dx and the gradient of the parameters, of samples `first .. first + n`.
-    pub fn backward(&self, first: usize, n: usize) -> (Vec<f64>, Vec<f64>) {
+    /// The rows of y of some sequences.
+    fn rows_out(&self, sequences: &Range<usize>) -> Range<usize> {
+        match self.layer.pools() {
+            true => sequences.clone(),
+            false => self.starts[sequences.start]..self.starts[sequences.end],
+        }
+    }
+
+    /// dx and the gradient of the parameters, of some sequences.
+    pub fn backward(&self, sequences: Range<usize>) -> (Vec<f64>, Vec<f64>) {
         let (y, kept) = self.forward();
         let (i, o) = (self.input.values(), self.output().values());
+        let starts = &self.starts[sequences.start..=sequences.end];
+        let (first, n) = (starts[0], starts[starts.len() - 1] - starts[0]);
         let mut dx = vec![f64::NAN; n * i];
         let mut dparams = vec![f64::NAN; self.params.len()];
-        let of = |values: &'_ [f64], len: usize| values[first * len..(first + n) * len].to_vec();
-        let (x, y, dy) = (of(&self.x, i), of(&y, o), of(&self.c, o));
+        let of = |values: &'_ [f64], rows: Range<usize>, len: usize| {
+            values[rows.start * len..rows.end * len].to_vec()
+        };
+        let out = self.rows_out(&sequences);
+        let x = of(&self.x, first..first + n, i);
+        let (y, dy) = (of(&y, out.clone(), o), of(&self.c, out, o));
         self.layer.backward(Backward {
             n,
+            sequences: Sequences::new(starts),
             input: self.input,
             output: self.output(),
             mode: self.mode,
@@ -108,62 +147,51 @@ impl<'a> Trial<'a> {
         (dx, dparams)
     }
 
-    /// The gradient of the parameters of sample i, from what the taps give.
+    /// The gradient of the parameters of sequence i, from what the taps give.
     fn gradient_of_taps(&self, i: usize) -> Vec<f64> {
-        let (y, kept) = self.forward();
         let (inputs, outputs) = (self.input.values(), self.output().values());
-        let x = &self.x[i * inputs..][..inputs];
-        let dy = &self.c[i * outputs..][..outputs];
         match self.layer.factors(self.input) {
             Factors::None => Vec::new(),
-            Factors::Direct => {
-                let mut gradients = vec![f64::NAN; self.params.len()];
-                let pass = Backward {
-                    n: 1,
-                    input: self.input,
-                    output: self.output(),
-                    mode: self.mode,
-                    params: &self.params,
-                    buffers: &self.buffers,
-                    x,
-                    y: &y[i * outputs..][..outputs],
-                    dy,
-                    dx: None,
-                    dparams: None,
-                    kept: &kept,
-                    noise: noise(i),
-                    room: &mut Vec::new(),
-                };
-                self.layer.sample_gradients(pass, &mut gradients);
-                gradients
-            }
-            Factors::Outer(Outer { positions, groups, inputs, outputs, bias }) => {
-                let mut a = Vec::new();
-                if !self.layer.tap_input(self.input, 1, x, &mut a) {
-                    a = x.to_vec();
+            Factors::Direct => self.backward(i..i + 1).1,
+            Factors::Outer(sizes) => {
+                let mut sum = vec![0.0; self.params.len()];
+                for row in self.starts[i]..self.starts[i + 1] {
+                    let x = &self.x[row * inputs..][..inputs];
+                    let dy = &self.c[row * outputs..][..outputs];
+                    let gradient = self.outer(sizes, x, dy);
+                    sum.iter_mut().zip(gradient).for_each(|(s, g)| *s += g);
                 }
-                assert_eq!(a.len(), positions * groups * inputs);
-                let s = self.layer.tap_scale();
-                let mut weight = vec![0.0; groups * outputs * inputs];
-                let mut sums = vec![0.0; groups * outputs];
-                for p in 0..positions {
-                    for g in 0..groups {
-                        for o in 0..outputs {
-                            let delta = s * dy[(p * groups + g) * outputs + o];
-                            sums[g * outputs + o] += delta / s * self.bias_scale();
-                            for k in 0..inputs {
-                                weight[(g * outputs + o) * inputs + k] +=
-                                    delta * a[(p * groups + g) * inputs + k];
-                            }
-                        }
-                    }
-                }
-                if bias {
-                    weight.extend(sums);
-                }
-                weight
+                sum
             }
         }
+    }
+
+    fn outer(&self, sizes: Outer, x: &[f64], dy: &[f64]) -> Vec<f64> {
+        let Outer { positions, groups, inputs, outputs, bias } = sizes;
+        let mut a = Vec::new();
+        if !self.layer.tap_input(self.input, 1, x, &mut a) {
+            a = x.to_vec();
+        }
+        assert_eq!(a.len(), positions * groups * inputs);
+        let s = self.layer.tap_scale();
+        let mut weight = vec![0.0; groups * outputs * inputs];
+        let mut sums = vec![0.0; groups * outputs];
+        for p in 0..positions {
+            for g in 0..groups {
+                for o in 0..outputs {
+                    let delta = s * dy[(p * groups + g) * outputs + o];
+                    sums[g * outputs + o] += delta / s * self.bias_scale();
+                    for k in 0..inputs {
+                        weight[(g * outputs + o) * inputs + k] +=
+                            delta * a[(p * groups + g) * inputs + k];
+                    }
+                }
+            }
+        }
+        if bias {
+            weight.extend(sums);
+        }
+        weight
     }
 
     /// t of a bias, read off the gradient.
@@ -174,7 +202,7 @@ impl<'a> Trial<'a> {
     /// Everything that must hold of a layer.
     #[expect(clippy::needless_range_loop, reason = "x and the parameters change inside the loops")]
     pub fn check(mut self) {
-        let (dx, dparams) = self.backward(0, self.n);
+        let (dx, dparams) = self.backward(0..self.starts.len() - 1);
         let scale = |g: &[f64]| g.iter().fold(1e-3f64, |m, g| m.max(g.abs()));
         let (size_x, size_p) = (scale(&dx), scale(&dparams));
         for i in 0..self.x.len() {
@@ -217,10 +245,10 @@ impl<'a> Trial<'a> {
         let len = self.input.values();
         let mut sum = vec![0.0; dparams.len()];
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (1.0 + a.abs().max(b.abs()));
-        for i in 0..self.n {
-            let (own, gradient) = self.backward(i, 1);
+        for i in 0..self.starts.len() - 1 {
+            let (own, gradient) = self.backward(i..i + 1);
             assert!(
-                own.iter().zip(&dx[i * len..]).all(|(a, b)| near(*a, *b)),
+                own.iter().zip(&dx[self.starts[i] * len..]).all(|(a, b)| near(*a, *b)),
                 "dx of sample {i} alone"
             );
             let taps = self.gradient_of_taps(i);

@@ -14,7 +14,7 @@ use veridical_nets::layers::{
     Activation, AveragePool, BatchNorm, Conv2d, Flatten, GlobalAverage, Linear, MaxPool,
     PadShortcut,
 };
-use veridical_nets::{Backward, Forward, Layer, Mode, Noise, Spec};
+use veridical_nets::{Backward, Forward, Layer, Mode, Noise, Sequences, Spec};
 
 const TOLERANCE: f64 = 1e-11;
 
@@ -77,10 +77,13 @@ fn check(case: &Value) {
     let x = input.ours(&mixed(oracle::INPUT, input.len(), 2.0));
     let dy = output.ours(&mixed(oracle::COTANGENT, output.len(), 1.0));
     let noise = Noise { stream: Stream::new(Seed::new(0).unwrap(), "none"), step: 0, first: 0 };
+    let starts: Vec<usize> = (0..=n).collect();
+    let sequences = Sequences::new(&starts);
     let mut y = vec![f64::NAN; output.len()];
     let mut kept = vec![f64::NAN; layer.kept(input.shape)];
     layer.forward(Forward {
         n,
+        sequences,
         input: input.shape,
         output: output.shape,
         mode,
@@ -96,6 +99,7 @@ fn check(case: &Value) {
     let mut dparams = vec![f64::NAN; params.len()];
     layer.backward(Backward {
         n,
+        sequences,
         input: input.shape,
         output: output.shape,
         mode,

@@ -164,13 +164,14 @@ fn gradients_put_together_from_taps_are_those_of_each_sample() {
             &outputs,
             |slot| slot.copy_from_slice(&x),
             |tap| {
-                for i in 0..tap.n {
+                for i in 0..tap.samples.len() {
                     let own = match &tap.factors {
                         TapFactors::Outer(outer) => outer.gradient(i),
                         TapFactors::Direct(all) => {
-                            let count = all.len() / tap.n;
+                            let count = all.len() / tap.samples.len();
                             all[i * count..][..count].to_vec()
                         }
+                        TapFactors::Rows(_) => continue,
                     };
                     seen.entry((tap.output, i)).or_default().extend(own);
                 }

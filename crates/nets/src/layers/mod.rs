@@ -8,6 +8,8 @@ mod linear;
 mod norm;
 mod patches;
 mod pool;
+mod recurrent;
+mod sequence_pool;
 mod shortcut;
 mod winograd;
 
@@ -19,4 +21,6 @@ pub(crate) use linear::normal;
 pub use linear::{Linear, Parameterisation};
 pub use norm::BatchNorm;
 pub use pool::{AveragePool, GlobalAverage, MaxPool};
+pub use recurrent::{Cell, Direction, Gru, GruCell, Lstm, LstmCell, Recurrent};
+pub use sequence_pool::SequencePool;
 pub use shortcut::PadShortcut;

@@ -400,11 +400,11 @@ mod tests {
         let mut trial = Trial::new(&layer, Shape::image(2, 4, 1), 1, Mode::Frozen);
         trial.x = vec![1., 5., 0., 0., 5., 5., 0., 0.];
         trial.c = vec![3., 7.];
-        assert_eq!(trial.backward(0, 1).0, [0., 3., 7., 0., 0., 0., 0., 0.]);
+        assert_eq!(trial.backward(0..1).0, [0., 3., 7., 0., 0., 0., 0., 0.]);
         trial.x[4] = f64::NAN;
         let (y, _) = trial.forward();
         assert!(y[0].is_nan() && y[1] == 0.0);
-        assert_eq!(trial.backward(0, 1).0[2], 7.0);
+        assert_eq!(trial.backward(0..1).0[2], 7.0);
     }
 
     #[test]

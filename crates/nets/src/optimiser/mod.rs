@@ -168,18 +168,29 @@ impl<T: Float> Optimiser<T> {
 
     /// One step with the learning rate `lr`. Only parameters inside `trained` move; its ranges ascend and do not overlap.
     pub fn step(&mut self, lr: f64, params: &mut [T], grads: &[T], trained: &[Range<usize>]) {
+        self.step_at(lr, params, grads, Places::Ranges(trained));
+    }
+
+    /// One step of some rows of a table with `dim` values each; `rows` ascend and `grads` has their gradients alone. Other
+    /// rows and their state stay as they are, decay included, as PyTorch's `SparseAdam` has it: the cost does not depend on
+    /// how many there are.
+    pub fn step_rows(&mut self, lr: f64, params: &mut [T], dim: usize, rows: &[u32], grads: &[T]) {
+        self.step_at(lr, params, grads, Places::Rows { rows, dim });
+    }
+
+    fn step_at(&mut self, lr: f64, params: &mut [T], grads: &[T], places: Places<'_>) {
         self.steps += 1;
         let s = &self.settings;
         match (&mut self.states[..], s.kind) {
             ([first, second], _) => {
                 let rule = adam::Adam::new(s, lr, self.steps);
-                run(rule, params, grads, [first, second], trained);
+                run(rule, params, grads, [first, second], places);
             }
             ([sum], Kind::Adagrad) => {
-                run(adagrad::Adagrad::new(s, lr), params, grads, [sum], trained);
+                run(adagrad::Adagrad::new(s, lr), params, grads, [sum], places);
             }
-            ([buffer], _) => run(sgd::Momentum::new(s, lr), params, grads, [buffer], trained),
-            _ => run(sgd::Sgd::new(s, lr), params, grads, [], trained),
+            ([buffer], _) => run(sgd::Momentum::new(s, lr), params, grads, [buffer], places),
+            _ => run(sgd::Sgd::new(s, lr), params, grads, [], places),
         }
     }
 
@@ -273,15 +284,35 @@ impl<'a, T: Float, const K: usize> Stretch<'a, T, K> {
     }
 }
 
-/// A rule over all trained parameters.
+/// Which parameters move.
+#[derive(Clone, Copy)]
+enum Places<'a> {
+    /// Those inside, with gradients for all parameters.
+    Ranges(&'a [Range<usize>]),
+    /// Those of some rows, with gradients for these alone.
+    Rows { rows: &'a [u32], dim: usize },
+}
+
+/// A rule over all parameters that move.
 fn run<T: Float, const K: usize>(
     rule: impl Rule<T, K>,
     params: &mut [T],
     grads: &[T],
     states: [&mut Vec<T>; K],
+    places: Places<'_>,
+) {
+    let states = states.map(Vec::as_mut_slice);
+    match places {
+        Places::Ranges(trained) => run_ranges(rule, Stretch { params, grads, states }, trained),
+        Places::Rows { rows, dim } => run_rows(rule, params, grads, states, rows, dim),
+    }
+}
+
+fn run_ranges<T: Float, const K: usize>(
+    rule: impl Rule<T, K>,
+    mut rest: Stretch<'_, T, K>,
     trained: &[Range<usize>],
 ) {
-    let mut rest = Stretch { params, grads, states: states.map(Vec::as_mut_slice) };
     let (mut at, mut blocks) = (0, Vec::new());
     for range in trained {
         let (_, mut inside) = rest.split(range.start - at);
@@ -295,6 +326,37 @@ fn run<T: Float, const K: usize>(
         blocks.push(inside);
     }
     blocks.into_par_iter().for_each(|block| block.run(rule));
+}
+
+fn run_rows<T: Float, const K: usize>(
+    rule: impl Rule<T, K>,
+    mut params: &mut [T],
+    grads: &[T],
+    mut states: [&mut [T]; K],
+    rows: &[u32],
+    dim: usize,
+) {
+    // Each block has the parameters up to its last row.
+    let size = (BLOCK / dim).max(1);
+    let (mut at, mut blocks) = (0, Vec::new());
+    for (rows, grads) in rows.chunks(size).zip(grads.chunks(size * dim)) {
+        let end = (rows[rows.len() - 1] as usize + 1) * dim;
+        let (first, later) = params.split_at_mut(end - at);
+        params = later;
+        let mut cut = states.map(|state| state.split_at_mut(end - at));
+        states = std::array::from_fn(|k| std::mem::take(&mut cut[k].1));
+        blocks.push((at, rows, Stretch { params: first, grads, states: cut.map(|cut| cut.0) }));
+        at = end;
+    }
+    blocks.into_par_iter().for_each(|(at, rows, block)| {
+        let Stretch { params, grads, mut states } = block;
+        for (&row, grads) in rows.iter().zip(grads.chunks_exact(dim)) {
+            let place = row as usize * dim - at..(row as usize + 1) * dim - at;
+            let mut parts = states.each_mut().map(|state| &mut state[place.clone()]);
+            let states = std::array::from_fn(|k| std::mem::take(&mut parts[k]));
+            Stretch { params: &mut params[place.clone()], grads, states }.run(rule);
+        }
+    });
 }
 
 #[cfg(test)]

@@ -83,9 +83,10 @@ fn batches_and_samples_agree() {
     let (y, _) = trial.forward();
     let want = textbook(&conv, &trial);
     assert!(y.iter().zip(&want).all(|(a, b)| (a - b).abs() < 1e-11));
-    let (dx, dparams) = trial.backward(0, 3);
+    let (dx, dparams) = trial.backward(0..3);
     let (mut dx2, mut dparams2) = (vec![f64::NAN; dx.len()], vec![f64::NAN; dparams.len()]);
     conv.backward_samples(Backward {
+        sequences: crate::Sequences::new(&trial.starts),
         n: 3,
         input,
         output: trial.output(),
