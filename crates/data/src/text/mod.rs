@@ -5,6 +5,8 @@
 //! bytes; other words are left out of the documents.
 
 mod documents;
+mod stream;
+mod tokenizer;
 mod words;
 
 use std::collections::HashMap;
@@ -13,6 +15,8 @@ use std::path::Path;
 use arrow_array::{Int64Array, StringArray};
 
 use self::documents::DocId;
+pub use self::stream::Documents;
+pub use self::tokenizer::{Encoded, Tokenizer};
 pub use self::words::Vocabulary;
 use self::words::for_each_word;
 use crate::{Error, Ids, Lists, RecordFormat, Result};
@@ -73,6 +77,7 @@ impl Corpus {
         let mut builder = Builder::default();
         let mut notes = documents::read(path, options, &mut |id, text| {
             builder.add(id, text, options.lowercase);
+            Ok(())
         })?;
         if builder.ids.is_empty() {
             return Err(Error::no_rows(path));
@@ -102,6 +107,7 @@ impl Corpus {
             ids.push(id.to_owned_id());
             vocabulary.push_tokens(text, &mut tokens);
             starts.push(tokens.len());
+            Ok(())
         })?;
         if ids.is_empty() {
             return Err(Error::no_rows(path));
