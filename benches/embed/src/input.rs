@@ -52,7 +52,7 @@ impl Data {
 
     pub fn input(&self) -> Input<'_> {
         match self {
-            Self::Interactions(data, rows) => Input::Interactions { data, rows },
+            Self::Interactions(data, rows) => Input::of(data, rows),
             Self::Text(corpus) => Input::Text(corpus),
         }
     }

@@ -204,6 +204,9 @@ struct GraphArgs {
     /// Warm start: vectors of an earlier run or a table; new ids start at their mean
     #[arg(long, value_name = "RUN_OR_TABLE")]
     init: Option<PathBuf>,
+    /// Vectors of items that `two-tower` reads as they are: a run folder or a vector table
+    #[arg(long, value_name = "RUN|TABLE")]
+    vectors: Option<PathBuf>,
 }
 
 /// How labels are read.

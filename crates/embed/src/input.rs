@@ -2,7 +2,7 @@
 
 use veridical_data::{Corpus, Graph, Interactions};
 
-use crate::{Error, Result};
+use crate::{Embedding, Error, Result};
 
 /// The data of a training.
 #[derive(Clone, Copy, Debug)]
@@ -13,19 +13,34 @@ pub enum Input<'a> {
         data: &'a Interactions,
         /// The rows that are learnt from, ascending.
         rows: &'a [u32],
+        /// Vectors of all items, for a method that reads them.
+        item_vectors: Option<&'a Embedding>,
     },
     /// Documents.
     Text(&'a Corpus),
 }
 
 impl<'a> Input<'a> {
+    /// Some rows of interactions and nothing else.
+    pub fn of(data: &'a Interactions, rows: &'a [u32]) -> Self {
+        Self::Interactions { data, rows, item_vectors: None }
+    }
+
+    /// The vectors of items, if there are any.
+    pub fn item_vectors(self) -> Option<&'a Embedding> {
+        match self {
+            Self::Interactions { item_vectors, .. } => item_vectors,
+            Self::Text(_) => None,
+        }
+    }
+
     /// The interactions, for a method that learns from nothing else.
     ///
     /// # Errors
     /// [`Error::Data`] for text.
     pub fn interactions(self) -> Result<(&'a Interactions, &'a [u32])> {
         match self {
-            Self::Interactions { data, rows } if !rows.is_empty() => Ok((data, rows)),
+            Self::Interactions { data, rows, .. } if !rows.is_empty() => Ok((data, rows)),
             Self::Interactions { .. } => {
                 Err(Error::Data("no interaction is left to learn from".into()))
             }

@@ -36,4 +36,4 @@ pub use score::{Pair, Scorer, Similarity};
 pub use sequential::{Architecture, Sequential};
 pub use settings::Flag;
 pub use sse::{Mover, Transition};
-pub use trainer::{Mode, Schedule, Trainer, finite};
+pub use trainer::{Mode, Schedule, Settling, Trainer, finite};

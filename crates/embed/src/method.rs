@@ -4,7 +4,9 @@ use serde_json::{Map, Value};
 use veridical_core::Seed;
 
 use crate::settings::{self, Flag};
-use crate::trainers::{als, bpr, doc2vec, ease, item2vec, itemknn, mf, pop, ppmi_svd, sasrec};
+use crate::trainers::{
+    als, bpr, doc2vec, ease, item2vec, itemknn, mf, pop, ppmi_svd, sasrec, two_tower,
+};
 use crate::{Graphs, Input, Result, Trainer};
 
 macro_rules! methods {
@@ -91,6 +93,7 @@ methods! {
     Doc2vec = "doc2vec", doc2vec, Text, "Paragraph vectors: PV-DBOW or PV-DM over documents";
     PpmiSvd = "ppmi-svd", ppmi_svd, Ranking, "Shifted positive PMI of neighbours by a randomised SVD";
     Sasrec = "sasrec", sasrec, Ranking, "Self-attention over each user's sequence: what comes next";
+    TwoTower = "two-tower", two_tower, Ranking, "A GRU reads each user's sequence; items by given or learned vectors";
     Pop = "pop", pop, Ranking, "Baseline: the most popular items";
     ItemKnn = "itemknn", itemknn, Ranking, "Baseline: items like those in the history";
     Ease = "ease", ease, Ranking, "Baseline: linear item-to-item weights in closed form";

@@ -66,6 +66,14 @@ pub enum Model {
 }
 
 impl Model {
+    /// What is left when training is over.
+    pub(crate) fn handed_out(self) -> Self {
+        match self {
+            Self::Sequential(model) => Self::Sequential(model.handed_out()),
+            other => other,
+        }
+    }
+
     /// The mean rating, users and items, to learn on.
     pub(crate) fn factor_tables(&mut self) -> (f32, Vec<crate::sgd::Table<'_>>) {
         let Self::Factors(factors) = self else { unreachable!("the trainer holds factors") };

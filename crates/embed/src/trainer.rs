@@ -21,6 +21,11 @@ pub trait Trainer: Send {
         Vec::new()
     }
 
+    /// When the loss has settled and training ends before its last epoch.
+    fn settling(&self) -> Option<Settling> {
+        None
+    }
+
     /// Passes over the data once; `epoch` counts from 0. Returns the mean loss of a sample, if the method
     /// has one. Asks [`veridical_core::interrupt::check`] now and then.
     ///
@@ -39,6 +44,15 @@ pub trait Trainer: Send {
 
     /// What is handed out at the end.
     fn into_model(self: Box<Self>) -> Model;
+}
+
+/// When a loss has settled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settling {
+    /// An epoch that improves the loss by less than this counts.
+    pub improvement: f64,
+    /// So many of them in a row end the training.
+    pub epochs: u32,
 }
 
 /// How a trainer uses its threads.

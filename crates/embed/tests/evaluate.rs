@@ -100,7 +100,7 @@ fn ease_is_the_textbook_formula() {
     };
     let all: Vec<u32> = (0..data.len() as u32).collect();
     let values = serde_json::json!({ "weight-decay": ease["weight_decay"] });
-    let input = Input::Interactions { data: &data, rows: &all };
+    let input = Input::of(&data, &all);
     let model = common::train(Method::Ease, values, input, &Graphs::default()).unwrap();
     let users: Vec<u32> = (0..rows.len() as u32).collect();
     let mut scores = vec![0.0; rows.len() * 12];

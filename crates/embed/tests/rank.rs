@@ -13,7 +13,7 @@ use veridical_embed::{Embedding, Factors, Graphs, Input, Method, Model, Result, 
 
 fn learn(method: Method, values: Value, data: &Interactions, graphs: &Graphs) -> Result<Model> {
     let rows = all_rows(data);
-    train(method, values, Input::Interactions { data, rows: &rows }, graphs)
+    train(method, values, Input::of(data, &rows), graphs)
 }
 
 fn factors(model: Model) -> Factors {
@@ -375,7 +375,7 @@ fn explicit_als_predicts_the_planted_ratings() {
     let data = shop(800, 80, 60);
     let (test, rows): (Vec<u32>, Vec<u32>) = all_rows(&data).into_iter().partition(|r| r % 5 == 0);
     let values = json!({ "dim": 4, "feedback": "explicit", "weight-decay": 2.0 });
-    let input = Input::Interactions { data: &data, rows: &rows };
+    let input = Input::of(&data, &rows);
     let model = train(Method::Als, values, input, &Graphs::default()).unwrap();
     let of = |values: &[u32]| test.iter().map(|&r| values[r as usize]).collect::<Vec<_>>();
     let rating: Vec<f32> =

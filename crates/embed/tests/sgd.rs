@@ -13,7 +13,7 @@ use veridical_embed::trainers::doc2vec;
 use veridical_embed::{Error, Graphs, Input, Method, Model, Result};
 
 fn input<'a>(data: &'a Interactions, rows: &'a [u32]) -> Input<'a> {
-    Input::Interactions { data, rows }
+    Input::of(data, rows)
 }
 
 fn learn(method: Method, values: Value) -> Result<Model> {

@@ -1,7 +1,8 @@
 //! The networks of models of sequences, by a few numbers.
 
 use veridical_core::Seed;
-use veridical_nets::{Net, models};
+use veridical_nets::layers::{Activation, Direction, Gru, Kind, Linear};
+use veridical_nets::{Builder, Net, Shape, models};
 
 use crate::Result;
 
@@ -17,13 +18,20 @@ pub enum Architecture {
         /// Heads of each.
         heads: usize,
     },
+    /// A GRU, and a network of items (paper 000, Figure A.2).
+    TwoTower {
+        /// The longest history that is read.
+        length: usize,
+        /// Values of the GRU and of the dense layers.
+        hidden: usize,
+    },
 }
 
 impl Architecture {
     /// The longest history that is read; of longer ones the last items.
     pub fn length(self) -> usize {
         match self {
-            Self::Sasrec { length, .. } => length,
+            Self::Sasrec { length, .. } | Self::TwoTower { length, .. } => length,
         }
     }
 
@@ -33,6 +41,7 @@ impl Architecture {
             Self::Sasrec { length, blocks, heads } => {
                 [0, length, blocks, heads].map(|x| x as f32).to_vec()
             }
+            Self::TwoTower { length, hidden } => [1, length, hidden].map(|x| x as f32).to_vec(),
         }
     }
 
@@ -41,8 +50,23 @@ impl Architecture {
         let numbers: Vec<usize> = numbers.iter().map(whole).collect::<Option<_>>()?;
         match numbers[..] {
             [0, length, blocks, heads] => Some(Self::Sasrec { length, blocks, heads }),
+            [1, length, hidden] => Some(Self::TwoTower { length, hidden }),
             _ => None,
         }
+    }
+
+    /// Whether items are scored with what a network makes of their rows.
+    pub(crate) fn has_item_net(self) -> bool {
+        matches!(self, Self::TwoTower { .. })
+    }
+
+    /// The network from rows of `dim` values to what items are scored with.
+    pub(crate) fn item_net(self, dim: usize, seed: Seed) -> Result<Net<f32>> {
+        let mut net = Builder::new(Shape::row(dim), seed);
+        if let Self::TwoTower { hidden, .. } = self {
+            dense(&mut net, dim, hidden)?;
+        }
+        Ok(net.finish()?)
     }
 
     /// The network that reads rows of `dim` values.
@@ -52,6 +76,20 @@ impl Architecture {
                 let sizes = models::Sasrec { width: dim, heads, blocks, length, dropout };
                 Ok(sizes.build(seed)?)
             }
+            Self::TwoTower { hidden, .. } => {
+                let mut net = Builder::new(Shape::row(dim), seed);
+                net.push("gru", Gru::new(dim, hidden, Direction::Forward))?;
+                dense(&mut net, hidden, hidden)?;
+                Ok(net.finish()?)
+            }
         }
     }
+}
+
+/// A dense layer with a sigmoid, and one without.
+fn dense(net: &mut Builder<f32>, inputs: usize, hidden: usize) -> Result<()> {
+    net.push("dense1", Linear::new(inputs, hidden))?;
+    net.push("sigmoid", Activation::new(Kind::Sigmoid))?;
+    net.push("dense2", Linear::new(hidden, hidden))?;
+    Ok(())
 }

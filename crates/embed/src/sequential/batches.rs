@@ -116,6 +116,21 @@ impl<'a> Batches<'a> {
         (lens.filter(|len| *len > self.length + 1).count(), longest)
     }
 
+    /// What there is to say about histories that are cut.
+    pub fn notes(&self) -> Vec<String> {
+        let (cut, longest) = self.cut();
+        let (length, users) = (self.length, self.users());
+        let note = format!(
+            "{cut} of {users} histories are longer than --length {length} (the longest has {longest} items): their last items are read"
+        );
+        if cut > 0 { vec![note] } else { Vec::new() }
+    }
+
+    /// The most positions of a batch.
+    pub fn most_positions(&self) -> usize {
+        self.size.min(self.users.len()) * self.cut().1.saturating_sub(1).min(self.length)
+    }
+
     /// Batches of an epoch.
     pub fn len(&self) -> u64 {
         self.users().div_ceil(self.size as u64)

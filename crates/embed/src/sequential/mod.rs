@@ -6,15 +6,18 @@
 mod architecture;
 mod batches;
 mod reader;
+mod tower;
 
 pub use architecture::Architecture;
 pub(crate) use batches::{Batch, Batches, Negatives};
 pub use reader::Reader;
+pub(crate) use tower::{Tower, load_table, save_table};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use veridical_core::Seed;
-use veridical_nets::{Net, Tensor};
+use veridical_nets::{Mode, Net, Tensor, Workspace};
 
 use crate::saved::incomplete;
 use crate::{Embedding, Result, Tensors};
@@ -25,6 +28,9 @@ pub(crate) const USER_NET: &str = "user.net.";
 pub(crate) const ITEM_NET: &str = "item.net.";
 /// What an optimiser keeps stands after this.
 pub(crate) const STATE: &str = "state.";
+
+/// Items that go through their network at once.
+const ITEMS: usize = 1024;
 
 /// A model of sequences.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +72,28 @@ impl Sequential {
         let mut net = self.architecture.user_net(self.item.dim(), 0.0, Seed::new(0)?)?;
         take_over(&mut net, &self.nets, USER_NET)?;
         Ok(net)
+    }
+
+    /// What items are scored with: their rows, or what their network makes of them.
+    fn targets(&self) -> Result<Cow<'_, [f32]>> {
+        if !self.architecture.has_item_net() {
+            return Ok(self.item.values().into());
+        }
+        let mut net = self.architecture.item_net(self.item.dim(), Seed::new(0)?)?;
+        take_over(&mut net, &self.nets, ITEM_NET)?;
+        let mut work = Workspace::new(&net, ITEMS, None);
+        let mut targets = Vec::with_capacity(self.item.n_rows() * net.outputs());
+        for block in self.item.values().chunks(ITEMS * self.item.dim()) {
+            let n = block.len() / self.item.dim();
+            net.forward(&mut work, n, Mode::Frozen, 0, |rows| rows.copy_from_slice(block));
+            targets.extend_from_slice(work.outputs(&net));
+        }
+        Ok(targets.into())
+    }
+
+    /// Without what the optimisers keep.
+    pub(crate) fn handed_out(self) -> Self {
+        Self { state: Tensors::default(), ..self }
     }
 }
 

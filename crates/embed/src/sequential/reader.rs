@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         Ok(Self {
             net: model.user_net()?,
             item: &model.item,
-            targets: model.item.values().into(),
+            targets: model.targets()?,
             length: model.architecture.length(),
             rooms: Mutex::default(),
         })

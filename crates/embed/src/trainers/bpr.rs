@@ -402,6 +402,7 @@ pub enum Sampling {
 mod tests {
     use proptest::prelude::*;
     use pulp::Scalar;
+    use veridical_data::Lists;
 
     use super::*;
 

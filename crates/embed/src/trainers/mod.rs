@@ -13,3 +13,4 @@ pub mod mf;
 pub mod pop;
 pub mod ppmi_svd;
 pub mod sasrec;
+pub mod two_tower;

@@ -17,12 +17,10 @@ use veridical_core::{Seed, interrupt};
 use veridical_nets::ranking::{
     FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
 };
-use veridical_nets::{
-    Addend, Mode, Net, Optimiser, OptimiserKind, OptimiserSettings, Plan, Table, Workspace,
-};
+use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, Table};
 
 use crate::sequential::{
-    Architecture, Batch, Batches, Negatives, STATE, Sequential, USER_NET, hand_over, take_over,
+    Architecture, Batch, Batches, Negatives, Sequential, Tower, USER_NET, load_table, save_table,
 };
 use crate::settings::settings;
 use crate::sse::Moves;
@@ -126,12 +124,8 @@ pub fn trainer<'a>(
         weight_decay: Some(settings.weight_decay),
         ..OptimiserSettings::of(OptimiserKind::Adam)
     };
-    let plan = Plan::new(&net, |_| true).with_input(&net);
-    let longest = batches.cut().1.saturating_sub(1).min(length);
     let mut trainer = Sasrec {
-        work: Workspace::new(&net, settings.batch * longest, Some(&plan)),
-        ranges: plan.ranges(&net),
-        optimiser: Optimiser::new(&adam, net.params.len()),
+        tower: Tower::new(USER_NET, net, batches.most_positions(), &adam, true),
         table: Table::new(dim, first.into_values(), &adam)?,
         corrections: corrections(settings, &batches),
         loss: Room::default(),
@@ -139,8 +133,6 @@ pub fn trainer<'a>(
         settings: settings.clone(),
         architecture,
         batches,
-        plan,
-        net,
     };
     trainer.model = Model::Sequential(trainer.snapshot());
     Ok(Box::new(trainer))
@@ -190,11 +182,7 @@ struct Sasrec<'a> {
     settings: Settings,
     architecture: Architecture,
     batches: Batches<'a>,
-    net: Net<f32>,
-    plan: Plan,
-    work: Workspace<f32>,
-    ranges: Vec<std::ops::Range<usize>>,
-    optimiser: Optimiser<f32>,
+    tower: Tower,
     table: Table<f32>,
     corrections: Vec<f64>,
     loss: Room,
@@ -217,12 +205,16 @@ const OUTPUTS: u32 = 1;
 impl Sasrec<'_> {
     /// One step; the mean loss of the positions before it.
     fn step(&mut self, batch: &Batch) -> f64 {
-        let Self { settings, net, plan, work, table, loss, .. } = self;
-        let step = (self.optimiser.steps() % u64::from(u32::MAX)) as u32;
-        net.forward_sequences(work, &batch.starts, Mode::Training, step, |rows| {
-            table.gather(&batch.inputs, rows);
-        });
-        let (hidden, dhidden) = work.output_gradient(net);
+        let Self { settings, tower, table, loss, .. } = self;
+        let number = tower.number();
+        tower.net.forward_sequences(
+            &mut tower.work,
+            &batch.starts,
+            Mode::Training,
+            number,
+            |rows| table.gather(&batch.inputs, rows),
+        );
+        let (hidden, dhidden) = tower.work.output_gradient(&tower.net);
         let (dim, targets) = (table.dim(), &*batch.targets);
         let positions = Positions { dim, hidden, table: table.values(), targets };
         let Room { addends, sampled, full, whole } = loss;
@@ -249,15 +241,14 @@ impl Sasrec<'_> {
         if !value.is_finite() {
             return value;
         }
-        net.backward(work, plan);
-        self.optimiser.step(settings.lr, &mut net.params, &work.grads, &self.ranges);
+        tower.step(settings.lr);
         let at_input = |(p, &row): (usize, &u32)| Addend {
             row,
             source: AT_INPUT,
             from: p as u32,
             weight: 1.0,
         };
-        let read = work.input_gradient(net);
+        let read = tower.work.input_gradient(&tower.net);
         if settings.loss == Loss::Ce {
             for (row, g) in batch.inputs.iter().zip(read.chunks_exact(dim)) {
                 let sum = &mut whole[*row as usize * dim..][..dim];
@@ -266,7 +257,7 @@ impl Sasrec<'_> {
             table.step_all(settings.lr, whole);
         } else {
             addends.extend(batch.inputs.iter().enumerate().map(at_input));
-            let sources = [read, work.outputs(net), &sampled.gradient];
+            let sources = [read, tower.work.outputs(&tower.net), &sampled.gradient];
             table.step(settings.lr, addends, &sources);
         }
         value
@@ -274,19 +265,9 @@ impl Sasrec<'_> {
 
     /// Everything that the next epoch depends on.
     fn snapshot(&self) -> Sequential {
-        let mut nets = Tensors::default();
-        hand_over(&self.net, USER_NET, &mut nets);
-        let mut state = Tensors::default();
-        let mut keep = |of: &str, optimiser: &Optimiser<f32>| {
-            for (name, values) in optimiser.state() {
-                let value = (vec![values.len(), 1], values.to_vec());
-                state.0.insert(format!("{STATE}{of}.{name}"), value);
-            }
-        };
-        keep("net", &self.optimiser);
-        keep("item", self.table.optimiser());
-        let steps = (vec![1, 1], vec![self.optimiser.steps() as f32]);
-        state.0.insert(format!("{STATE}steps"), steps);
+        let (mut nets, mut state) = (Tensors::default(), Tensors::default());
+        self.tower.save(&mut nets, &mut state);
+        save_table(&self.table, &mut state);
         let item = Embedding::new(self.table.dim(), self.table.values().to_vec());
         Sequential { architecture: self.architecture, item, nets, state }
     }
@@ -302,12 +283,7 @@ impl Trainer for Sasrec<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        let (cut, longest) = self.batches.cut();
-        let (length, users) = (self.settings.length, self.batches.users());
-        let note = format!(
-            "{cut} of {users} histories are longer than --length {length} (the longest has {longest} items): their last items are read"
-        );
-        if cut > 0 { vec![note] } else { Vec::new() }
+        self.batches.notes()
     }
 
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
@@ -335,37 +311,13 @@ impl Trainer for Sasrec<'_> {
         let Model::Sequential(earlier) = &model else {
             return Err(Error::State("the checkpoint is of another method".into()));
         };
-        take_over(&mut self.net, &earlier.nets, USER_NET)?;
-        let kept = |of: &str| {
-            let prefix = format!("{STATE}{of}.");
-            let own = earlier.state.0.iter();
-            own.filter_map(|(name, (_, values))| {
-                Some((name.strip_prefix(&prefix)?.to_owned(), values))
-            })
-            .collect::<Vec<_>>()
-        };
-        let steps = earlier.state.0.get(&format!("{STATE}steps"));
-        let steps = steps.and_then(|(_, steps)| steps.first()).map_or(0, |&steps| steps as u64);
-        let borrowed =
-            |kept: &[(String, &Vec<f32>)],
-             set: &mut dyn FnMut(&[(&str, &[f32])]) -> veridical_nets::Result<()>| {
-                let list: Vec<(&str, &[f32])> =
-                    kept.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
-                set(&list)
-            };
-        borrowed(&kept("net"), &mut |kept| self.optimiser.set_state(steps, kept))?;
-        let values = earlier.item.values();
-        borrowed(&kept("item"), &mut |kept| self.table.resume(values, steps, kept))?;
+        self.tower.load(earlier)?;
+        load_table(&mut self.table, earlier)?;
         self.model = model;
         Ok(())
     }
 
     fn into_model(self: Box<Self>) -> Model {
-        match self.model {
-            Model::Sequential(model) => {
-                Model::Sequential(Sequential { state: Tensors::default(), ..model })
-            }
-            other => other,
-        }
+        self.model.handed_out()
     }
 }

@@ -412,7 +412,7 @@ impl<'a> Court<'a> {
 
 /// A model with the default settings of its method.
 fn trained(method: Method, divided: &Divided, progress: &Progress) -> Result<Model> {
-    let input = Input::Interactions { data: &divided.data, rows: &divided.split.train };
+    let input = Input::of(&divided.data, &divided.split.train);
     let graphs = Graphs::default();
     let mut trainer = method.trainer(&Map::new(), input, &graphs, Seed::new(0)?)?;
     for epoch in 0..trainer.epochs() {

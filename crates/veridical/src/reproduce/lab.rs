@@ -134,7 +134,7 @@ impl Fit<'_> {
                 self.graphs
             ))
         })?;
-        let input = Input::Interactions { data: &problem.data, rows };
+        let input = Input::of(&problem.data, rows);
         let mut trainer = method.trainer(settings, input, graphs, Seed::new(seed)?)?;
         let hidden = Progress::hidden();
         for epoch in 0..trainer.epochs() {

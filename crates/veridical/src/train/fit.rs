@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use veridical_core::interrupt;
 use veridical_data::run::{Checkpoint, NamedTensor, RunWriter, TensorMap};
-use veridical_embed::{Model, Part, Tensors, Trainer};
+use veridical_embed::{Model, Part, Settling, Tensors, Trainer};
 
 use super::judge::Judge;
 use crate::{Error, Observer, Result};
@@ -33,6 +33,9 @@ pub struct Stopping {
 struct Memo {
     best: Option<Best>,
     loss: Option<f64>,
+    /// Epochs in a row that improved the loss too little.
+    #[serde(default)]
+    still: u32,
     validation: Option<BTreeMap<String, f64>>,
 }
 
@@ -77,12 +80,13 @@ pub(crate) fn fit(
     let epochs = trainer.epochs();
     let mut saves = Pace::new();
     let mut last_note = Instant::now();
-    while state.done < epochs && !state.is_exhausted(stopping) {
+    let settling = trainer.settling();
+    while state.done < epochs && !state.is_exhausted(stopping) && !state.is_settled(settling) {
         let label = format!("epoch {}/{epochs}{}", state.done + 1, state.recap());
         let progress = observer.progress(&label, "samples", Some(trainer.samples()));
         let outcome = trainer.epoch(state.done, &progress);
         drop(progress);
-        state.memo.loss = outcome?;
+        state.take_loss(outcome?, settling);
         state.done += 1;
         let is_due = state.done.is_multiple_of(stopping.eval_every) || state.done == epochs;
         let judged = judge.filter(|_| is_due);
@@ -90,7 +94,8 @@ pub(crate) fn fit(
             state.judge(trainer.model(), judge, stopping)?;
         }
         state.add_metrics(writer, judged.is_some())?;
-        let is_last = state.done == epochs || state.is_exhausted(stopping);
+        let is_last =
+            state.done == epochs || state.is_exhausted(stopping) || state.is_settled(settling);
         if is_last || last_note.elapsed() > NOTE_AFTER {
             observer.note(&format!("epoch {}/{epochs}{}", state.done, state.recap()));
             last_note = Instant::now();
@@ -110,7 +115,7 @@ pub(crate) fn fit(
         trainer.restore(Model::from_parts(Tensors(best))?)?;
     }
     let measure = memo.best.and(judge).map(|judge| judge.decisive().to_owned());
-    let Memo { best, loss, validation } = memo;
+    let Memo { best, loss, validation, .. } = memo;
     Ok(Fitted { epochs: done, loss, measure, best, validation })
 }
 
@@ -172,6 +177,18 @@ impl State {
         let at = Checkpoint { done, memo, metrics_bytes, ..Checkpoint::default() };
         let best = self.best.as_ref().map(named);
         Ok(writer.save(&at, &borrowed(&model.parts()?), best.as_deref())?)
+    }
+
+    fn take_loss(&mut self, loss: Option<f64>, settling: Option<Settling>) {
+        if let (Some(before), Some(now), Some(settling)) = (self.memo.loss, loss, settling) {
+            let is_still = before - now < settling.improvement;
+            self.memo.still = if is_still { self.memo.still + 1 } else { 0 };
+        }
+        self.memo.loss = loss;
+    }
+
+    fn is_settled(&self, settling: Option<Settling>) -> bool {
+        settling.is_some_and(|settling| self.memo.still >= settling.epochs)
     }
 
     fn is_exhausted(&self, stopping: Stopping) -> bool {

@@ -1,21 +1,28 @@
 //! What a training works on, once read: rows and their split, or documents; graphs; and what `run.json`
 //! says about them.
 
+use std::path::Path;
+
 use arrow_array::StringArray;
 use serde_json::{Map, Value, json};
 use veridical_core::Seed;
+use veridical_data::run::{RunFolder, TensorMap};
 use veridical_data::split::{self, Short, SplitOptions};
-use veridical_data::{Corpus, IdMap, Ids, Interactions, Split, SplitRule, fingerprint};
-use veridical_embed::{Graphs, Input, Method, Purpose};
+use veridical_data::{
+    Corpus, IdMap, Ids, Interactions, ReadOptions, Source, Split, SplitRule, Table, fingerprint,
+};
+use veridical_embed::{Embedding, Graphs, Input, Method, Purpose};
 
 use super::options::{Options, Request};
-use super::reading;
+use super::{reading, warm};
 use crate::{Error, Observer, Result};
 
 /// Everything that was read.
 #[derive(Debug)]
 pub(crate) struct Material {
     data: Data,
+    /// Vectors of the items, in their order.
+    item_vectors: Option<Embedding>,
     /// What is known about the rows of the tables.
     pub graphs: Graphs,
     /// The sections of `run.json` about the data.
@@ -54,8 +61,12 @@ impl Material {
                 Data::Interactions(Box::new(divided))
             }
         };
-        let mut material = Self { data, graphs: Graphs::default(), sections };
+        let graphs = Graphs::default();
+        let mut material = Self { data, item_vectors: None, graphs, sections };
         material.read_graphs(options, observer)?;
+        if let Some(path) = &options.vectors {
+            material.read_vectors(*method, path, observer)?;
+        }
         Ok(material)
     }
 
@@ -63,7 +74,12 @@ impl Material {
     pub fn input(&self) -> Input<'_> {
         match &self.data {
             Data::Interactions(divided) => {
-                Input::Interactions { data: &divided.data, rows: &divided.split.train }
+                let item_vectors = self.item_vectors.as_ref();
+                Input::Interactions {
+                    data: &divided.data,
+                    rows: &divided.split.train,
+                    item_vectors,
+                }
             }
             Data::Text { corpus, .. } => Input::Text(corpus),
         }
@@ -113,6 +129,53 @@ impl Material {
             Ids::Int(ids) => IdMap::of_integers(ids.values()),
             Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),
         })
+    }
+
+    /// The vectors of items that a method reads; an item without one has zeros.
+    fn read_vectors(&mut self, method: Method, path: &Path, observer: &dyn Observer) -> Result<()> {
+        if method != Method::TwoTower {
+            let what = format!("{} learns its own vectors and takes no --vectors", method.name());
+            return Err(Error::Usage(format!("{what}; --init gives it vectors to start from")));
+        }
+        let Some(ids) = self.ids("item") else { return Ok(()) };
+        let run = if RunFolder::is_run(path) { Some(RunFolder::open(path)?) } else { None };
+        let file = match &run {
+            None => path.to_owned(),
+            Some(run) => {
+                let tables = run.tables();
+                let table = ["item", "doc"].into_iter().find(|table| tables.contains(table));
+                run.table(table)?
+            }
+        };
+        let Table { ids: given, dim, vectors } =
+            Table::load(&Source::Path(file), &ReadOptions::default())?;
+        let places = warm::places(&given, ids);
+        let known = places.iter().flatten().count();
+        let n = ids.len();
+        if known == 0 {
+            let what =
+                "shares no id with the items of the interactions; is it of the same catalogue?";
+            return Err(Error::Usage(format!("--vectors {} {what}", path.display())));
+        }
+        if known < n {
+            let what = format!("{} of {n} items have no vector and are read as zeros", n - known);
+            observer.warn(&format!("--vectors {}: {what}", path.display()));
+        }
+        let mut rows = vec![0.0; n * dim];
+        for (row, place) in rows.chunks_exact_mut(dim).zip(places) {
+            if let Some(r) = place {
+                row.copy_from_slice(&vectors[r * dim..][..dim]);
+            }
+        }
+        if let Some(at) = rows.iter().position(|x| !x.is_finite()) {
+            let (item, value) = (ids.get(at / dim), rows[at]);
+            let what = format!("item {item} has the value {value}; vectors must be finite");
+            return Err(Error::Usage(format!("--vectors {}: {what}", path.display())));
+        }
+        let tensor = TensorMap::from([("vectors".to_owned(), (vec![n, dim], rows.clone()))]);
+        self.sections.insert("vectors".into(), fingerprint::of_tensors(&tensor).into());
+        self.item_vectors = Some(Embedding::new(dim, rows));
+        Ok(())
     }
 
     fn read_graphs(&mut self, options: &Options, observer: &dyn Observer) -> Result<()> {

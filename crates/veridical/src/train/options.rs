@@ -19,10 +19,11 @@ use crate::{Error, Result};
 /// Sets every `sse-*` probability that its own layer does not set.
 const SSE: &str = "sse";
 /// Options that name files: they go to the log, and their fingerprints to `run.json`.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "interactions",
     "text",
     "init",
+    "vectors",
     "sse-graph-user",
     "sse-graph-item",
     "sse-graph-word",
@@ -94,6 +95,8 @@ pub struct Options {
     pub groups_relation: Option<String>,
     /// Vectors to start from: a run or a table.
     pub init: Option<PathBuf>,
+    /// Vectors of items that `two-tower` reads: a run or a table.
+    pub vectors: Option<PathBuf>,
     /// The seed of the training.
     pub seed: Option<u64>,
 }

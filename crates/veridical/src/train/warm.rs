@@ -98,7 +98,7 @@ impl Earlier {
 }
 
 /// The row of every id among the earlier ones.
-fn places(earlier: &Ids, ids: &Ids) -> Vec<Option<usize>> {
+pub(crate) fn places(earlier: &Ids, ids: &Ids) -> Vec<Option<usize>> {
     let (map, numbers) = match earlier {
         Ids::Int(ids) => IdMap::of_integers(ids.values()),
         Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),

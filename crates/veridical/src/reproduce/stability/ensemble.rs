@@ -46,7 +46,7 @@ fn one(
     epochs: &[u32],
 ) -> Result<Trained> {
     let rows: Vec<u32> = (0..world.data.len() as u32).collect();
-    let input = Input::Interactions { data: &world.data, rows: &rows };
+    let input = Input::of(&world.data, &rows);
     let graphs = Graphs::default();
     let mut trainer = Method::Item2vec.trainer(settings, input, &graphs, Seed::new(seed)?)?;
     if let Some(start) = start {

@@ -1,0 +1,308 @@
+//! Two towers (paper 000, F.2, Figure A.2; much like GRU4Rec): a GRU reads the history, and an item is what a small network
+//! makes of its vector.
+//!
+//! u_t = B_2 sigma(B_1 GRU(x_1, .., x_t)),  v_i = A_2 sigma(A_1 x_i),  s_ti = <u_t, v_i>
+//!
+//! with x_i a row of a table of vectors: pretrained ones, which stay as they are unless told otherwise, or its own. Every
+//! position of a history predicts the next item against k negatives:
+//!
+//! bce   - ln sigma(s_y) - sum_j ln(1 - sigma(s_j))
+//! bpr   - 1/k sum_j ln sigma(s_y - s_j)
+//!
+//! The paper has hidden size 16, k = 3, Adam with rate 0.001 and decay 1e-4, and ends when the loss improves by less than
+//! 1e-4 in three epochs in a row. Its figure has one dense layer with a sigmoid on each side; scores of numbers between 0 and 1
+//! are never negative, so a linear layer follows here.
+
+use veridical_core::progress::Progress;
+use veridical_core::{Seed, interrupt};
+use veridical_nets::ranking::{Pairwise, Positions};
+use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, RowGradient, Table};
+
+use crate::sequential::{
+    Architecture, Batch, Batches, ITEM_NET, Negatives, Sequential, Tower, USER_NET, load_table,
+    save_table,
+};
+use crate::settings::settings;
+use crate::sse::Moves;
+use crate::trainer::Settling;
+use crate::{
+    Embedding, Error, Graphs, Input, Model, Result, Tensors, Trainer, Transition, finite, sgd,
+};
+
+settings! {
+    /// Settings of `two-tower`.
+    pub struct Settings {
+        /// Values of a vector, without --vectors
+        pub dim: usize = 32,
+        /// Values of the GRU and of the dense layers
+        pub hidden: usize = 16,
+        /// Move the given --vectors too
+        pub train_vectors: bool = false,
+        /// The longest history that is read; of longer ones the last items
+        pub length: usize = 200,
+        /// What is minimised: bce, bpr
+        pub loss: Loss = Loss::Bce,
+        /// Negative items per position
+        pub negatives: usize = 3,
+        /// Users per step
+        pub batch: usize = 128,
+        /// Passes over the users, at most
+        pub epochs: u32 = 100,
+        /// Learning rate of Adam
+        pub lr: f64 = 0.001,
+        /// Weight of the squared norm of the parameters and of the rows a step uses
+        pub weight_decay: f64 = 0.0001,
+        /// Stop when the loss improves by less than this in --settle-epochs epochs in a row; 0 never does
+        pub settle: f64 = 0.0001,
+        /// How many epochs in a row
+        pub settle_epochs: u32 = 3,
+        /// SSE: probability that an item that is read is replaced
+        pub sse_input: f64 = 0.0,
+        /// SSE: probability that an item that is to be predicted is replaced
+        pub sse_target: f64 = 0.0,
+        /// SSE-Graph: how much likelier a neighbour is than another item
+        pub rho_input: f64 = 100.0,
+        /// SSE-Graph: the same for targets
+        pub rho_target: f64 = 100.0,
+    }
+}
+
+/// What is minimised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// Binary cross entropy of the target and of negatives.
+    #[default]
+    Bce,
+    /// The target before negatives.
+    Bpr,
+}
+
+/// A trainer before its first epoch.
+///
+/// # Errors
+/// Settings out of range, vectors of other items, and data without sequences.
+pub fn trainer<'a>(
+    settings: &Settings,
+    input: Input<'a>,
+    graphs: &'a Graphs,
+    seed: Seed,
+) -> Result<Box<dyn Trainer + 'a>> {
+    let given = input.item_vectors();
+    let (data, rows) = input.interactions()?;
+    let n_items = data.items.len();
+    let dim = given.map_or(settings.dim, Embedding::dim);
+    check(settings, dim, n_items)?;
+    let Settings { length, hidden, .. } = *settings;
+    let graph = graphs.item.as_ref();
+    let transition = |name, p, rho| Transition::new(name, n_items, p, rho, graph);
+    let sse = Moves::new(
+        seed,
+        [
+            transition("input", settings.sse_input, settings.rho_input)?,
+            transition("target", settings.sse_target, settings.rho_target)?,
+        ],
+    );
+    let negatives = Negatives::Own(settings.negatives);
+    let batches = Batches::new(data, rows, length, settings.batch, negatives, sse, seed)?;
+    let architecture = Architecture::TwoTower { length, hidden };
+    let table = match given {
+        Some(given) => given.clone(),
+        None => Embedding::normal(n_items, dim, START, seed, "two-tower/item"),
+    };
+    let adam = OptimiserSettings {
+        weight_decay: Some(settings.weight_decay),
+        ..OptimiserSettings::of(OptimiserKind::Adam)
+    };
+    let moves = given.is_none() || settings.train_vectors;
+    let positions = batches.most_positions();
+    let items = (positions * (1 + settings.negatives)).min(n_items);
+    let item_net = architecture.item_net(dim, seed)?;
+    let mut trainer = TwoTower {
+        user: Tower::new(USER_NET, architecture.user_net(dim, 0.0, seed)?, positions, &adam, moves),
+        item: Tower::new(ITEM_NET, item_net, items, &adam, moves),
+        table: Table::new(dim, table.into_values(), &adam)?,
+        place: vec![0; n_items],
+        room: Room::default(),
+        model: Model::Popularity(Vec::new()),
+        settings: settings.clone(),
+        architecture,
+        batches,
+        moves,
+    };
+    trainer.model = Model::Sequential(trainer.snapshot());
+    Ok(Box::new(trainer))
+}
+
+/// Deviation of the first rows.
+const START: f64 = 0.1;
+
+fn check(settings: &Settings, dim: usize, n_items: usize) -> Result<()> {
+    let Settings { length, hidden, negatives, batch, settle_epochs, .. } = *settings;
+    sgd::check(dim, settings.lr, settings.weight_decay, 0.0)?;
+    let at_least_1 = [
+        ("length", length),
+        ("hidden", hidden),
+        ("batch", batch),
+        ("settle-epochs", settle_epochs as usize),
+    ];
+    if let Some((name, got)) = at_least_1.into_iter().find(|(_, x)| *x == 0) {
+        return Err(Error::setting(name, "at least 1", got));
+    }
+    if negatives == 0 || negatives >= n_items {
+        let must_be = format!("at least 1 and below the number of items, {n_items}");
+        return Err(Error::setting("negatives", must_be, negatives));
+    }
+    if !(settings.settle >= 0.0 && settings.settle.is_finite()) {
+        return Err(Error::setting("settle", "0 or above", settings.settle));
+    }
+    Ok(())
+}
+
+struct TwoTower<'a> {
+    settings: Settings,
+    architecture: Architecture,
+    batches: Batches<'a>,
+    user: Tower,
+    item: Tower,
+    table: Table<f32>,
+    /// Whether the table is learned.
+    moves: bool,
+    /// The place of each item among those of the batch.
+    place: Vec<u32>,
+    room: Room,
+    model: Model,
+}
+
+/// Lists of a step, kept between steps.
+#[derive(Default)]
+struct Room {
+    /// The targets and negatives of the batch, each once, ascending.
+    items: Vec<u32>,
+    targets: Vec<u32>,
+    negatives: Vec<u32>,
+    addends: Vec<Addend<f32>>,
+    gradient: RowGradient<f32>,
+}
+
+impl TwoTower<'_> {
+    /// One step; the mean loss of the positions before it.
+    fn step(&mut self, batch: &Batch) -> f64 {
+        let Self { settings, user, item, table, place, room, moves, .. } = self;
+        let Room { items, targets, negatives, addends, gradient } = room;
+        items.clear();
+        items.extend(batch.targets.iter().chain(&batch.negatives));
+        items.sort_unstable();
+        items.dedup();
+        for (at, &id) in items.iter().enumerate() {
+            place[id as usize] = at as u32;
+        }
+        let renumber = |from: &[u32], to: &mut Vec<u32>| {
+            to.clear();
+            to.extend(from.iter().map(|&id| place[id as usize]));
+        };
+        renumber(&batch.targets, targets);
+        renumber(&batch.negatives, negatives);
+
+        let number = user.number();
+        user.net.forward_sequences(&mut user.work, &batch.starts, Mode::Training, number, |rows| {
+            table.gather(&batch.inputs, rows);
+        });
+        item.net.forward(&mut item.work, items.len(), Mode::Training, number, |rows| {
+            table.gather(items, rows);
+        });
+        let (hidden, dhidden) = user.work.output_gradient(&user.net);
+        let rows = item.work.outputs(&item.net);
+        let positions = Positions { dim: settings.hidden, hidden, table: rows, targets };
+        let loss = match settings.loss {
+            Loss::Bce => Pairwise::Binary { beta: 1.0 },
+            Loss::Bpr => Pairwise::Bpr,
+        };
+        let value = loss.evaluate(positions, negatives, dhidden, addends, 0);
+        if !value.is_finite() {
+            return value;
+        }
+        // Each item of the batch is a target or a negative, so every row of the sum is there.
+        gradient.sum(settings.hidden, addends, &[hidden]);
+        item.work.output_gradient(&item.net).1.copy_from_slice(&gradient.values);
+        user.step(settings.lr);
+        item.step(settings.lr);
+        if *moves {
+            let addend = |source: u32| {
+                move |(p, &row): (usize, &u32)| Addend { row, source, from: p as u32, weight: 1.0 }
+            };
+            addends.clear();
+            addends.extend(batch.inputs.iter().enumerate().map(addend(0)));
+            addends.extend(items.iter().enumerate().map(addend(1)));
+            let sources =
+                [user.work.input_gradient(&user.net), item.work.input_gradient(&item.net)];
+            table.step(settings.lr, addends, &sources);
+        }
+        value
+    }
+
+    /// Everything that the next epoch depends on.
+    fn snapshot(&self) -> Sequential {
+        let (mut nets, mut state) = (Tensors::default(), Tensors::default());
+        self.user.save(&mut nets, &mut state);
+        self.item.save(&mut nets, &mut state);
+        save_table(&self.table, &mut state);
+        let item = Embedding::new(self.table.dim(), self.table.values().to_vec());
+        Sequential { architecture: self.architecture, item, nets, state }
+    }
+}
+
+impl Trainer for TwoTower<'_> {
+    fn samples(&self) -> u64 {
+        self.batches.users()
+    }
+
+    fn epochs(&self) -> u32 {
+        self.settings.epochs
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.batches.notes()
+    }
+
+    fn settling(&self) -> Option<Settling> {
+        let Settings { settle, settle_epochs, .. } = self.settings;
+        (settle > 0.0).then_some(Settling { improvement: settle, epochs: settle_epochs })
+    }
+
+    fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
+        let order = self.batches.order(epoch);
+        let mut batch = Batch::default();
+        let (mut sum, mut positions) = (0.0, 0);
+        for number in 0..self.batches.len() {
+            interrupt::check()?;
+            self.batches.fill(epoch, number, &order, &mut batch);
+            let loss = finite(self.step(&batch), epoch, self.settings.lr)?;
+            sum += loss * batch.targets.len() as f64;
+            positions += batch.targets.len();
+            progress.advance(batch.starts.len() as u64 - 1);
+        }
+        self.model = Model::Sequential(self.snapshot());
+        Ok(Some(sum / positions as f64))
+    }
+
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn restore(&mut self, model: Model) -> Result<()> {
+        self.model.check_replacement(&model)?;
+        let Model::Sequential(earlier) = &model else {
+            return Err(Error::State("the checkpoint is of another method".into()));
+        };
+        self.user.load(earlier)?;
+        self.item.load(earlier)?;
+        load_table(&mut self.table, earlier)?;
+        self.model = model;
+        Ok(())
+    }
+
+    fn into_model(self: Box<Self>) -> Model {
+        self.model.handed_out()
+    }
+}
