@@ -113,6 +113,13 @@ pub fn of_examples(examples: &Examples, classes: &[String], columns: &[String]) 
     content.finish()
 }
 
+/// A text.
+pub fn of_text(text: &str) -> String {
+    let mut content = Content::new("text");
+    content.text(text);
+    content.finish()
+}
+
 /// The content of named tensors.
 pub fn of_tensors(tensors: &TensorMap) -> String {
     let mut content = Content::new("tensors");

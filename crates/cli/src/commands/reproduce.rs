@@ -44,6 +44,9 @@ enum Action {
         /// Folder of the data sets, for experiments on real data; otherwise VERIDICAL_DATA, otherwise ../shared/data
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
+        /// Folder where finished trainings of long experiments are kept; a run that was interrupted goes on from there
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
         /// Write the result as JSON to this file
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -74,14 +77,15 @@ impl Command {
                 let result = json!({ "action": "show", "experiment": e, "config": e.config() });
                 terminal.result("reproduce", &result, &text)
             }
-            Action::Run { id, quick, data, out, html, force } => {
+            Action::Run { id, quick, data, keep, out, html, force } => {
                 let there = |file: &&PathBuf| !force && file.exists();
                 if let Some(file) = out.iter().chain(&html).find(there) {
                     let what = "exists already; choose another name or replace it with --force";
                     return Err(Error::Usage(format!("{} {what}", file.display())));
                 }
                 let data = data.or_else(|| std::env::var_os("VERIDICAL_DATA").map(PathBuf::from));
-                let options = RunOptions { quick, data: data.as_deref(), observer: terminal };
+                let (data, keep) = (data.as_deref(), keep.as_deref());
+                let options = RunOptions { quick, data, keep, observer: terminal };
                 let outcome = reproduce::find(&id)?.run(&options)?;
                 if let Some(html) = &html {
                     veridical::data::write_atomically(html, outcome.to_html(&typed()).as_bytes())?;

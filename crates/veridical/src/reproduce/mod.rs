@@ -6,7 +6,9 @@ mod families;
 mod kernel_error;
 mod lab;
 mod movielens;
+mod queue;
 mod refit;
+mod sequences;
 mod sse;
 mod stability;
 
@@ -25,6 +27,8 @@ pub struct RunOptions<'a> {
     pub quick: bool,
     /// The folder of the data sets, for experiments on real data; `../shared/data` unless given.
     pub data: Option<&'a Path>,
+    /// Where finished trainings of long experiments are written down; a run that was interrupted goes on from there.
+    pub keep: Option<&'a Path>,
     /// Who is told how far it is.
     pub observer: &'a dyn Observer,
 }
@@ -96,6 +100,7 @@ pub const REGISTRY: &[Experiment] = &[
     sse::FIGURE5,
     sse::SWEEP_MF,
     sse::SWEEP_BPR,
+    sequences::TABLE4,
     refit::FUNCTIONS,
     refit::MNIST,
 ];

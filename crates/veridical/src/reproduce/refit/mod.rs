@@ -13,7 +13,9 @@ mod tests {
     use crate::reproduce::{Experiment, Outcome, RunOptions};
 
     fn quick(experiment: Experiment) -> Outcome {
-        experiment.run(&RunOptions { quick: true, data: None, observer: &Silent }).unwrap()
+        experiment
+            .run(&RunOptions { quick: true, data: None, keep: None, observer: &Silent })
+            .unwrap()
     }
 
     /// Least squares is never worse than the network on the same training points, and by far better for tanh.

@@ -190,7 +190,7 @@ mod tests {
     use crate::reproduce::RunOptions;
 
     fn world() -> World {
-        World::new(&RunOptions { quick: true, data: None, observer: &Silent }).unwrap()
+        World::new(&RunOptions { quick: true, data: None, keep: None, observer: &Silent }).unwrap()
     }
 
     /// `accuracy_score` and `f1_score(average="macro")` of scikit-learn for the indicator matrices; by hand: class 0

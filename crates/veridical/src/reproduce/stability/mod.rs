@@ -45,7 +45,9 @@ mod tests {
     use crate::reproduce::{Experiment, Outcome, RunOptions};
 
     fn quick(experiment: Experiment) -> Outcome {
-        experiment.run(&RunOptions { quick: true, data: None, observer: &Silent }).unwrap()
+        experiment
+            .run(&RunOptions { quick: true, data: None, keep: None, observer: &Silent })
+            .unwrap()
     }
 
     fn value(outcome: &Outcome, what: &str) -> f64 {

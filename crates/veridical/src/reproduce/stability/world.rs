@@ -125,7 +125,7 @@ mod tests {
     use crate::Silent;
 
     fn small() -> World {
-        World::new(&RunOptions { quick: true, data: None, observer: &Silent }).unwrap()
+        World::new(&RunOptions { quick: true, data: None, keep: None, observer: &Silent }).unwrap()
     }
 
     #[test]

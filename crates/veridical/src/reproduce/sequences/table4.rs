@@ -1,0 +1,233 @@
+//! SASRec with and without SSE, beside models that know no order.
+//!
+//! Every user's last item is to be found and the last but one chooses the number of epochs. Each training runs on one thread and is
+//! kept when it is done.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use veridical_core::Seed;
+use veridical_core::progress::Progress;
+use veridical_data::{Interactions, Short, Split, SplitOptions, SplitRule, split};
+use veridical_embed::evaluate::{self, Protocol, Task};
+use veridical_embed::{Graphs, Input, Method, Model};
+
+use crate::reproduce::lab::{self, Settings, interval, row};
+use crate::reproduce::movielens::Folder;
+use crate::reproduce::queue::{Done, once};
+use crate::reproduce::{Findings, Row, RunOptions};
+use crate::{Error, Result};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    seeds: u64,
+    quick_seeds: u64,
+    quick_epochs: u32,
+    /// Epochs between two looks at validation.
+    every: u32,
+    /// Epochs without a better value before a training ends.
+    patience: u32,
+    common: toml::Table,
+    variant: Vec<Variant>,
+    claim: Vec<Claim>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    name: String,
+    method: String,
+    /// Instead of all.
+    seeds: Option<u64>,
+    /// NDCG@10 and hit rate@10 among 100.
+    paper: Option<[f64; 2]>,
+    #[serde(default)]
+    settings: toml::Table,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    better: String,
+    than: String,
+    /// The paper's differences.
+    by: [f64; 2],
+}
+
+/// NDCG@10 and hit rate@10 under both protocols, and after how many epochs.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Measured {
+    epochs: u32,
+    sampled: [f64; 2],
+    full: [f64; 2],
+}
+
+const MEASURES: [&str; 2] = ["ndcg@10", "hit@10"];
+const SAMPLED: Protocol = Protocol::Uniform(100);
+
+pub fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
+    let config: Config = toml::from_str(config)
+        .map_err(|e| Error::Usage(format!("001-table4: the configuration is damaged: {e}")))?;
+    let data = Folder::new(options.data).everyone(options.quick)?;
+    let court = Court::new(data)?;
+    let seeds = |variant: &Variant| match options.quick {
+        true => config.quick_seeds,
+        false => variant.seeds.unwrap_or(config.seeds),
+    };
+    let jobs: Vec<(usize, u64)> = (0..config.variant.len())
+        .flat_map(|variant| (0..seeds(&config.variant[variant])).map(move |seed| (variant, seed)))
+        .collect();
+    let bar = options.observer.progress("measuring", "trainings", Some(jobs.len() as u64));
+    let values = lab::side_by_side(&jobs, &bar, |&(variant, seed)| {
+        let variant = &config.variant[variant];
+        let settings = settings(&config, variant, options.quick)?;
+        let key = json!({
+            "experiment": "001-table4", "quick": options.quick, "method": variant.method,
+            "settings": settings, "every": config.every, "patience": config.patience, "seed": seed,
+        });
+        once(options.keep, &key, || court.learn(&config, variant, &settings, seed))
+    })?;
+    let found: Vec<((usize, u64), Done<Measured>)> = jobs.into_iter().zip(values).collect();
+    report(&config, &found)
+}
+
+fn settings(config: &Config, variant: &Variant, quick: bool) -> Result<Settings> {
+    let mut given =
+        if variant.method == "sasrec" { config.common.clone() } else { toml::Table::new() };
+    given.extend(variant.settings.clone());
+    let mut settings = lab::grid(&given).pop().unwrap_or_default();
+    if quick && settings.contains_key("epochs") {
+        settings.insert("epochs".into(), config.quick_epochs.into());
+    }
+    Ok(settings)
+}
+
+/// The rows to learn from and to judge on.
+struct Court {
+    data: Interactions,
+    split: Split,
+}
+
+impl Court {
+    fn new(data: Interactions) -> Result<Self> {
+        let options = SplitOptions { seed: Seed::new(0)?, validation: 0.1, short: Short::Drop };
+        let split = split::apply(SplitRule::LeaveLastOne, &data, options)?.split;
+        Ok(Self { data, split })
+    }
+
+    /// Values of the measures under protocols; `known` are the rows before the relevant ones.
+    fn judge(
+        &self,
+        model: &Model,
+        known: &[u32],
+        relevant: &[u32],
+        protocols: &[Protocol],
+    ) -> Result<Vec<[f64; 2]>> {
+        let (train, sequences) = (self.data.by_user(known), self.data.sequences(known));
+        let relevant = self.data.by_user(relevant);
+        let task =
+            Task { train: &train, sequences: Some(&sequences), aside: None, relevant: &relevant };
+        let settings =
+            evaluate::Settings { ks: vec![10], protocols: protocols.to_vec(), seed: Seed::new(0)? };
+        let report = evaluate::ranking(&*model.scorer()?, &task, &settings)?;
+        let value = |protocol: &Protocol, name: &str| {
+            let found = report.get(&protocol.to_string(), name).map(|estimate| estimate.value);
+            found.ok_or_else(|| Error::Usage(format!("there is no measure `{name}`")))
+        };
+        protocols.iter().map(|p| Ok([value(p, MEASURES[0])?, value(p, MEASURES[1])?])).collect()
+    }
+
+    fn learn(
+        &self,
+        config: &Config,
+        variant: &Variant,
+        settings: &Settings,
+        seed: u64,
+    ) -> Result<Measured> {
+        let damaged = || Error::Usage(format!("there is no method `{}`", variant.method));
+        let method = Method::from_name(&variant.method).ok_or_else(damaged)?;
+        let Split { train, validation, test } = &self.split;
+        let graphs = Graphs::default();
+        let input = Input::of(&self.data, train);
+        let mut trainer = method.trainer(settings, input, &graphs, Seed::new(seed)?)?;
+        let (epochs, hidden) = (trainer.epochs(), Progress::hidden());
+        let mut best: Option<(u32, f64, Model)> = None;
+        for epoch in 1..=epochs {
+            trainer.epoch(epoch - 1, &hidden)?;
+            if epoch % config.every != 0 && epoch != epochs {
+                continue;
+            }
+            let value = self.judge(trainer.model(), train, validation, &[Protocol::Full])?[0][0];
+            if best.as_ref().is_none_or(|(_, best, _)| value > *best) {
+                best = Some((epoch, value, trainer.model().clone()));
+            }
+            if best.as_ref().is_some_and(|(at, ..)| epoch - at >= config.patience) {
+                break;
+            }
+        }
+        let (epochs, model) = match best {
+            Some((at, _, model)) => (at, model),
+            None => (epochs, trainer.into_model()),
+        };
+        let known = lab::learnt(&self.split);
+        debug_assert_eq!(known.len(), train.len() + validation.len());
+        let values = self.judge(&model, &known, test, &[SAMPLED, Protocol::Full])?;
+        Ok(Measured { epochs, sampled: values[0], full: values[1] })
+    }
+}
+
+fn report(config: &Config, found: &[((usize, u64), Done<Measured>)]) -> Result<Findings> {
+    let of = |variant: usize| {
+        found.iter().filter(move |((v, _), _)| *v == variant).map(|(_, done)| done)
+    };
+    let mut rows = Vec::new();
+    let mut notes = Vec::new();
+    for (v, variant) in config.variant.iter().enumerate() {
+        for (m, measure) in MEASURES.iter().enumerate() {
+            let paper = variant.paper.map(|paper| paper[m]);
+            let sampled: Vec<f64> = of(v).map(|done| done.value.sampled[m]).collect();
+            let full: Vec<f64> = of(v).map(|done| done.value.full[m]).collect();
+            rows.push(row(format!("{}: {measure}, 100 sampled", variant.name), paper, &sampled));
+            rows.push(row(format!("{}: {measure}, all", variant.name), None, &full));
+        }
+        let epochs: Vec<String> = of(v).map(|done| done.value.epochs.to_string()).collect();
+        let minutes: f64 = of(v).map(|done| done.minutes).sum();
+        notes.push(format!(
+            "{}: best epochs {}; {minutes:.0} CPU minutes",
+            variant.name,
+            epochs.join(", ")
+        ));
+    }
+    for Claim { better, than, by } in &config.claim {
+        let at = |name: &str| {
+            let damaged = || Error::Usage(format!("there is no variant `{name}`"));
+            config.variant.iter().position(|v| v.name == name).ok_or_else(damaged)
+        };
+        let (a, b) = (at(better)?, at(than)?);
+        for (m, measure) in MEASURES.iter().enumerate() {
+            let gap = |of_value: fn(&Measured) -> [f64; 2]| -> Vec<f64> {
+                of(a)
+                    .zip(of(b))
+                    .map(|(a, b)| of_value(&a.value)[m] - of_value(&b.value)[m])
+                    .collect()
+            };
+            let sampled = gap(|value| value.sampled);
+            let (measured, [low, high]) = interval(&sampled);
+            let is_claim = sampled.len() > 1 && by.iter().all(|by| *by != 0.0);
+            let what = format!("{better} over {than}: {measure}, 100 sampled");
+            let seeds = sampled.len() as u64;
+            let holds = is_claim.then_some(low > 0.0 && (low..=high).contains(&by[m]));
+            rows.push(Row {
+                what,
+                expected: Some(by[m]),
+                measured,
+                interval: [low, high],
+                seeds,
+                holds,
+            });
+            let full = gap(|value| value.full);
+            rows.push(row(format!("{better} over {than}: {measure}, all"), None, &full));
+        }
+    }
+    Ok(Findings { rows, notes, ..Findings::default() })
+}
