@@ -5,6 +5,7 @@
 //! bytes; other words are left out of the documents.
 
 mod documents;
+mod labelled;
 mod words;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::path::Path;
 use arrow_array::{Int64Array, StringArray};
 
 use self::documents::DocId;
+pub use self::labelled::{LabelledOptions, LabelledTexts, Part};
 pub use self::words::Vocabulary;
 use self::words::for_each_word;
 use crate::{Error, Ids, Lists, RecordFormat, Result};
