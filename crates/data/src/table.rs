@@ -85,7 +85,7 @@ impl Ids {
     }
 
     /// Some of the ids.
-    pub(crate) fn slice(&self, from: usize, n: usize) -> Self {
+    pub fn slice(&self, from: usize, n: usize) -> Self {
         match self {
             Self::Int(ids) => Self::Int(ids.slice(from, n)),
             Self::Text(ids) => Self::Text(ids.slice(from, n)),

@@ -162,6 +162,43 @@ pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
+/// Sums that are run side by side in [`sum`].
+const LANES: usize = 16;
+
+/// The sum of a term over all places of lists of the same length, always in the same order: place i goes to sum i mod 16, and
+/// the sums are added by halves. To be called inside [`wide`].
+#[inline(always)]
+pub(crate) fn sum<T: Float, const N: usize>(lists: [&[T]; N], term: impl Fn([T; N]) -> T) -> T {
+    let mut sums = [T::ZERO; LANES];
+    let len = lists[0].len();
+    let lists = lists.map(
+        #[inline(always)]
+        |list| list[..len].as_chunks::<LANES>(),
+    );
+    for i in 0..len / LANES {
+        for (k, sum) in sums.iter_mut().enumerate() {
+            *sum += term(lists.map(
+                #[inline(always)]
+                |(whole, _)| whole[i][k],
+            ));
+        }
+    }
+    for (k, sum) in sums.iter_mut().enumerate().take(len % LANES) {
+        *sum += term(lists.map(
+            #[inline(always)]
+            |(_, rest)| rest[k],
+        ));
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        for k in 0..half {
+            sums[k] += sums[k + half];
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,5 +217,15 @@ mod tests {
         }
         assert!(Float::exp(f32::NAN).is_nan() && Float::exp(f64::NAN).is_nan());
         assert_eq!((Float::exp(0.0f32), Float::exp(0.0f64)), (1.0, 1.0));
+    }
+
+    /// Integers below 2^53 are added without rounding in any order.
+    #[test]
+    fn sums_leave_nothing_out() {
+        for len in [0, 1, 15, 16, 17, 100] {
+            let (a, b): (Vec<f64>, Vec<f64>) = (0..len).map(|i| (f64::from(i), 3.0)).unzip();
+            let want: f64 = (0..len).map(|i| f64::from(3 * i)).sum();
+            assert_eq!(sum([&a, &b], |[a, b]| a * b), want, "{len}");
+        }
     }
 }

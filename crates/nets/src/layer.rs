@@ -152,6 +152,9 @@ pub enum Factors {
     None,
     /// dW_g = sum over positions p of delta_gp a_gp', group by group, and the bias, if there is one, sum_p delta_p.
     Outer(Outer),
+    /// Rows of a table are added to the rows of x ([`Layer::tap_rows`]): the gradient of such a row is the sum of delta over
+    /// the rows of x that it was added to.
+    Rows,
     /// Few parameters: the gradients of each sample are formed, by a backward pass of its own.
     Direct,
 }
@@ -226,6 +229,9 @@ pub trait Layer<T: Float>: Debug + Send + Sync {
     fn tap_input(&self, _input: Shape, _n: usize, _x: &[T], _a: &mut Vec<T>) -> bool {
         false
     }
+
+    /// Of [`Factors::Rows`]: which row of the table was added to each row of x.
+    fn tap_rows(&self, _sequences: Sequences<'_>, _rows: &mut Vec<usize>) {}
 
     /// Of [`Factors::Outer`]: what dy is multiplied with to be delta.
     fn tap_scale(&self) -> T {

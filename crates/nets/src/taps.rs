@@ -40,6 +40,13 @@ pub enum TapFactors<'a, T> {
     Direct(&'a [T]),
     /// Of a table whose rows were chosen by the ids of the input: the gradient of each row of the batch.
     Rows(&'a [T]),
+    /// Of a table of the network whose rows were added to the rows of the batch: which one, and the gradient of each.
+    Added {
+        /// For each row of the batch the row of the table.
+        rows: &'a [usize],
+        /// Rows x values.
+        delta: &'a [T],
+    },
 }
 
 /// a and delta of one layer.
@@ -121,6 +128,7 @@ pub struct Taps<'a, T> {
     work: Workspace<T>,
     plan: Plan,
     scaled: Vec<T>,
+    rows: Vec<usize>,
     direct: Vec<T>,
 }
 
@@ -129,7 +137,7 @@ impl<'a, T: Float> Taps<'a, T> {
     pub fn new(net: &'a Net<T>, capacity: usize) -> Self {
         let plan = Plan::taps(net);
         let work = Workspace::new(net, capacity, Some(&plan));
-        Self { net, work, plan, scaled: Vec::new(), direct: Vec::new() }
+        Self { net, work, plan, scaled: Vec::new(), rows: Vec::new(), direct: Vec::new() }
     }
 
     /// Also the gradient at the input: the taps of a table of embeddings before the network.
@@ -239,6 +247,10 @@ impl<'a, T: Float> Taps<'a, T> {
                     });
                 });
                 TapFactors::Direct(&self.direct)
+            }
+            Factors::Rows => {
+                layer.tap_rows(samples, &mut self.rows);
+                TapFactors::Added { rows: &self.rows, delta: dy }
             }
             Factors::Outer(sizes) => {
                 let weight_scale = layer.tap_scale();

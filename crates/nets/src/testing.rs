@@ -153,6 +153,16 @@ impl<'a> Trial<'a> {
         match self.layer.factors(self.input) {
             Factors::None => Vec::new(),
             Factors::Direct => self.backward(i..i + 1).1,
+            Factors::Rows => {
+                let mut rows = Vec::new();
+                self.layer.tap_rows(Sequences::new(&self.starts[i..i + 2]), &mut rows);
+                let mut sum = vec![0.0; self.params.len()];
+                for (row, to) in (self.starts[i]..self.starts[i + 1]).zip(rows) {
+                    let dy = &self.c[row * outputs..][..outputs];
+                    sum[to * outputs..].iter_mut().zip(dy).for_each(|(s, dy)| *s += dy);
+                }
+                sum
+            }
             Factors::Outer(sizes) => {
                 let mut sum = vec![0.0; self.params.len()];
                 for row in self.starts[i]..self.starts[i + 1] {

@@ -112,7 +112,7 @@ impl<T: Float> Net<T> {
     }
 }
 
-fn complaint(missing: &[String], extra: &[String], wrong: &[String]) -> String {
+pub(crate) fn complaint(missing: &[String], extra: &[String], wrong: &[String]) -> String {
     let mut text = String::from("these are not the weights of this network: ");
     let mut parts = Vec::new();
     if !missing.is_empty() {

@@ -171,7 +171,7 @@ fn gradients_put_together_from_taps_are_those_of_each_sample() {
                             let count = all.len() / tap.samples.len();
                             all[i * count..][..count].to_vec()
                         }
-                        TapFactors::Rows(_) => continue,
+                        TapFactors::Rows(_) | TapFactors::Added { .. } => continue,
                     };
                     seen.entry((tap.output, i)).or_default().extend(own);
                 }

@@ -131,7 +131,9 @@ fn taps_are_the_gradients_of_sequences() {
                             seen.extend_from_slice(&all[i * count..][..count]);
                         }
                         TapFactors::Outer(outer) => seen.extend(outer.gradient(i)),
-                        TapFactors::Rows(_) => panic!("the input was not asked for"),
+                        TapFactors::Rows(_) | TapFactors::Added { .. } => {
+                            panic!("the input was not asked for")
+                        }
                     }
                 }
             },

@@ -85,9 +85,9 @@ pub(super) const ROLES: [Role; 2] = [
 /// A file that is a document may have so many bytes.
 const MAX_DOCUMENT: u64 = 1 << 30;
 
-type Take<'a> = dyn FnMut(DocId<&str>, &str) + 'a;
+type Take<'a> = dyn FnMut(DocId<&str>, &str) -> Result<()> + 'a;
 
-/// Hands every document to `take`; what there is to say about the reading.
+/// Hands every document to `take`, until it fails; what there is to say about the reading.
 pub(super) fn read(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Result<Vec<String>> {
     storage::explained(|| {
         let files = records::files(path)?;
@@ -148,8 +148,7 @@ fn read_column(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Resul
             }
         };
         row_number += 1;
-        take(id, text);
-        Ok(())
+        take(id, text)
     })?;
     Ok(seen.notes)
 }
@@ -167,7 +166,7 @@ fn read_lines(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Result
         }
         let text = std::str::from_utf8(&line)
             .map_err(|_| not_utf8(path, &format!("line {}", number + 1)))?;
-        take(DocId::Row(number), text);
+        take(DocId::Row(number), text)?;
         number += 1;
     }
 }
@@ -179,8 +178,7 @@ fn read_file(folder: &Path, path: &Path, options: &TextOptions, take: &mut Take<
     read.map_err(|e| Error::malformed(path, "text", e))?;
     let text = std::str::from_utf8(&content).map_err(|_| not_utf8(path, "the document"))?;
     let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
-    take(DocId::Name(&name), text);
-    Ok(())
+    take(DocId::Name(&name), text)
 }
 
 fn not_utf8(path: &Path, place: &str) -> Error {

@@ -6,6 +6,8 @@
 
 mod documents;
 mod labelled;
+mod stream;
+mod tokenizer;
 mod words;
 
 use std::collections::HashMap;
@@ -15,6 +17,8 @@ use arrow_array::{Int64Array, StringArray};
 
 use self::documents::DocId;
 pub use self::labelled::{LabelledOptions, LabelledTexts, Part};
+pub use self::stream::Documents;
+pub use self::tokenizer::{Encoded, Tokenizer};
 pub use self::words::Vocabulary;
 use self::words::for_each_word;
 use crate::{Error, Ids, Lists, RecordFormat, Result};
@@ -75,6 +79,7 @@ impl Corpus {
         let mut builder = Builder::default();
         let mut notes = documents::read(path, options, &mut |id, text| {
             builder.add(id, text, options.lowercase);
+            Ok(())
         })?;
         if builder.ids.is_empty() {
             return Err(Error::no_rows(path));
@@ -104,6 +109,7 @@ impl Corpus {
             ids.push(id.to_owned_id());
             vocabulary.push_tokens(text, &mut tokens);
             starts.push(tokens.len());
+            Ok(())
         })?;
         if ids.is_empty() {
             return Err(Error::no_rows(path));

@@ -39,9 +39,27 @@ impl Dropout {
         Ok(Self { threshold: (p * 65536.0).round().min(65535.0) as u16 })
     }
 
+    /// p.
+    pub fn probability(&self) -> f64 {
+        f64::from(self.threshold) / 65536.0
+    }
+
     /// 1/(1 - p).
     fn scale<T: Float>(&self) -> T {
         T::of(65536.0 / (65536.0 - f64::from(self.threshold)))
+    }
+
+    /// m / (1 - p), with the random bits of `place` from block `first` on. To be called inside [`wide`].
+    #[inline(always)]
+    pub(super) fn factors<T: Float>(&self, place: Place, mut first: u32, factors: &mut [T]) {
+        let (threshold, scale) = (self.threshold, self.scale::<T>());
+        for factors in factors.chunks_mut(VALUES) {
+            let halves = halves(place, first);
+            for (factor, &half) in factors.iter_mut().zip(&halves) {
+                *factor = if half >= threshold { scale } else { T::ZERO };
+            }
+            first += BLOCKS as u32;
+        }
     }
 
     /// to = from m / (1 - p) for one sample.

@@ -39,6 +39,15 @@ impl Parameterisation {
     }
 }
 
+/// How weights are drawn where the parameterisation does not say; biases are 0 then.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LinearInit {
+    /// N(0, deviation^2).
+    Normal(f64),
+    /// Uniform in +-bound.
+    Uniform(f64),
+}
+
 /// A dense layer.
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -46,12 +55,14 @@ pub struct Linear {
     outputs: usize,
     bias: bool,
     parameterisation: Parameterisation,
+    init: Option<LinearInit>,
 }
 
 impl Linear {
     /// With a bias, in the standard parameterisation.
     pub fn new(inputs: usize, outputs: usize) -> Self {
-        Self { inputs, outputs, bias: true, parameterisation: Parameterisation::Standard }
+        let parameterisation = Parameterisation::Standard;
+        Self { inputs, outputs, bias: true, parameterisation, init: None }
     }
 
     /// Without a bias.
@@ -62,6 +73,11 @@ impl Linear {
     /// In another parameterisation.
     pub fn parameterised(self, parameterisation: Parameterisation) -> Self {
         Self { parameterisation, ..self }
+    }
+
+    /// With first weights drawn in another way.
+    pub fn init(self, init: LinearInit) -> Self {
+        Self { init: Some(init), ..self }
     }
 
     /// How many values it takes.
@@ -110,6 +126,14 @@ impl<T: Float> Layer<T> for Linear {
 
     fn initialise(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
         let stream = Stream::new(seed, &format!("init/{name}"));
+        if let Some(init) = self.init {
+            let (weight, bias) = params.split_at_mut(self.weights());
+            bias.fill(T::ZERO);
+            return match init {
+                LinearInit::Normal(deviation) => normal(weight, stream, deviation),
+                LinearInit::Uniform(bound) => uniform(weight, stream, bound),
+            };
+        }
         match self.parameterisation {
             Parameterisation::Standard => {
                 uniform(params, stream, 1.0 / (self.inputs as f64).sqrt());

@@ -7,10 +7,19 @@
 //! | `cnn:32,32,max,64,64,max` | 3 x 3 convolutions with batch norm, pooling where `max` stands, a mean, a dense layer |
 //! | `resnet20` .. `resnet56` | the CIFAR family of He et al. 2015, shortcuts by padding |
 //! | `resnet18`, `resnet34` | for 32 x 32: a 3 x 3 stem without pooling, shortcuts by projection |
+//!
+//! Networks on sequences are built from their own sizes: [`TransformerBlock`], [`Sasrec`], [`Bert`].
 
+mod bert;
 mod cnn;
 mod mlp;
 mod resnet;
+mod sasrec;
+mod transformer;
+
+pub use bert::Bert;
+pub use sasrec::Sasrec;
+pub use transformer::TransformerBlock;
 
 use std::fmt;
 use std::str::FromStr;

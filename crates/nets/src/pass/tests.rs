@@ -148,7 +148,7 @@ fn taps_of_a_sequence_add_up_to_its_gradient() {
                     assert_eq!(tap.samples.len(), 4);
                     seen.iter_mut().enumerate().for_each(|(i, g)| g.extend(outer.gradient(i)));
                 }
-                TapFactors::Direct(_) => unreachable!(),
+                TapFactors::Direct(_) | TapFactors::Added { .. } => unreachable!(),
             },
         );
         let plan = Plan::new(&net, |_| true).with_input(&net);

@@ -1,0 +1,191 @@
+//! The encoder of BERT (Devlin et al. 2019) under the names of Hugging Face.
+//!
+//! x = LN(word + position + token type 0), dropout; then transformer blocks with norms last, gelu, every row sees all.
+//!
+//! The table of words stands outside: the network's input is its rows. The row of token type 0, the only one that is
+//! used, is added to all positions on import; query, key and value are one dense layer inside and three tensors outside.
+
+use std::collections::BTreeMap;
+
+use veridical_core::Seed;
+
+use super::transformer::{Names, TransformerBlock, drop};
+use crate::layers::{Kind, LayerNorm, Mask, Positions};
+use crate::weights::complaint;
+use crate::{Builder, Error, Float, Net, Result, Shape, Tensor, Tensors};
+
+/// Sizes of an encoder, as in its `config.json`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bert {
+    /// `vocab_size`.
+    pub vocabulary: usize,
+    /// `hidden_size`.
+    pub width: usize,
+    /// `num_hidden_layers`.
+    pub layers: usize,
+    /// `num_attention_heads`.
+    pub heads: usize,
+    /// `intermediate_size`.
+    pub intermediate: usize,
+    /// `max_position_embeddings`.
+    pub positions: usize,
+    /// `type_vocab_size`.
+    pub types: usize,
+    /// `layer_norm_eps`.
+    pub eps: f64,
+    /// `hidden_act`.
+    pub activation: Kind,
+    /// `hidden_dropout_prob`.
+    pub dropout: f64,
+}
+
+const NAMES: Names = Names {
+    qkv: "attention.self",
+    out: "attention.output.dense",
+    norms: ["attention.output.LayerNorm", "output.LayerNorm"],
+    dense: ["intermediate.dense", "output.dense"],
+    deviation: Some(DEVIATION),
+    drops_hidden: false,
+};
+/// Of first weights.
+const DEVIATION: f64 = 0.02;
+/// What one dense layer is outside.
+const PARTS: [&str; 3] = ["query", "key", "value"];
+
+const WORDS: &str = "embeddings.word_embeddings.weight";
+const POSITIONS: &str = "embeddings.position_embeddings.weight";
+const TYPES: &str = "embeddings.token_type_embeddings.weight";
+/// What a file may have besides: heads on top of the encoder, and numbers that say nothing.
+const BESIDES: [&str; 4] = ["pooler.", "cls.", "embeddings.position_ids", "classifier."];
+
+impl Bert {
+    /// The network from rows of words to rows; `seed` decides its first parameters.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] if heads do not divide the width or the dropout is no probability.
+    pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
+        let d = self.width;
+        let mut net = Builder::new(Shape::row(d), seed);
+        net.push("embeddings.position_embeddings", Positions::new(self.positions, d))?;
+        net.push("embeddings.LayerNorm", LayerNorm::new(d).eps(self.eps))?;
+        drop(&mut net, "embeddings.dropout", self.dropout)?;
+        let block = TransformerBlock {
+            width: d,
+            heads: self.heads,
+            hidden: self.intermediate,
+            mask: Mask::None,
+            norm_first: false,
+            activation: self.activation,
+            dropout: self.dropout,
+            eps: self.eps,
+        };
+        for layer in 0..self.layers {
+            block.push_named(&mut net, &format!("encoder.layer.{layer}"), &NAMES)?;
+        }
+        net.finish()
+    }
+
+    /// Takes the weights of an encoder, with or without `bert.` before their names, and gives back the table of
+    /// words, vocabulary x width. Heads on top of the encoder do not matter.
+    ///
+    /// # Errors
+    /// [`Error::Weights`] lists names that are missing, too many, or of another shape.
+    pub fn import<T: Float>(&self, net: &mut Net<T>, tensors: &Tensors) -> Result<Tensor> {
+        let prefixed = tensors.keys().any(|name| name.starts_with("bert."));
+        let plain = |name: &str| {
+            let name = name.strip_prefix("module.").unwrap_or(name);
+            let name = if prefixed { name.strip_prefix("bert.").unwrap_or(name) } else { name };
+            // The first releases called them so.
+            name.replace("LayerNorm.gamma", "LayerNorm.weight")
+                .replace("LayerNorm.beta", "LayerNorm.bias")
+        };
+        let given: BTreeMap<String, &Tensor> = tensors
+            .iter()
+            .map(|(name, tensor)| (plain(name), tensor))
+            .filter(|(name, _)| !BESIDES.iter().any(|besides| name.starts_with(besides)))
+            .collect();
+        self.check(net, &given)?;
+        let mut inside = Tensors::new();
+        for named in net.tensors() {
+            let values = match split(&named.name) {
+                Some(parts) => {
+                    parts.iter().flat_map(|part| given[part].values.iter().copied()).collect()
+                }
+                None => given[&named.name].values.clone(),
+            };
+            inside.insert(named.name, Tensor { shape: named.shape, values });
+        }
+        if let Some(positions) = inside.get_mut(POSITIONS) {
+            for row in positions.values.chunks_exact_mut(self.width) {
+                row.iter_mut().zip(&given[TYPES].values).for_each(|(p, t)| *p += t);
+            }
+        }
+        net.import(&inside, true)?;
+        Ok(given[WORDS].clone())
+    }
+
+    /// The weights of an encoder with its table of words, under the names of Hugging Face. The row of token type 0 is part
+    /// of the positions, so token types are 0.
+    pub fn export<T: Float>(&self, net: &Net<T>, words: Tensor) -> Tensors {
+        let mut outside = Tensors::new();
+        for (name, tensor) in net.export() {
+            let Some(parts) = split(&name) else {
+                outside.insert(name, tensor);
+                continue;
+            };
+            let mut shape = tensor.shape;
+            shape[0] /= PARTS.len();
+            let len = tensor.values.len() / PARTS.len();
+            for (part, values) in parts.into_iter().zip(tensor.values.chunks_exact(len)) {
+                outside.insert(part, Tensor { shape: shape.clone(), values: values.to_vec() });
+            }
+        }
+        let types = Tensor {
+            shape: vec![self.types, self.width],
+            values: vec![0.0; self.types * self.width],
+        };
+        outside.insert(TYPES.into(), types);
+        outside.insert(WORDS.into(), words);
+        outside
+    }
+
+    /// Names and shapes outside.
+    fn expected<T: Float>(&self, net: &Net<T>) -> BTreeMap<String, Vec<usize>> {
+        let mut expected = BTreeMap::new();
+        for named in net.tensors() {
+            let Some(parts) = split(&named.name) else {
+                expected.insert(named.name, named.shape);
+                continue;
+            };
+            let mut shape = named.shape;
+            shape[0] /= PARTS.len();
+            expected.extend(parts.into_iter().map(|part| (part, shape.clone())));
+        }
+        expected.insert(WORDS.into(), vec![self.vocabulary, self.width]);
+        expected.insert(TYPES.into(), vec![self.types, self.width]);
+        expected
+    }
+
+    fn check<T: Float>(&self, net: &Net<T>, given: &BTreeMap<String, &Tensor>) -> Result<()> {
+        let expected = self.expected(net);
+        let missing: Vec<String> =
+            expected.keys().filter(|name| !given.contains_key(*name)).cloned().collect();
+        let extra: Vec<String> =
+            given.keys().filter(|name| !expected.contains_key(*name)).cloned().collect();
+        let wrong = expected.iter().filter_map(|(name, shape)| {
+            let tensor = given.get(name).filter(|tensor| tensor.shape != *shape)?;
+            Some(format!("{name} is {:?} and should be {shape:?}", tensor.shape))
+        });
+        let wrong: Vec<String> = wrong.collect();
+        match missing.is_empty() && extra.is_empty() && wrong.is_empty() {
+            true => Ok(()),
+            false => Err(Error::Weights(complaint(&missing, &extra, &wrong))),
+        }
+    }
+}
+
+/// The tensors outside of one of the dense layer of query, key and value.
+fn split(name: &str) -> Option<[String; 3]> {
+    let (before, kind) = name.split_once("attention.self.")?;
+    Some(PARTS.map(|part| format!("{before}attention.self.{part}.{kind}")))
+}
