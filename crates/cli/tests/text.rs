@@ -100,10 +100,19 @@ fn planted_words_are_learnt_judged_and_found_in_new_documents() {
     // Other documents with labels, and a page.
     sandbox.put(
         "more.csv",
-        "label,text,split\ngood,great fine,test\nbad,dull dull,test\ngood,awful,train\n",
+        "label,text,split\ngood,great fine,test\nbad,dull dull,test\ngood,fine,train\n",
     );
     let judged = json(&sandbox, "evaluate", "evaluate --run gru --data more.csv --html page.html");
-    assert_eq!(judged["models"][0]["runs"][0]["n"], 2);
+    assert_eq!(judged["models"][0]["runs"][0]["n"], 3, "all documents of another table");
+    // The documents of the training are recognised under another name.
+    sandbox.put("copy.csv", sandbox.text("reviews.csv"));
+    let judged = json(&sandbox, "evaluate", "evaluate --run gru --data copy.csv");
+    assert_eq!(judged["models"][0]["runs"][0]["n"], 60);
+    sandbox.put("copy.csv", sandbox.text("reviews.csv").replacen(",test\n", ",train\n", 1));
+    sandbox.refuses(
+        "evaluate --run gru --data copy.csv",
+        "the documents of copy.csv are for something else than in the training; restore the column",
+    );
     assert!(sandbox.text("page.html").contains("bidirectional-gru:6,6"));
 }
 
@@ -342,11 +351,7 @@ fn bad_settings_vectors_and_runs_are_refused() {
     );
     refuses_with(&sandbox, "evaluate --run run --interactions reviews.csv", &["--interactions is"]);
     sandbox.put("unlabelled.csv", "text\ngood\n");
-    refuses_with(
-        &sandbox,
-        "evaluate --run run --data unlabelled.csv",
-        &["--split-column", "`split`"],
-    );
+    refuses_with(&sandbox, "evaluate --run run --data unlabelled.csv", &["--label-column"]);
     refuses_with(&sandbox, "predict --run nowhere --text reviews.csv --out p.csv", &["nowhere"]);
     refuses_with(
         &sandbox,

@@ -15,7 +15,7 @@ use parquet::file::reader::Length;
 use crate::examples::{Examples, Targets, Values};
 use crate::run::TensorMap;
 use crate::{
-    Corpus, Error, Graph, Ids, Interactions, LabelledTexts, Lists, Result, Table, storage,
+    Corpus, Error, Graph, Ids, Interactions, LabelledTexts, Lists, Part, Result, Table, storage,
 };
 
 const WHOLE_LIMIT: u64 = 64 << 20;
@@ -80,12 +80,18 @@ pub fn of_corpus(corpus: &Corpus) -> String {
     content.finish()
 }
 
-/// The content of documents with labels.
+/// The content of documents with labels, whatever they are for.
 pub fn of_labelled(texts: &LabelledTexts) -> String {
     let mut content = Content::new("labelled");
     content.values(&[texts.texts.len()], |n| (n as u64).to_le_bytes());
     texts.texts.iter().chain(&texts.labels).for_each(|text| content.text(text));
-    content.values(&texts.parts, |part| [part as u8]);
+    content.finish()
+}
+
+/// What documents are for.
+pub fn of_parts(parts: &[Part]) -> String {
+    let mut content = Content::new("parts");
+    content.values(parts, |part| [part as u8]);
     content.finish()
 }
 

@@ -55,8 +55,8 @@ impl<T: Float> Trainer<T> {
         Self::with_plan(net, settings, plan, rows)
     }
 
-    /// For packed sequences that have up to `rows` rows together ([`Trainer::step_sequences`]). The gradient at the
-    /// input is there after a step, for a table of embeddings before the network.
+    /// For packed sequences that have up to `rows` rows together ([`Trainer::step_sequences`]). If `wants_input`, the
+    /// gradient at the input is there after a step, for a table of embeddings before the network.
     ///
     /// # Errors
     /// As [`Trainer::new`].
@@ -64,9 +64,11 @@ impl<T: Float> Trainer<T> {
         net: Net<T>,
         settings: TrainerSettings,
         rows: usize,
+        wants_input: bool,
         is_trained: impl Fn(&str) -> bool,
     ) -> Result<Self> {
-        let plan = Plan::new(&net, is_trained).with_input(&net);
+        let plan = Plan::new(&net, is_trained);
+        let plan = if wants_input { plan.with_input(&net) } else { plan };
         Self::with_plan(net, settings, plan, rows)
     }
 
@@ -121,7 +123,7 @@ impl<T: Float> Trainer<T> {
         self.settings.lr * self.settings.schedule.factor(self.step)
     }
 
-    /// The gradient at the input in the last step on sequences.
+    /// The gradient at the input in the last step, of a trainer that wants it.
     pub fn input_gradient(&self) -> &[T] {
         self.work.input_gradient(&self.net)
     }

@@ -13,7 +13,7 @@ pub struct LabelledTexts {
     pub texts: Vec<String>,
     /// What each is called: its id, or its number from 0.
     pub ids: Vec<String>,
-    /// One per document; none if labels are not asked for and there is no such column.
+    /// One per document; none if they are not asked for.
     pub labels: Vec<String>,
     /// One per document, if there is a column for it.
     pub parts: Vec<Part>,
@@ -112,8 +112,8 @@ impl LabelledTexts {
             return Err(row.refused("the document is empty; fill it in or drop the row"));
         }
         match row.cell(LABEL).map(content) {
+            _ if options.without_labels => {}
             Some(label) if !label.is_empty() => self.labels.push(label),
-            None if options.without_labels => {}
             _ => return Err(row.refused("the label is missing; fill it in or drop the row")),
         }
         if let Some(cell) = options.split_column.as_ref().and(row.cell(SPLIT)) {
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn new_documents_need_no_label() {
         let options = LabelledOptions { without_labels: true, ..LabelledOptions::default() };
-        let (found, _) = read("id,text\n7,good\n8,\n", &options).unwrap();
+        let (found, _) = read("id,text,label\n7,good,\n8,,1\n", &options).unwrap();
         assert_eq!((found.ids, found.labels.len()), (vec!["7".into(), "8".into()], 0));
     }
 }

@@ -80,7 +80,7 @@ impl<'a> TextLearner<'a> {
         let rows = train.most_words(settings.batch);
         let longest = validation.map_or(0, |kept| kept.most_words(1));
         let passes = Passes::new(&net, longest);
-        let trainer = Trainer::of_sequences(net, settings, rows, |_| true)?;
+        let trainer = Trainer::of_sequences(net, settings, rows, moves_words, |_| true)?;
         let batch = Batch::default();
         Ok(Self { trainer, words, moves_words, train, validation, classes, passes, batch })
     }

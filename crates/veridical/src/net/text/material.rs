@@ -142,7 +142,10 @@ impl Material {
         );
         let rows =
             json!({ "train": train.len(), "validation": validation.len(), "test": test.len() });
-        sections.insert("split".into(), json!({ "rows": rows }));
+        sections.insert(
+            "split".into(),
+            json!({ "rows": rows, "fingerprint": fingerprint::of_parts(&parts) }),
+        );
         sections.insert("classes".into(), json!(classes));
         let vectors = match &options.vectors {
             None => None,

@@ -93,43 +93,41 @@ struct ToJudge {
 }
 
 impl ToJudge {
-    /// The part to test on of the run's own table, or of another one with the same columns; all of it if nothing says
-    /// which.
+    /// The part to test on of the run's own documents, wherever they are; all documents of another table.
     fn read(saved: &SavedText, given: Option<&Path>, observer: &dyn Observer) -> Result<Self> {
         let options = &saved.request.options;
         let path = given.map(Path::to_owned).or_else(|| options.text.clone()).ok_or_else(|| {
             let what = "does not say where its documents are; name them with --data";
             Error::Usage(format!("{} {what}", saved.run.path().display()))
         })?;
-        let (texts, notes) = LabelledTexts::read(&path, &options.reading())?;
+        let plain = LabelledOptions { split_column: None, ..options.reading() };
+        let (mut texts, notes) = LabelledTexts::read(&path, &plain)?;
         notes.iter().for_each(|note| observer.note(note));
         let fingerprint = fingerprint::of_labelled(&texts);
-        let recorded = saved.run.document().get("data").and_then(|data| data.get("fingerprint"));
-        let is_own = recorded.and_then(Value::as_str) == Some(&fingerprint);
-        let all: Vec<usize> = (0..texts.texts.len()).collect();
-        let chosen: Vec<usize> = match is_own || !texts.parts.is_empty() {
-            true => {
-                let parts = match is_own {
-                    true => divide(&texts, options, &path)?,
-                    false => texts.parts.clone(),
-                };
-                all.iter().copied().filter(|&i| parts[i] == Part::Test).collect()
+        let recorded = |part: &str| saved.run.document().get(part)?.get("fingerprint")?.as_str();
+        let mut chosen: Vec<usize> = (0..texts.texts.len()).collect();
+        let all = chosen.len();
+        let mut note = None;
+        if recorded("data") == Some(&fingerprint) {
+            (texts, _) = LabelledTexts::read(&path, &options.reading())?;
+            let parts = divide(&texts, options, &path)?;
+            chosen.retain(|&i| parts[i] == Part::Test);
+            if recorded("split") != Some(&fingerprint::of_parts(&parts)) {
+                let what = "are for something else than in the training; restore the column";
+                return Err(Error::Usage(format!("the documents of {} {what}", path.display())));
             }
-            false => all.clone(),
-        };
-        let (chosen, note) = match (chosen.is_empty(), is_own) {
-            (true, _) => {
-                let own = if is_own { ", which the network has learnt from" } else { "" };
-                let what = format!("no document is for testing: judged on all {}{own}", all.len());
-                (all, Some(what))
+            if chosen.is_empty() {
+                chosen = (0..all).collect();
+                let what = "which the network has learnt from";
+                note = Some(format!("no document is to test on: judged on all {all}, {what}"));
             }
-            (false, true) => (chosen, None),
-            (false, false) if given.is_none() => {
-                let what = "the documents are not those of the training any more";
-                (chosen, Some(format!("{what}: judged on what the table has now")))
-            }
-            (false, false) => (chosen, None),
-        };
+        } else if given.is_none() {
+            let what = "the documents are not those of the training any more";
+            return Err(Error::Usage(format!(
+                "{}: {what}; name those to judge on with --data",
+                path.display()
+            )));
+        }
         Ok(Self { path, texts, chosen, fingerprint, note })
     }
 
