@@ -107,7 +107,9 @@ pub(crate) fn divided<T: Float>(
     let mut parts = Vec::with_capacity(strips);
     let mut first = 0;
     while first < long {
-        let take = size.min(long - first);
+        // A strip of one row or column would be a product with a vector, which is summed in another order: what a row gives
+        // would depend on how many come with it.
+        let take = if long - first <= size + 1 { long - first } else { size };
         let (part, tail) =
             if m >= n { rest.split_at_row_mut(take) } else { rest.split_at_col_mut(take) };
         parts.push((first, take, part));

@@ -24,6 +24,7 @@
 
 pub mod align;
 pub mod demo;
+pub mod encoder;
 mod error;
 pub mod evaluate;
 pub mod featurize;

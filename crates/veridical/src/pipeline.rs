@@ -172,7 +172,8 @@ pub(crate) fn warn_about_replaced(skipped: u64, zeroed: u64, observer: &dyn Obse
     }
 }
 
-fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()> {
+/// Completes an output, keeps it to be taken up again, or takes it away.
+pub(crate) fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()> {
     match outcome {
         Ok(()) => match writer.finish() {
             Err(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 use veridical::core::Seed;
+use veridical::data::IfExists;
 use veridical::data::generate::{CorpusSettings, ShopSettings};
+use veridical::encoder::{EmbedSentences, embed_sentences};
 use veridical::prepare::{
     self, BuildGraph, Description, Embed, GenerateImages, GenerateShop, GenerateText, GraphSource,
     Quantiles, Side,
@@ -25,7 +27,17 @@ Examples:
   veridical data split --interactions ratings.dat --split per-user:50 --out parts
   veridical data graph --interactions ratings.dat --labels movies.dat --out genres.csv
   veridical data graph --interactions ratings.dat --vectors side.parquet --k 10 --out edges.csv
-  veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet";
+  veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
+  veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out vectors.parquet";
+
+const EMBED_EXAMPLES: &str = "\
+Examples:
+  veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out vectors.parquet
+  veridical data embed --encoder all-MiniLM-L6-v2/ --text pages.txt --max-length 128 --out pages.parquet
+  veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
+
+The folder of an encoder is the one that sentence-transformers saves: a BERT (MiniLM, bge, e5, gte) with mean or cls pooling.
+Vectors are those of sentence-transformers to within rounding. A killed job goes on with --resume.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -44,7 +56,8 @@ enum Action {
     Generate(GenerateArgs),
     /// Build a graph among users or items, for SSE-Graph.
     Graph(GraphArgs),
-    /// Infer vectors of new documents under a doc2vec run.
+    /// Turn documents into vectors by a pretrained encoder or a doc2vec run.
+    #[command(after_help = EMBED_EXAMPLES)]
     Embed(EmbedArgs),
 }
 
@@ -227,18 +240,23 @@ enum SideArg {
 
 #[derive(Args, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[command(group = ArgGroup::new("by").required(true).args(["encoder", "run"]))]
 struct EmbedArgs {
+    /// Folder of a pretrained sentence encoder, as sentence-transformers saves it
+    #[arg(long, value_name = "FOLDER")]
+    #[serde(skip)]
+    encoder: Option<PathBuf>,
     /// Run of doc2vec
     #[arg(long, value_name = "RUN")]
     #[serde(skip)]
-    run: PathBuf,
+    run: Option<PathBuf>,
     /// Documents: a file or a folder
     #[arg(long, value_name = "FILE")]
     text: PathBuf,
-    /// Column of the documents [default: that of the run]
+    /// Column of the documents [default: that of the run, or by its name]
     #[arg(long, value_name = "NAME")]
     column: Option<String>,
-    /// Column of their ids [default: that of the run]
+    /// Column of their ids [default: that of the run, or by its name]
     #[arg(long, value_name = "NAME")]
     id_column: Option<String>,
     /// Encoding of text files [default: utf-8]
@@ -252,6 +270,34 @@ struct EmbedArgs {
     #[arg(long)]
     #[serde(skip)]
     force: bool,
+    /// Continue an unfinished job from OUT.partial
+    #[arg(long, requires = "encoder", conflicts_with = "force", help_heading = "Encoder")]
+    #[serde(skip)]
+    resume: bool,
+    /// Cut texts after so many tokens [default: what the encoder was made for]
+    #[arg(long, value_name = "N", requires = "encoder", help_heading = "Encoder")]
+    #[serde(skip)]
+    max_length: Option<usize>,
+    /// Texts that go through the network together, at most
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 64,
+        requires = "encoder",
+        help_heading = "Encoder"
+    )]
+    #[serde(skip)]
+    batch: usize,
+    /// Mebibytes that a batch may take
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 512,
+        requires = "encoder",
+        help_heading = "Encoder"
+    )]
+    #[serde(skip)]
+    memory: usize,
 }
 
 impl Command {
@@ -275,20 +321,7 @@ impl Command {
             }
             Action::Generate(args) => generate(args, terminal),
             Action::Graph(args) => graph(args, terminal),
-            Action::Embed(args) => {
-                let settings = Embed {
-                    options: options(&args)?,
-                    run: args.run,
-                    out: args.out,
-                    force: args.force,
-                };
-                let embedded = prepare::embed(&settings, terminal)?;
-                let text = format!(
-                    "{} vectors of {} values, written to {}\n",
-                    embedded.rows, embedded.dim, embedded.out
-                );
-                terminal.result("data", &json!({ "action": "embed", "result": embedded }), &text)
-            }
+            Action::Embed(args) => embed(args, terminal),
         }
     }
 }
@@ -336,6 +369,34 @@ fn generate(args: GenerateArgs, terminal: &Terminal) -> Result<()> {
     let text = format!("{} rows\n{}\n", generated.rows, generated.files.join("\n"));
     terminal.result("data", &json!({ "action": "generate", "result": generated }), &text)?;
     terminal.next(&format!("veridical {next}"));
+    Ok(())
+}
+
+fn embed(args: EmbedArgs, terminal: &Terminal) -> Result<()> {
+    let options = options(&args)?;
+    let (rows, dim, out, result) = match (args.encoder, args.run) {
+        (Some(encoder), _) => {
+            let if_exists = match (args.resume, args.force) {
+                (true, _) => IfExists::Resume,
+                (_, true) => IfExists::Force,
+                _ => IfExists::Refuse,
+            };
+            let EmbedArgs { out, batch, max_length, memory, .. } = args;
+            let settings =
+                EmbedSentences { encoder, options, out, if_exists, batch, max_length, memory };
+            let done = embed_sentences(&settings, terminal)?;
+            (done.rows, done.dim, done.out.clone(), json!(done))
+        }
+        (_, Some(run)) => {
+            let settings = Embed { run, options, out: args.out, force: args.force };
+            let done = prepare::embed(&settings, terminal)?;
+            (done.rows, done.dim, done.out.clone(), json!(done))
+        }
+        _ => return Err(Error::Usage("give one of --encoder and --run".into())),
+    };
+    let text = format!("{rows} vectors of {dim} values, written to {out}\n");
+    terminal.result("data", &json!({ "action": "embed", "result": result }), &text)?;
+    terminal.next(&format!("veridical vectors head {out}"));
     Ok(())
 }
 
