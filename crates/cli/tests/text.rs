@@ -264,7 +264,7 @@ fn bad_documents_are_named_with_their_place() {
         sandbox.put("bad.csv", content);
         refuses_with(
             &sandbox,
-            &format!("train text --text bad.csv --min-count 1 --epochs 1 --out run {more}"),
+            &format!("train text --text bad.csv --epochs 1 --out run {more}"),
             parts,
         );
     };
@@ -287,10 +287,10 @@ fn bad_documents_are_named_with_their_place() {
         "--test-share 0",
         &["the label `1`", "nothing to tell apart"],
     );
-    refuses(few, "--test-share 0 --min-count 9", &["none of 4 documents", "--min-count"]);
+    refuses(few, "--test-share 0 --min-count 2", &["none of 4 documents", "--min-count"]);
     refuses(
         "label,text,split\n1,good,train\n0,bad,train\n2,odd,test\n",
-        "--split-column split",
+        "--split-column split --min-count 1",
         &["label `2`", "0, 1"],
     );
     refuses(
@@ -331,7 +331,7 @@ fn bad_settings_vectors_and_runs_are_refused() {
     ] {
         refuses_with(&sandbox, &format!("{line} {flag}"), parts);
     }
-    sandbox.put("other.csv", "word,a,b\nhello,1,2\n");
+    sandbox.put("other.csv", "id,a,b\nhello,1,2\n");
     let plain = "train text --text reviews.csv --split-column split --epochs 1 --out run";
     refuses_with(
         &sandbox,
