@@ -174,7 +174,7 @@ fn put_vectors(sandbox: &Sandbox, dim: usize) {
         format!("{word},{first}{rest}\n")
     };
     let mut table: String =
-        format!("word{}\n", (0..dim).map(|k| format!(",v{k}")).collect::<String>());
+        format!("id{}\n", (0..dim).map(|k| format!(",v{k}")).collect::<String>());
     GOOD.iter().for_each(|word| table.push_str(&row(word, 1.0)));
     BAD.iter().for_each(|word| table.push_str(&row(word, -1.0)));
     (1..30).for_each(|i| table.push_str(&row(&format!("w{i}"), 0.0)));
@@ -340,7 +340,7 @@ fn bad_settings_vectors_and_runs_are_refused() {
     );
     refuses_with(
         &sandbox,
-        &format!("{plain} --min-count 2 --lr 1e30 --epochs 50"),
+        &format!("{plain} --min-count 2 --lr 1e30"),
         &["training diverged in epoch", "--lr"],
     );
     sandbox.ok(&format!("{line} --quiet"));

@@ -13,7 +13,7 @@ pub const ABOUT: &str = "\
 Tell new documents apart by a run of `train text`.
 
 Writes a table with the id of every document, its class, and the probability that the network gives it. No labels
-are needed; `veridical evaluate --run RUN --data FILE` judges on documents that have some.";
+are needed; `evaluate` with --data judges on documents that have some.";
 
 const EXAMPLES: &str = "\
 Examples:

@@ -27,7 +27,7 @@ Examples:
   veridical train text --text imdb.csv --split-column split --cell gru --hidden 32 --validation 0.1 \\
       --patience 5 --epochs 50 --lr 1e-4 --weight-decay 1e-4 --out runs/imdb
   veridical train doc2vec --text imdb.csv --column text --dim 32 --out runs/words
-  veridical train text --text imdb.csv --split-column split --vectors runs/words --seeds 5 --out runs/fixed
+  veridical train text --text imdb.csv --split-column split --vectors runs/words --out runs/fixed
   veridical evaluate --run runs/imdb
   veridical predict --run runs/imdb --text new.csv --out predictions.csv";
 
