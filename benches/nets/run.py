@@ -8,16 +8,24 @@ import subprocess
 from pathlib import Path
 
 import peer
+import sequences
 import torch
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # Name, batch, least ratio to PyTorch.
 CASES = [("mlp", 128, 1.2), ("cnn-small", 128, 1.4), ("resnet18", 32, 0.9)]
+SEQUENCES = [
+    ("sasrec", 128, 1.5), ("sasrec-dropout", 128, 1.5), ("encoder", 16, 1.0), ("encoder-dropout", 16, 1.0),
+]  # fmt: skip
 TITLES = {
     "mlp": "MLP 784-512-512-10",
     "cnn-small": "small CNN, 28 x 28",
     "resnet18": "ResNet-18, 32 x 32",
+    "sasrec": "SASRec, 2 blocks, d 64, length 200",
+    "sasrec-dropout": "SASRec with dropout 0.2",
+    "encoder": "encoder, 6 layers, d 384, length 128",
+    "encoder-dropout": "encoder with dropout 0.1",
 }
 TAP_LIMIT = 1.3
 
@@ -29,7 +37,8 @@ def ours(binary, *args):
 
 def train(args, case, batch):
     """The best round of ours and of every variant of the peer; they take turns, so that a busy minute hits both."""
-    variants = list(peer.variants(case, batch, not args.no_compile))
+    side = sequences if case in {case for case, *_ in SEQUENCES} else peer
+    variants = list(side.variants(case, batch, not args.no_compile))
     if not variants:
         raise SystemExit(f"{case}: no variant of the peer runs here")
     rates = {variant.name: 0.0 for variant in variants}
@@ -59,7 +68,7 @@ def page(results, about):
         "| training step | samples/s | PyTorch | its variant | ratio | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    least = {case: ratio for case, _, ratio in CASES}
+    least = {case: ratio for case, _, ratio in CASES + SEQUENCES}
     for run in results["train"]:
         ratio, target = run["ours"] / run["peer"], least[run["case"]]
         lines.append(
@@ -109,7 +118,10 @@ def main():
     if load > 0.5:
         print(f"# the machine is busy: load {load:.2f}", flush=True)
     torch.set_num_threads(args.threads)
-    cases = [(case, batch) for case, batch, _ in CASES if not args.only or args.only in case]
+    wanted = lambda cases: [
+        (case, batch) for case, batch, _ in cases if not args.only or args.only in case
+    ]
+    cases = wanted(CASES)
     results = {
         "load": load,
         "threads": args.threads,
@@ -118,7 +130,7 @@ def main():
             | ours(args.binary, "taps", case, batch, args.threads, 8 * args.seconds)
             for case, batch in cases
         ],
-        "train": [train(args, case, batch) for case, batch in cases],
+        "train": [train(args, case, batch) for case, batch in cases + wanted(SEQUENCES)],
     }
     text = page(results, ours(args.binary, "about"))
     print(text)

@@ -1,5 +1,7 @@
 //! Our side of the benchmark: one job, one line of JSON; `run.py` sets it beside PyTorch.
 
+mod sequences;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -23,7 +25,7 @@ const USAGE: &str = "usage: bench-nets train CASE BATCH THREADS SECONDS
        bench-nets taps CASE BATCH THREADS SECONDS
        bench-nets about
 
-CASE is mlp, cnn-small or resnet18.";
+CASE is mlp, cnn-small or resnet18; of train also sasrec, encoder, with -dropout or without.";
 
 const CLASSES: usize = 10;
 /// Batches that take turns.
@@ -56,7 +58,10 @@ fn run(args: &[String]) -> Outcome<Value> {
     };
     let (batch, seconds) = (batch.parse()?, seconds.parse()?);
     with_threads(Some(threads.parse()?), || match job {
-        "train" => train(case, batch, seconds),
+        "train" => match sequences::train(case, batch, seconds)? {
+            Some(result) => Ok(result),
+            None => train(case, batch, seconds),
+        },
         "taps" => taps(case, batch, seconds),
         _ => Err(USAGE.into()),
     })?

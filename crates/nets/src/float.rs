@@ -5,6 +5,8 @@ use std::ops::Neg;
 
 use faer::traits::RealField;
 
+use crate::elementary;
+
 /// A number that layers compute with.
 pub trait Float:
     RealField + Copy + Default + Debug + Display + Neg<Output = Self> + Send + Sync + 'static
@@ -55,6 +57,9 @@ pub trait Float:
         if self.is_number() { power } else { self }
     }
 
+    /// 1 - Phi(x) of the normal distribution for x >= 0, given e = exp(-x^2/2).
+    fn upper_tail(x: Self, e: Self) -> Self;
+
     /// Whether it is not NaN.
     #[inline(always)]
     #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
@@ -102,6 +107,10 @@ impl Float for f32 {
     #[inline(always)]
     fn power_of_two(shifted: Self) -> Self {
         Self::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23))
+    }
+    #[inline(always)]
+    fn upper_tail(x: Self, e: Self) -> Self {
+        e * elementary::tail_ratio(x)
     }
 }
 
@@ -152,6 +161,10 @@ impl Float for f64 {
     fn power_of_two(shifted: Self) -> Self {
         Self::from_bits((shifted.to_bits() << 52).wrapping_add(1023 << 52))
     }
+    #[inline(always)]
+    fn upper_tail(x: Self, e: Self) -> Self {
+        elementary::upper_tail(x, e)
+    }
 }
 
 /// Runs a loop with the widest vectors of this CPU; its operations are those that are written, so its results are the
@@ -168,35 +181,36 @@ const LANES: usize = 16;
 /// The sum of a term over all places of lists of the same length, always in the same order: place i goes to sum i mod 16, and
 /// the sums are added by halves. To be called inside [`wide`].
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "maps of arrays are calls, which end vectors")]
 pub(crate) fn sum<T: Float, const N: usize>(lists: [&[T]; N], term: impl Fn([T; N]) -> T) -> T {
     let mut sums = [T::ZERO; LANES];
     let len = lists[0].len();
-    let lists = lists.map(
-        #[inline(always)]
-        |list| list[..len].as_chunks::<LANES>(),
-    );
+    let mut whole: [&[[T; LANES]]; N] = [&[]; N];
+    for n in 0..N {
+        whole[n] = &lists[n].as_chunks::<LANES>().0[..len / LANES];
+    }
     for i in 0..len / LANES {
-        for (k, sum) in sums.iter_mut().enumerate() {
-            *sum += term(lists.map(
-                #[inline(always)]
-                |(whole, _)| whole[i][k],
-            ));
+        for k in 0..LANES {
+            let mut at = [T::ZERO; N];
+            for n in 0..N {
+                at[n] = whole[n][i][k];
+            }
+            sums[k] += term(at);
         }
     }
-    for (k, sum) in sums.iter_mut().enumerate().take(len % LANES) {
-        *sum += term(lists.map(
-            #[inline(always)]
-            |(_, rest)| rest[k],
-        ));
-    }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for k in 0..half {
-            sums[k] += sums[k + half];
+    for i in len / LANES * LANES..len {
+        let mut at = [T::ZERO; N];
+        for n in 0..N {
+            at[n] = lists[n][i];
         }
-        half /= 2;
+        sums[i % LANES] += term(at);
     }
-    sums[0]
+    let mut eight = [T::ZERO; 8];
+    for k in 0..8 {
+        eight[k] = sums[k] + sums[k + 8];
+    }
+    let [a, b, c, d, e, f, g, h] = eight;
+    ((a + e) + (c + g)) + ((b + f) + (d + h))
 }
 
 #[cfg(test)]

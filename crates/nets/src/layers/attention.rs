@@ -9,17 +9,19 @@
 //!
 //! dv_j = sum_i m_ij p_ij do_i,  ds_ij = p_ij (m_ij do_i . v_j - D_i)/sqrt(c),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i
 //!
-//! Rows i are taken in blocks: a block's part of s is one product over the columns that its last row sees, so all but a
-//! block's triangle of the masked half is never computed. p is computed again on the way back (Dao et al. 2022 do the same):
-//! it would be the largest thing of the network to keep.
+//! Rows i are taken in blocks of some dozen, small enough for s to stay in the cache; inside, tiles of four rows stop at the
+//! last column that they see, so the masked half is never computed. p is computed again on the way back (Dao et al. 2022 do
+//! the same): it would be the largest thing of the network to keep.
+
+mod tile;
 
 use veridical_core::Place;
 
+use self::tile::{COLUMNS, ROWS, View, add, columns_by_strip, rows_by_strip, store};
 use super::Dropout;
 use crate::float::{sum, wide};
 use crate::layer::take;
-use crate::product::{Matrix, strided, whole};
-use crate::{Backward, Error, Float, Forward, Layer, Mode, Noise, Result, Shape};
+use crate::{Backward, Error, Float, Forward, Layer, Mode, Noise, Result, Sequences, Shape};
 
 /// Which rows a row sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +41,8 @@ pub struct Attention {
     dropout: Option<Dropout>,
 }
 
-/// Rows of s that are computed at once.
-const BLOCK: usize = 64;
+/// Rows of s that are computed at once: whole tiles.
+const BLOCK: usize = 32;
 /// Blocks of random bits of one row and head: those of 2^25 columns.
 const DRAWS: u32 = 1 << 22;
 
@@ -70,7 +72,7 @@ impl Attention {
     /// The heads of the sequences, one after the other.
     fn tasks<'a>(
         &'a self,
-        sequences: crate::Sequences<'a>,
+        sequences: Sequences<'a>,
         mode: Mode,
         noise: Noise,
     ) -> impl Iterator<Item = Head<'a>> {
@@ -112,6 +114,11 @@ struct Block {
     columns: usize,
 }
 
+/// Parts of a room, one after the other.
+fn cut<T, const N: usize>(mut room: &mut [T], lens: [usize; N]) -> [&mut [T]; N] {
+    lens.map(|len| room.split_off_mut(..len).unwrap_or_default())
+}
+
 impl Head<'_> {
     fn blocks(&self) -> impl Iterator<Item = Block> {
         let (n, mask) = (self.rows, self.mask);
@@ -122,28 +129,19 @@ impl Head<'_> {
         })
     }
 
-    /// Where q (0), k (1) or v (2) of this head stand in a row of x.
-    fn column(&self, part: usize) -> usize {
-        part * self.width + self.head * self.size
-    }
-
-    /// Rows of q, k or v.
-    fn part<'v, T: Float>(
-        &self,
-        x: &'v [T],
-        part: usize,
-        first: usize,
-        rows: usize,
-    ) -> Matrix<'v, T> {
+    /// q (0), k (1) or v (2).
+    fn part<'v, T>(&self, x: &'v [T], part: usize) -> View<'v, T> {
         let stride = 3 * self.width;
-        let x = &x[(self.first + first) * stride..];
-        Matrix::strided(x, rows, stride, self.column(part), self.size)
+        let first = part * self.width + self.head * self.size;
+        let values = &x[self.first * stride..];
+        View { values, stride, first, rows: self.rows, columns: self.size }
     }
 
-    /// Rows of o or do.
-    fn out<'v, T: Float>(&self, y: &'v [T], block: Block) -> Matrix<'v, T> {
-        let y = &y[(self.first + block.first) * self.width..];
-        Matrix::strided(y, block.rows, self.width, self.head * self.size, self.size)
+    /// o or do.
+    fn out<'v, T>(&self, y: &'v [T]) -> View<'v, T> {
+        let values = &y[self.first * self.width..];
+        let first = self.head * self.size;
+        View { values, stride: self.width, first, rows: self.rows, columns: self.size }
     }
 
     /// 1/sqrt(c).
@@ -152,161 +150,229 @@ impl Head<'_> {
     }
 
     /// How many columns row i of a block sees.
+    #[inline(always)]
     fn seen(&self, block: Block, i: usize) -> usize {
         if self.mask == Mask::Causal { block.first + i + 1 } else { block.columns }
     }
 
-    /// The random numbers of row i of a block.
-    fn draws(&self, block: Block, i: usize) -> (Place, u32) {
-        (self.noise.at(self.first + block.first + i), self.head as u32 * DRAWS)
+    /// How many columns the tile from row i on sees.
+    #[inline(always)]
+    fn seen_by_tile(&self, block: Block, i: usize) -> usize {
+        self.seen(block, (i + ROWS).min(block.rows) - 1)
     }
 
-    /// p of a block.
-    fn weights<T: Float>(&self, x: &[T], block: Block, p: &mut [T]) {
-        let q = self.part(x, 0, block.first, block.rows);
-        let k = self.part(x, 1, 0, block.columns);
-        whole(p, false, self.scale(), q, k.transposed());
-        wide(
-            #[inline(always)]
-            move || {
-                for (i, row) in p.chunks_exact_mut(block.columns).enumerate() {
-                    let (row, hidden) = row.split_at_mut(self.seen(block, i));
-                    softmax(row);
-                    hidden.fill(T::ZERO);
-                }
-            },
-        );
+    /// The length of a row of s.
+    fn stride(&self) -> usize {
+        self.rows.next_multiple_of(COLUMNS)
     }
 
-    /// The factors m of a block; `None` without a dropout.
-    fn factors<'m, T: Float>(&self, block: Block, m: &'m mut [T]) -> Option<&'m [T]> {
+    /// Rows of a block times the strips of the transpose of all rows, as far as each tile sees.
+    #[inline(always)]
+    fn scores<T: Float>(&self, rows: View<'_, T>, strips: &[T], block: Block, s: &mut [T]) {
+        let stride = self.stride();
+        for i in (0..block.rows).step_by(ROWS) {
+            let a = rows.tile(block.first + i);
+            let seen = self.seen_by_tile(block, i);
+            let strips = strips.chunks_exact(self.size * COLUMNS);
+            for (strip, first) in strips.zip((0..seen).step_by(COLUMNS)) {
+                let tile = rows_by_strip(a, strip);
+                store(tile, s, i * stride + first, stride);
+            }
+        }
+    }
+
+    /// p of a block; zero where nothing is seen.
+    #[inline(always)]
+    fn weights<T: Float>(&self, q: View<'_, T>, keys: &[T], block: Block, p: &mut [T]) {
+        self.scores(q, keys, block, p);
+        let rows = p.chunks_exact_mut(self.stride()).take(block.rows);
+        for (i, row) in rows.enumerate() {
+            softmax(row, self.seen(block, i), self.scale());
+        }
+        // Rows that fill the last tile.
+        let whole = block.rows.next_multiple_of(ROWS);
+        p[block.rows * self.stride()..whole * self.stride()].fill(T::ZERO);
+    }
+
+    /// The factors m of row i of a block; `None` without a dropout.
+    #[inline(always)]
+    fn factors<'m, T: Float>(&self, block: Block, i: usize, m: &'m mut [T]) -> Option<&'m [T]> {
         let dropout = self.dropout?;
-        let own = &mut *m;
-        wide(
-            #[inline(always)]
-            move || {
-                for (i, row) in own.chunks_exact_mut(block.columns).enumerate() {
-                    let (place, first) = self.draws(block, i);
-                    dropout.factors(place, first, &mut row[..self.seen(block, i)]);
-                }
-            },
-        );
+        let place: Place = self.noise.at(self.first + block.first + i);
+        let m = &mut m[..self.seen(block, i).next_multiple_of(COLUMNS)];
+        dropout.factors(place, self.head as u32 * DRAWS, m);
         Some(m)
     }
 
-    fn forward<T: Float>(&self, x: &[T], y: &mut [T], room: &mut Vec<T>) {
-        for block in self.blocks() {
-            let len = block.rows * block.columns;
-            let (p, m) = take(room, 2 * BLOCK * self.rows).split_at_mut(BLOCK * self.rows);
-            let (p, m) = (&mut p[..len], &mut m[..len]);
-            self.weights(x, block, p);
-            if let Some(m) = self.factors(block, m) {
-                multiply(p, m, |i| self.seen(block, i), block.columns);
-            }
-            let v = self.part(x, 2, 0, block.columns);
-            let y = &mut y[(self.first + block.first) * self.width..];
-            let p = Matrix::rows(p, block.rows, block.columns);
-            strided(y, self.width, self.head * self.size, false, p, v);
-        }
-    }
-
-    fn backward<T: Float>(&self, x: &[T], y: &[T], dy: &[T], dx: &mut [T], room: &mut Vec<T>) {
-        let stride = 3 * self.width;
-        for part in [1, 2] {
-            for row in dx[self.first * stride..].chunks_exact_mut(stride).take(self.rows) {
-                row[self.column(part)..][..self.size].fill(T::ZERO);
-            }
-        }
-        for block in self.blocks() {
-            let len = block.rows * block.columns;
-            let mut rooms = take(room, 3 * BLOCK * self.rows).chunks_exact_mut(BLOCK * self.rows);
-            let mut own = || &mut rooms.next().unwrap_or_default()[..len];
-            let (p, m, ds) = (own(), own(), own());
-            self.weights(x, block, p);
-            let dout = self.out(dy, block);
-            let v = self.part(x, 2, 0, block.columns);
-            whole(ds, false, T::ONE, dout, v.transposed());
-            let m = self.factors(block, m);
-            if let Some(m) = m {
-                multiply(ds, m, |i| self.seen(block, i), block.columns);
-            }
-            self.slopes(y, dy, block, p, ds);
-            let slopes = Matrix::rows(ds, block.rows, block.columns);
-            let q = self.part(x, 0, block.first, block.rows);
-            let k = self.part(x, 1, 0, block.columns);
-            let own = &mut dx[self.first * stride..];
-            strided(&mut own[block.first * stride..], stride, self.column(0), false, slopes, k);
-            strided(own, stride, self.column(1), true, slopes.transposed(), q);
-            if let Some(m) = m {
-                multiply(p, m, |i| self.seen(block, i), block.columns);
-            }
-            strided(
-                own,
-                stride,
-                self.column(2),
-                true,
-                Matrix::rows(p, block.rows, block.columns).transposed(),
-                dout,
-            );
-        }
-    }
-
-    /// ds of a block, from m do v' in its place.
-    fn slopes<T: Float>(&self, y: &[T], dy: &[T], block: Block, p: &[T], ds: &mut [T]) {
-        let scale = self.scale::<T>();
-        wide(
-            #[inline(always)]
-            move || {
-                let rows = p.chunks_exact(block.columns).zip(ds.chunks_exact_mut(block.columns));
-                for (i, (p, ds)) in rows.enumerate() {
-                    let at = (self.first + block.first + i) * self.width + self.head * self.size;
-                    let (y, dy) = (&y[at..][..self.size], &dy[at..][..self.size]);
-                    let d = sum(
-                        [y, dy],
-                        #[inline(always)]
-                        |[y, dy]| y * dy,
-                    );
-                    let seen = self.seen(block, i);
-                    let (ds, hidden) = ds.split_at_mut(seen);
-                    for (ds, &p) in ds.iter_mut().zip(&p[..seen]) {
-                        *ds = p * (*ds - d) * scale;
+    /// Rows of s times the strips of rows that each tile sees, to `to`, whose rows are those of a sequence.
+    #[inline(always)]
+    fn gather<T: Float>(
+        &self,
+        s: &[T],
+        strips: &[T],
+        block: Block,
+        to: &mut [T],
+        (stride, first): (usize, usize),
+    ) {
+        let long = self.stride();
+        for i in (0..block.rows).step_by(ROWS) {
+            let seen = self.seen_by_tile(block, i);
+            let s = &s[i * long..];
+            let a =
+                [&s[..seen], &s[long..][..seen], &s[2 * long..][..seen], &s[3 * long..][..seen]];
+            for (k, strip) in strips.chunks_exact(self.rows * COLUMNS).enumerate() {
+                let tile = rows_by_strip(a, &strip[..seen * COLUMNS]);
+                let len = COLUMNS.min(self.size - k * COLUMNS);
+                for (r, row) in tile.iter().enumerate().take(block.rows - i) {
+                    let at = (self.first + block.first + i + r) * stride + first + k * COLUMNS;
+                    match to[at..].first_chunk_mut::<COLUMNS>() {
+                        Some(to) if len == COLUMNS => *to = *row,
+                        _ => to[at..][..len].copy_from_slice(&row[..len]),
                     }
-                    hidden.fill(T::ZERO);
                 }
-            },
-        );
+            }
+        }
+    }
+
+    /// sums_j += sum_i s_ij b_i over the rows i of a block, b in strips.
+    #[inline(always)]
+    fn scatter<T: Float>(&self, s: &[T], strips: &[T], block: Block, sums: &mut [T]) {
+        let (long, wide) = (self.stride(), self.size.next_multiple_of(COLUMNS));
+        for j in (0..block.columns).step_by(ROWS) {
+            // Rows before do not see the column.
+            let hidden = if self.mask == Mask::Causal { j.saturating_sub(block.first) } else { 0 };
+            let s = &s[hidden * long..block.rows * long];
+            for (k, strip) in strips.chunks_exact(self.rows * COLUMNS).enumerate() {
+                let strip = &strip[(block.first + hidden) * COLUMNS..];
+                let strip = &strip[..(block.rows - hidden) * COLUMNS];
+                let at = j * wide + k * COLUMNS;
+                add(columns_by_strip(s, long, j, strip), sums, at, wide);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn forward<T: Float>(&self, x: &[T], y: &mut [T], room: &mut Vec<T>) {
+        let (q, k, v) = (self.part(x, 0), self.part(x, 1), self.part(x, 2));
+        let stride = self.stride();
+        let lens = [k.packed_transposed(), v.packed(), BLOCK * stride, stride];
+        let [keys, values, p, m] = cut(take(room, lens.iter().sum()), lens);
+        k.pack_transposed(keys);
+        v.pack(values);
+        for block in self.blocks() {
+            self.weights(q, keys, block, p);
+            if self.dropout.is_some() {
+                for i in 0..block.rows {
+                    let Some(m) = self.factors(block, i, m) else { continue };
+                    let p = &mut p[i * stride..][..m.len()];
+                    for k in 0..p.len() {
+                        p[k] *= m[k];
+                    }
+                }
+            }
+            self.gather(p, values, block, y, (self.width, self.head * self.size));
+        }
+    }
+
+    #[inline(always)]
+    fn backward<T: Float>(&self, x: &[T], y: &[T], dy: &[T], dx: &mut [T], room: &mut Vec<T>) {
+        let (q, k, v) = (self.part(x, 0), self.part(x, 1), self.part(x, 2));
+        let (out, dout) = (self.out(y), self.out(dy));
+        let stride = self.stride();
+        let wide = self.size.next_multiple_of(COLUMNS);
+        let (long, sums) = (k.packed_transposed(), self.rows.next_multiple_of(ROWS) * wide);
+        let lens = [long, long, k.packed(), k.packed(), k.packed(), sums, sums];
+        let blocks = [BLOCK * stride, BLOCK * stride, stride];
+        let room = take(room, lens.iter().chain(&blocks).sum());
+        let (packed, rest) = room.split_at_mut(lens.iter().sum());
+        let [keys, values, own_keys, queries, douts, dk, dv] = cut(packed, lens);
+        let [p, ds, m] = cut(rest, blocks);
+        k.pack_transposed(keys);
+        v.pack_transposed(values);
+        k.pack(own_keys);
+        q.pack(queries);
+        dout.pack(douts);
+        dk.fill(T::ZERO);
+        dv.fill(T::ZERO);
+        for block in self.blocks() {
+            self.weights(q, keys, block, p);
+            self.scores(dout, values, block, ds);
+            let rows = p.chunks_exact_mut(stride).zip(ds.chunks_exact_mut(stride));
+            for (i, (p, ds)) in rows.enumerate().take(block.rows) {
+                let at = block.first + i;
+                let d = sum(
+                    [out.row(at), dout.row(at)],
+                    #[inline(always)]
+                    |[y, dy]| y * dy,
+                );
+                let (m, seen) = (self.factors(block, i, m), self.seen(block, i));
+                slopes(p, ds, m, d, seen, self.scale());
+            }
+            let whole = block.rows.next_multiple_of(ROWS);
+            ds[block.rows * stride..whole * stride].fill(T::ZERO);
+            self.gather(ds, own_keys, block, dx, (q.stride, q.first));
+            self.scatter(ds, queries, block, dk);
+            self.scatter(p, douts, block, dv);
+        }
+        for (part, sums) in [(k, dk), (v, dv)] {
+            for (i, row) in sums.chunks_exact(wide).enumerate().take(self.rows) {
+                let at = (self.first + i) * part.stride + part.first;
+                dx[at..][..self.size].copy_from_slice(&row[..self.size]);
+            }
+        }
     }
 }
 
-/// Each of the first so many values of a row times its factor.
-fn multiply<T: Float>(values: &mut [T], m: &[T], seen: impl Fn(usize) -> usize, columns: usize) {
-    wide(
-        #[inline(always)]
-        move || {
-            let rows = values.chunks_exact_mut(columns).zip(m.chunks_exact(columns));
-            for (i, (values, m)) in rows.enumerate() {
-                let seen = seen(i);
-                values[..seen].iter_mut().zip(&m[..seen]).for_each(|(x, &m)| *x *= m);
+/// From m do v' in its place to ds = p (m do v' - d) scale, and from p to m p; zero where nothing is seen.
+#[inline(always)]
+fn slopes<T: Float>(p: &mut [T], ds: &mut [T], m: Option<&[T]>, d: T, seen: usize, scale: T) {
+    ds[seen..].fill(T::ZERO);
+    let len = seen.next_multiple_of(COLUMNS);
+    let (p, ds) = (&mut p[..len], &mut ds[..len]);
+    match m {
+        None => {
+            for k in 0..len {
+                ds[k] = p[k] * (ds[k] - d) * scale;
             }
-        },
-    );
+        }
+        Some(m) => {
+            let m = &m[..len];
+            for k in 0..len {
+                ds[k] = p[k] * (m[k] * ds[k] - d) * scale;
+                p[k] *= m[k];
+            }
+        }
+    }
 }
 
-/// s becomes exp(s_j - max)/sum.
+/// The first `seen` values of a row become exp(scale (s_j - max))/sum, the others 0.
 #[inline(always)]
-fn softmax<T: Float>(s: &mut [T]) {
-    let mut largest = s[0];
-    for &s in &*s {
+fn softmax<T: Float>(row: &mut [T], seen: usize, scale: T) {
+    let (whole, rest) = row[..seen].as_chunks::<COLUMNS>();
+    let mut lanes = [row[0]; COLUMNS];
+    for s in whole {
+        for (lane, &s) in lanes.iter_mut().zip(s) {
+            *lane = lane.larger(s);
+        }
+    }
+    let mut largest = lanes[0];
+    for &s in lanes.iter().chain(rest) {
         largest = largest.larger(s);
     }
-    s.iter_mut().for_each(|s| *s = (*s - largest).exp());
+    // Whole vectors; what is not seen is some other product.
+    let row_len = seen.next_multiple_of(COLUMNS);
+    for s in row[..row_len].as_chunks_mut::<COLUMNS>().0.as_flattened_mut() {
+        *s = ((*s - largest) * scale).exp();
+    }
+    row[seen..].fill(T::ZERO);
+    let row = &mut row[..row_len];
     let share = T::ONE
         / sum(
-            [s],
+            [&*row],
             #[inline(always)]
             |[s]| s,
         );
-    s.iter_mut().for_each(|s| *s *= share);
+    row.iter_mut().for_each(|s| *s *= share);
 }
 
 impl<T: Float> Layer<T> for Attention {
@@ -321,14 +387,28 @@ impl<T: Float> Layer<T> for Attention {
 
     fn forward(&self, pass: Forward<'_, T>) {
         let Forward { sequences, mode, x, y, noise, room, .. } = pass;
-        self.tasks(sequences, mode, noise).for_each(|head| head.forward(x, y, room));
+        wide(
+            #[inline(always)]
+            move || {
+                for head in self.tasks(sequences, mode, noise) {
+                    head.forward(x, y, room);
+                }
+            },
+        );
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
         let Backward { sequences, mode, x, y, dy, dx: Some(dx), noise, room, .. } = pass else {
             return;
         };
-        self.tasks(sequences, mode, noise).for_each(|head| head.backward(x, y, dy, dx, room));
+        wide(
+            #[inline(always)]
+            move || {
+                for head in self.tasks(sequences, mode, noise) {
+                    head.backward(x, y, dy, dx, room);
+                }
+            },
+        );
     }
 }
 

@@ -75,11 +75,12 @@ impl<T: Float> Layer<T> for LayerNorm {
         wide(
             #[inline(always)]
             move || {
-                for (x, y) in x.chunks_exact(d).zip(y.chunks_exact_mut(d)) {
+                for first in (0..x.len()).step_by(d) {
+                    let (x, y) = (&x[first..][..d], &mut y[first..][..d]);
+                    let (weight, bias) = (&weight[..d], &bias[..d]);
                     let (mean, r) = moments(x, eps);
-                    let scales = weight.iter().zip(bias);
-                    for ((y, &x), (&w, &b)) in y.iter_mut().zip(x).zip(scales) {
-                        *y = (x - mean) * r * w + b;
+                    for k in 0..d {
+                        y[k] = (x[k] - mean) * r * weight[k] + bias[k];
                     }
                 }
             },
@@ -89,25 +90,27 @@ impl<T: Float> Layer<T> for LayerNorm {
     fn backward(&self, pass: Backward<'_, T>) {
         let Backward { params, x, dy, mut dx, dparams, .. } = pass;
         let (d, eps) = (self.width, T::of(self.eps));
-        let weight = &params[..d];
-        let (dweight, dbias) =
-            dparams.unwrap_or_default().split_at_mut_checked(d).unwrap_or_default();
+        let (weight, share) = (&params[..d], T::of(1.0 / d as f64));
+        let mut sums = dparams.map(|dparams| {
+            dparams.fill(T::ZERO);
+            dparams.split_at_mut(d)
+        });
         wide(
             #[inline(always)]
             move || {
-                dweight.fill(T::ZERO);
-                dbias.fill(T::ZERO);
-                let share = T::of(1.0 / d as f64);
-                for (i, (x, dy)) in x.chunks_exact(d).zip(dy.chunks_exact(d)).enumerate() {
+                for first in (0..x.len()).step_by(d) {
+                    let (x, dy) = (&x[first..][..d], &dy[first..][..d]);
+                    let weight = &weight[..d];
                     let (mean, r) = moments(x, eps);
-                    for (((dw, db), &x), &dy) in
-                        dweight.iter_mut().zip(dbias.iter_mut()).zip(x).zip(dy)
-                    {
-                        *dw += dy * ((x - mean) * r);
-                        *db += dy;
+                    if let Some((dweight, dbias)) = &mut sums {
+                        let (dweight, dbias) = (&mut dweight[..d], &mut dbias[..d]);
+                        for k in 0..d {
+                            dweight[k] += dy[k] * ((x[k] - mean) * r);
+                            dbias[k] += dy[k];
+                        }
                     }
                     let Some(dx) = &mut dx else { continue };
-                    let dx = &mut dx[i * d..][..d];
+                    let dx = &mut dx[first..][..d];
                     let along = share
                         * sum(
                             [dy, weight],
@@ -121,8 +124,8 @@ impl<T: Float> Layer<T> for LayerNorm {
                             #[inline(always)]
                             |[dy, w, x]| dy * w * (x - mean),
                         );
-                    for (((dx, &dy), &w), &x) in dx.iter_mut().zip(dy).zip(weight).zip(x) {
-                        *dx = r * (dy * w - along - (x - mean) * r * across);
+                    for k in 0..d {
+                        dx[k] = r * (dy[k] * weight[k] - along - (x[k] - mean) * r * across);
                     }
                 }
             },

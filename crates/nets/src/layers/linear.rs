@@ -12,7 +12,8 @@ use rayon::prelude::*;
 use veridical_core::{Seed, Stream};
 
 use crate::float::wide;
-use crate::product::{Matrix, divided};
+use crate::layer::take;
+use crate::product::{Matrix, divided, whole};
 use crate::{
     Backward, Error, Factors, Float, Forward, Layer, Mode, Outer, Result, Scope, Shape, Spec,
 };
@@ -104,10 +105,35 @@ impl Linear {
     fn weights(&self) -> usize {
         self.inputs * self.outputs
     }
+
+    /// dW and db of many rows with few values: parts of the rows apart, then their sum in order.
+    fn sum_parts<T: Float>(&self, x: &[T], dy: &[T], dparams: &mut [T], room: &mut Vec<T>) {
+        let (i, o) = (self.inputs, self.outputs);
+        let (s, t) = self.scales::<T>();
+        let n = x.len() / i;
+        let rows = n.div_ceil(PARTS);
+        let sums = take(room, n.div_ceil(rows) * dparams.len());
+        let parts = x.par_chunks(rows * i).zip(dy.par_chunks(rows * o));
+        parts.zip(sums.par_chunks_mut(dparams.len())).for_each(|((x, dy), sums)| {
+            let n = x.len() / i;
+            let (dweight, dbias) = sums.split_at_mut(self.weights());
+            let delta = Matrix::rows(dy, n, o).transposed();
+            whole(dweight, false, s, delta, Matrix::rows(x, n, i));
+            if self.bias {
+                column_sums(dy, dbias);
+                dbias.iter_mut().for_each(|b| *b *= t);
+            }
+        });
+        column_sums(sums, dparams);
+    }
 }
 
-/// Rows that one thread adds a bias to at once.
+/// Rows that one thread adds a bias to at once, or sums.
 const ROWS: usize = 64;
+/// So many times more rows than values of a row are many,
+const TALL: usize = 32;
+/// and are divided into so many parts.
+const PARTS: usize = 8;
 
 impl<T: Float> Layer<T> for Linear {
     fn output(&self, input: Shape) -> Result<Shape> {
@@ -168,7 +194,7 @@ impl<T: Float> Layer<T> for Linear {
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
-        let Backward { n, params, x, dy, dx, dparams, .. } = pass;
+        let Backward { n, params, x, dy, dx, dparams, room, .. } = pass;
         let (s, t) = self.scales::<T>();
         let weight = Matrix::rows(params, self.outputs, self.inputs);
         let delta = Matrix::rows(dy, n, self.outputs);
@@ -176,10 +202,17 @@ impl<T: Float> Layer<T> for Linear {
             divided(dx, false, s, delta, weight);
         }
         let Some(dparams) = dparams else { return };
+        if n >= TALL * self.inputs.max(self.outputs) {
+            return self.sum_parts(x, dy, dparams, room);
+        }
         let (dweight, dbias) = dparams.split_at_mut(self.weights());
         divided(dweight, false, s, delta.transposed(), Matrix::rows(x, n, self.inputs));
         if self.bias {
-            column_sums(dy, dbias);
+            let len = ROWS * self.outputs;
+            let sums = take(room, dy.len().div_ceil(len) * self.outputs);
+            let parts = sums.par_chunks_mut(self.outputs).zip(dy.par_chunks(len));
+            parts.for_each(|(sums, dy)| column_sums(dy, sums));
+            column_sums(sums, dbias);
             dbias.iter_mut().for_each(|b| *b *= t);
         }
     }
@@ -241,6 +274,8 @@ mod tests {
             Linear::new(6, 3).parameterised(Parameterisation::Ntk { bias: 0.1 }),
         ] {
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Training).check();
+            // Rows in parts.
+            Trial::new(&layer, Shape::row(layer.inputs), 7 * TALL + 3, Mode::Training).check();
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Frozen).check();
         }
     }

@@ -94,8 +94,7 @@ fn values_are_left_out_by_row_head_and_column() {
 fn the_mask_hides_the_future() {
     for (heads, p) in [(1, 0.0), (2, 0.2)] {
         let layer = Attention::new(8, heads, Mask::Causal).unwrap().dropout(p).unwrap();
-        let mut trial =
-            Trial::of_sequences(&layer, Shape::row(24), &[5, 2 * BLOCK + 9], Mode::Training);
+        let mut trial = Trial::of_sequences(&layer, Shape::row(24), &[5, 137], Mode::Training);
         let (before, _) = trial.forward();
         for changed in [130, 100, 69, 68, 64, 6, 5] {
             let other = normals(24, "other");
@@ -121,5 +120,29 @@ fn heads_must_divide_the_width() {
     for (width, heads) in [(6, 4), (6, 0), (0, 1)] {
         let error = Attention::new(width, heads, Mask::None).unwrap_err().to_string();
         assert!(error.contains("do not divide"), "{error}");
+    }
+}
+
+#[test]
+fn strips_hold_every_number_once() {
+    for (rows, columns) in [(1, 1), (8, 8), (16, 16), (17, 9), (23, 40), (40, 50)] {
+        let values: Vec<f64> = (0..rows * (columns + 3)).map(|i| i as f64 + 1.0).collect();
+        let view = View { values: &values, stride: columns + 3, first: 2, rows, columns };
+        let at = |i: usize, k: usize| match i < rows && k < columns {
+            true => values[i * (columns + 3) + 2 + k],
+            false => 0.0,
+        };
+        let mut strips = vec![f64::NAN; view.packed()];
+        view.pack(&mut strips);
+        for (n, x) in strips.iter().enumerate() {
+            let (strip, rest) = (n / (rows * COLUMNS), n % (rows * COLUMNS));
+            assert_eq!(*x, at(rest / COLUMNS, strip * COLUMNS + rest % COLUMNS));
+        }
+        let mut strips = vec![f64::NAN; view.packed_transposed()];
+        view.pack_transposed(&mut strips);
+        for (n, x) in strips.iter().enumerate() {
+            let (strip, rest) = (n / (columns * COLUMNS), n % (columns * COLUMNS));
+            assert_eq!(*x, at(strip * COLUMNS + rest % COLUMNS, rest / COLUMNS));
+        }
     }
 }
