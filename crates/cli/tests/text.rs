@@ -34,8 +34,10 @@ fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let row = |i: usize| {
         let is_good = i * 7 % 11 < 5;
-        let (part, label) =
-            (if i % 5 == 0 { "test" } else { "train" }, if is_good { "good" } else { "bad" });
+        let (part, label) = (
+            if i.is_multiple_of(5) { "test" } else { "train" },
+            if is_good { "good" } else { "bad" },
+        );
         format!("r{i},{label},\"{}\",{part}\n", document_of(i, is_good))
     };
     let rows: String = (0..300).map(row).collect();
