@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets wheel wheel-test fuzz
+.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder wheel wheel-test fuzz
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -96,6 +96,10 @@ bench-learn:
 bench-nets:
 	cargo build --release --locked -p bench-nets
 	benches/run.sh nets
+
+bench-encoder:
+	cargo build --release --locked -p bench-encoder
+	benches/run.sh encoder
 
 $(RUFF):
 	python3 -m venv $(VENV)

@@ -10,6 +10,7 @@ by fuzzing and are left alone. Made with numpy 2.4.6, pyarrow 26.0.1, safetensor
 
 import gzip
 import io
+import json
 import lzma
 import subprocess
 import tempfile
@@ -293,6 +294,41 @@ def records():
     put("text_csv", "repeated-ids", b"id,review\n1,one\n1,two\n")
 
 
+def tokenizers():
+    """Vocabularies as Hugging Face's tokenizers writes them."""
+    special = [{"id": i, "content": word, "single_word": i == 2, "lstrip": i == 1, "rstrip": i == 2,
+                "normalized": i == 0, "special": True} for i, word in enumerate(["[UNK]", "[CLS]", "[SEP]"])]  # fmt: skip
+    words = ["[UNK]", "[CLS]", "[SEP]", "a", "##b", "the", "film", "\u00e9", "\u4e2d", "!"]
+    around = {name: {"id": name, "ids": [i], "tokens": [name]} for i, name in ((1, "[CLS]"), (2, "[SEP]"))}
+    piece = lambda name: {"SpecialToken": {"id": name, "type_id": 0}}
+    wordpiece = {
+        "added_tokens": special,
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                       "strip_accents": None, "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [piece("[CLS]"), {"Sequence": {"id": "A", "type_id": 0}}, piece("[SEP]")],
+            "special_tokens": around,
+        },
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 10, "vocab": {word: i for i, word in enumerate(words)}},
+    }  # fmt: skip
+    put("tokenizer_json", "wordpiece", json.dumps(wordpiece).encode())
+    tokens = ["<s>", "</s>", "a", "b", "t", "h", "e", "\u0120", "th", "the", "\u0120the", "<unk>"]
+    bpe = {
+        "added_tokens": [],
+        "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]},
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True},
+        "post_processor": {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 1]},
+        "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "ignore_merges": True,
+                  "vocab": {token: i for i, token in enumerate(tokens)},
+                  "merges": ["t h", ["th", "e"], "\u0120 the"]},
+    }  # fmt: skip
+    put("tokenizer_json", "bpe", json.dumps(bpe).encode())
+    put("tokenizer_list", "words", "\n".join(words).encode() + b"\n")
+
+
 def idx(array):
     return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
 
@@ -352,3 +388,4 @@ if __name__ == "__main__":
     written_by_us()
     words()
     specs()
+    tokenizers()

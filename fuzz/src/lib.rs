@@ -84,6 +84,8 @@ pub const TARGETS: &[Target] = &[
     records("edges_npz", "e.npz", records::read_edges),
     records("text_lines", "t.txt", records::read_documents),
     records("text_csv", "t.csv", records::read_documents),
+    records("tokenizer_json", "tokenizer.json", records::read_tokenizer),
+    records("tokenizer_list", "vocab.txt", records::read_tokenizer),
     records("map", "m.safetensors", records::read_map),
     examples("idx_images", "train-images-idx3-ubyte", &[("train-labels-idx1-ubyte", LABELS)]),
     examples("idx_images_gz", "t10k-images-idx3-ubyte.gz", &[("t10k-labels-idx1-ubyte", LABELS)]),

@@ -1,4 +1,4 @@
-//! Readers of interactions, labels, edges, documents and maps.
+//! Readers of interactions, labels, edges, documents, tokenizers and maps.
 //!
 //! What is read twice is the same twice. If interactions are read,
 //! - every row has a user and an item of its maps, a rating that is finite and not negative, and a time, if any
@@ -9,7 +9,8 @@
 //! If labels or edges are read, lists ascend without repeats, both ends of an edge know each other and nobody
 //! knows himself, and edges read back as they were written. If documents are read, every word is in the
 //! vocabulary as often as it occurs, by falling count, and is one word again. If a map is read, its parts fit each
-//! other, all its values are numbers, and it reads back as it was written.
+//! other, all its values are numbers, and it reads back as it was written. If a tokenizer is read, its ids are of its
+//! vocabulary, and a limit gives the beginning of what there is without it.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +20,7 @@ use veridical_data::interactions::{self, InteractionOptions};
 use veridical_data::models::affine;
 use veridical_data::{
     Corpus, EdgeOptions, Error, Graph, IdMap, Interactions, LabelOptions, Labels, TextOptions,
-    read_names,
+    Tokenizer, read_names,
 };
 
 use crate::{Outcome, words};
@@ -70,6 +71,32 @@ pub(crate) fn read_map(path: &Path, again: bool) -> Result<String, Error> {
         assert_eq!(affine::read(&other)?, (map, metadata));
     }
     Ok("a map".into())
+}
+
+pub(crate) fn read_tokenizer(path: &Path, _again: bool) -> Result<String, Error> {
+    let folder = path.parent().expect("inputs lie in a folder");
+    if path.ends_with("vocab.txt") {
+        let _ = fs::remove_file(folder.join("tokenizer.json")); // of the other target, if it ran
+        fs::write(folder.join("tokenizer_config.json"), "{}").expect("a file can be written");
+    }
+    let tokenizer = Tokenizer::open(folder)?;
+    let around = tokenizer.n_special();
+    for text in [
+        "",
+        " the film,\ta b! ",
+        "[CLS]Caf\u{e9} \u{4e2d}\u{1f600}</s>thethe",
+        "\u{0}\u{301}ab[SEP] x",
+    ] {
+        let (mut whole, mut cut) = (Vec::new(), Vec::new());
+        tokenizer.encode(text, usize::MAX, &mut whole);
+        let limit = around + 2;
+        tokenizer.encode(text, limit, &mut cut);
+        assert!(whole.iter().all(|&id| (id as usize) < tokenizer.vocabulary()));
+        assert_eq!(cut.len(), whole.len().min(limit));
+        let same = whole.iter().zip(&cut).take_while(|(a, b)| a == b).count();
+        assert!(same + around >= cut.len());
+    }
+    Ok("a tokenizer".into())
 }
 
 pub(crate) fn read_interactions(path: &Path, again: bool) -> Result<String, Error> {

@@ -333,6 +333,10 @@ fn requests_that_make_no_sense_are_refused() {
         &format!("{EMBED} --memory 0 --out a.parquet"),
         "--memory 0: a text of 24 tokens needs 1 MiB",
     );
+    refuses(
+        &format!("{EMBED} --out texts.csv --force"),
+        "texts.csv: the output is the input; write to another file",
+    );
     sandbox.put("bad.txt", b"fine\nn\xf6t\n");
     refuses("data embed --encoder tiny --text bad.txt --out a.parquet", "line 2 is not UTF-8");
     sandbox.ok(&format!("{EMBED} --out a.parquet"));

@@ -304,7 +304,7 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
 }
 
 /// Input and output must not be the same file or lie inside each other.
-fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
+pub(crate) fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     let (Some(input), Some(output)) = (input.path(), output.path()) else { return Ok(()) };
     let same = "the output is the input; write to another file, then replace the input if you wish";
     let inside = "input and output lie inside each other; write somewhere else";

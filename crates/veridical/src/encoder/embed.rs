@@ -1,7 +1,6 @@
 //! `veridical data embed --encoder`: documents in, a vector table out, a few thousand texts at a time.
 //!
-//! A block is a piece of the output. Inside it texts are sorted by their length and go through the network in batches of
-//! similar ones; the table keeps the order of the input.
+//! A block of texts is a piece of the output; the table keeps the order of the input.
 
 use std::path::PathBuf;
 
@@ -13,9 +12,8 @@ use veridical_data::{
     Cuts, Documents, Dtype, IdKind, Ids, IfExists, OutputSchema, Piece, Source, TableWriter,
     Vectors, WriteOptions,
 };
-use veridical_nets::Workspace;
 
-use super::{Encoder, Texts, files};
+use super::{Encoder, Passes, Texts, files};
 use crate::train::{Options, reading};
 use crate::{Error, Observer, Result, pipeline};
 
@@ -80,17 +78,15 @@ pub fn embed_sentences(
     let Some(path) = &options.text else {
         return Err(Error::Usage("name the documents with --text FILE".into()));
     };
-    if *batch == 0 {
-        return Err(Error::Usage("--batch must be 1 or more, got 0".into()));
-    }
     let (input, output) = (Source::Path(path.clone()), Source::from_arg(out));
     let write = WriteOptions { if_exists: *if_exists, ..WriteOptions::default() };
+    pipeline::refuse_overlap(&input, &output)?;
     TableWriter::check(&output, &write)?;
     let mut encoder = Encoder::open(folder)?;
     if let Some(max_length) = max_length {
         encoder.set_max_length(*max_length)?;
     }
-    let capacity = capacity(&encoder, *batch, *memory)?;
+    let passes = encoder.passes(*batch, *memory)?;
     let (documents, notes) = Documents::open(path, &reading::text_options(options))?;
     notes.iter().for_each(|note| observer.note(note));
 
@@ -110,10 +106,8 @@ pub fn embed_sentences(
     let mut run = Run {
         documents: &documents,
         cuts: writer.cuts(),
-        work: Workspace::new(&encoder.net, capacity, None),
         encoder: &encoder,
-        batch: *batch,
-        capacity,
+        passes,
         block: Texts::default(),
         done: 0,
         tally: Tally::default(),
@@ -132,19 +126,6 @@ pub fn embed_sentences(
         max_length: encoder.max_length(),
         tally,
     })
-}
-
-/// Tokens of a pass: all of `batch` texts, or what fits into so many mebibytes.
-fn capacity(encoder: &Encoder, batch: usize, memory: usize) -> Result<usize> {
-    let (longest, each) = (encoder.max_length(), encoder.bytes_per_token());
-    let fitting = memory.saturating_mul(1 << 20) / each;
-    if fitting < longest {
-        let needed = (longest * each).div_ceil(1 << 20);
-        return Err(Error::Usage(format!(
-            "--memory {memory}: a text of {longest} tokens needs {needed} MiB; give more or cut texts with --max-length"
-        )));
-    }
-    Ok(fitting.min(batch.saturating_mul(longest)))
 }
 
 /// What decides the bytes of the table; a job is taken up again only if it is the same.
@@ -171,7 +152,9 @@ fn tell(tally: &Tally, rows: usize, max_length: usize, observer: &dyn Observer) 
             .note(&format!("{empty} of {rows} texts are empty: their vector is that of no words"));
     }
     if unknown > 0 {
-        observer.note(&format!("the vocabulary lacks {unknown} words among {tokens} tokens"));
+        observer.note(&format!(
+            "{unknown} of {tokens} tokens stand for words that the vocabulary lacks"
+        ));
     }
 }
 
@@ -181,9 +164,7 @@ struct Run<'a> {
     encoder: &'a Encoder,
     writer: TableWriter,
     cuts: Cuts,
-    work: Workspace<f32>,
-    batch: usize,
-    capacity: usize,
+    passes: Passes,
     /// Texts that are not written yet.
     block: Texts,
     /// Texts that are.
@@ -222,32 +203,11 @@ impl Run<'_> {
 
     /// Encodes and writes the texts of the block.
     fn end_block(&mut self) -> Result<()> {
-        let (n, d) = (self.block.len(), self.encoder.dim());
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by_key(|&i| self.block.tokens(i).len());
-        let mut vectors = vec![0.0; n * d];
-        let mut batch = Texts::default();
-        let mut left = &order[..];
-        while !left.is_empty() {
-            interrupt::check()?;
-            batch.clear();
-            let mut count = 0;
-            for &i in left.iter().take(self.batch) {
-                let tokens = self.block.tokens(i);
-                if batch.tokens.len() + tokens.len() > self.capacity {
-                    break;
-                }
-                batch.push(tokens);
-                count += 1;
-            }
-            let found = self.encoder.vectors(&batch, &mut self.work);
-            let now;
-            (now, left) = left.split_at(count);
-            for (&i, vector) in now.iter().zip(found.chunks_exact(d)) {
-                vectors[i * d..(i + 1) * d].copy_from_slice(vector);
-            }
+        let n = self.block.len();
+        let vectors = self.encoder.vectors(&self.block, &mut self.passes, |count| {
             self.bar.advance(count as u64);
-        }
+            Ok(interrupt::check()?)
+        })?;
         self.block.clear();
         let ids = self.documents.ids().slice(self.done, n);
         self.done += n;

@@ -33,6 +33,15 @@ pub struct Encoder {
     is_normalized: bool,
 }
 
+/// Room for texts on their way through the network, and how many go together.
+#[derive(Debug)]
+pub struct Passes {
+    work: Workspace<f32>,
+    /// Texts and tokens, at most.
+    batch: usize,
+    tokens: usize,
+}
+
 /// Texts as tokens, one after the other.
 #[derive(Clone, Debug)]
 pub struct Texts {
@@ -153,15 +162,66 @@ impl Encoder {
         encoded
     }
 
-    /// The bytes that a pass needs for every token.
-    fn bytes_per_token(&self) -> usize {
+    /// Room for passes of up to `batch` texts in up to `memory` mebibytes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the longest text does not fit.
+    pub fn passes(&self, batch: usize, memory: usize) -> Result<Passes> {
+        if batch == 0 {
+            return Err(Error::Usage("--batch must be 1 or more, got 0".into()));
+        }
         let values = |name: &str| self.net.output_of(name).map_or(0, |shape| shape.values());
-        let values: usize = self.net.names().map(values).sum();
-        (values + self.dim) * size_of::<f32>()
+        let values = self.dim + self.net.names().map(values).sum::<usize>();
+        let (longest, each) = (self.max_length, values * size_of::<f32>());
+        let fitting = memory.saturating_mul(1 << 20) / each;
+        if fitting < longest {
+            let needed = (longest * each).div_ceil(1 << 20);
+            let what = format!("--memory {memory}: a text of {longest} tokens needs {needed} MiB");
+            return Err(Error::Usage(format!("{what}; give more or cut texts with --max-length")));
+        }
+        let tokens = fitting.min(batch.saturating_mul(longest));
+        Ok(Passes { work: Workspace::new(&self.net, tokens, None), batch, tokens })
     }
 
-    /// The vectors of texts, row by row.
-    fn vectors(&self, texts: &Texts, work: &mut Workspace<f32>) -> Vec<f32> {
+    /// The vectors of texts, row by row. Texts of similar length pass together; `done` hears how many did, and may end it.
+    ///
+    /// # Errors
+    /// What `done` returns.
+    pub fn vectors(
+        &self,
+        texts: &Texts,
+        passes: &mut Passes,
+        mut done: impl FnMut(usize) -> Result<()>,
+    ) -> Result<Vec<f32>> {
+        let d = self.dim;
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|&i| texts.tokens(i).len());
+        let mut vectors = vec![0.0; texts.len() * d];
+        let mut batch = Texts::default();
+        let mut left = &order[..];
+        while !left.is_empty() {
+            batch.clear();
+            for &i in left.iter().take(passes.batch) {
+                let tokens = texts.tokens(i);
+                if batch.tokens.len() + tokens.len() > passes.tokens {
+                    break;
+                }
+                batch.push(tokens);
+            }
+            let now;
+            (now, left) = left.split_at(batch.len());
+            let rows = self.forward(&batch, &mut passes.work);
+            for (&i, range) in now.iter().zip(batch.starts.windows(2)) {
+                let to = &mut vectors[i * d..(i + 1) * d];
+                self.pool(&rows[range[0] * d..range[1] * d], to);
+            }
+            done(now.len())?;
+        }
+        Ok(vectors)
+    }
+
+    /// The last layer's rows, one per token.
+    fn forward<'a>(&self, texts: &Texts, work: &'a mut Workspace<f32>) -> &'a [f32] {
         let d = self.dim;
         self.net.forward_sequences(work, &texts.starts, Mode::Frozen, 0, |rows| {
             for (row, &token) in rows.chunks_exact_mut(d).zip(&texts.tokens) {
@@ -169,29 +229,23 @@ impl Encoder {
                 row.copy_from_slice(&self.words[at..at + d]);
             }
         });
-        let outputs = work.outputs(&self.net);
-        let mut vectors = Vec::with_capacity(texts.len() * d);
-        for range in texts.starts.windows(2) {
-            let rows = &outputs[range[0] * d..range[1] * d];
-            vectors.extend(self.pooled(rows));
-        }
-        vectors
+        work.outputs(&self.net)
     }
 
     /// One vector from those of a text's tokens; sums in f64, in order.
-    fn pooled(&self, rows: &[f32]) -> impl Iterator<Item = f32> {
-        let mut vector = vec![0.0f64; self.dim];
+    fn pool(&self, rows: &[f32], to: &mut [f32]) {
         let rows = match self.pooling {
             Pooling::First => &rows[..self.dim],
             Pooling::Mean => rows,
         };
+        let mut sums = vec![0.0f64; self.dim];
         for row in rows.chunks_exact(self.dim) {
-            vector.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
+            sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
         }
         let n = (rows.len() / self.dim) as f64;
-        let norm = vector.iter().map(|x| (x / n).powi(2)).sum::<f64>().sqrt();
+        let norm = sums.iter().map(|x| (x / n).powi(2)).sum::<f64>().sqrt();
         // As PyTorch's `normalize`: a vector of zeros stays one.
         let scale = if self.is_normalized { n * norm.max(1e-12) } else { n };
-        vector.into_iter().map(move |x| (x / scale) as f32)
+        to.iter_mut().zip(sums).for_each(|(to, sum)| *to = (sum / scale) as f32);
     }
 }
