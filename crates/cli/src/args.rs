@@ -7,8 +7,8 @@ use veridical::JobOptions;
 use veridical::data::{Dtype, Format, IfExists, OnNan, ReadOptions, WriteOptions};
 
 use crate::commands::{
-    align, completions, data, demo, evaluate, featurize, man, recommend, refit_head, refresh,
-    reproduce, similar, stability, train, tune, vectors,
+    align, completions, data, demo, evaluate, featurize, man, predict, recommend, refit_head,
+    refresh, reproduce, similar, stability, train, tune, vectors,
 };
 use crate::terminal::Terminal;
 
@@ -63,6 +63,9 @@ pub enum Command {
     Recommend(recommend::Command),
     /// Show the neighbours of an id.
     Similar(similar::Command),
+    /// Tell new documents apart.
+    #[command(long_about = predict::ABOUT)]
+    Predict(predict::Command),
     /// Solve for the last layer of a network.
     #[command(long_about = refit_head::ABOUT)]
     RefitHead(refit_head::Command),
@@ -102,6 +105,7 @@ impl Command {
             Self::Tune(command) => command.run(terminal),
             Self::Recommend(command) => command.run(terminal),
             Self::Similar(command) => command.run(terminal),
+            Self::Predict(command) => command.run(terminal),
             Self::RefitHead(command) => command.run(terminal),
             Self::Refresh(command) => command.run(terminal),
             Self::Stability(command) => command.run(terminal),

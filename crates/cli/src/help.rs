@@ -8,7 +8,7 @@ use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Train", &["train", "tune", "evaluate", "recommend", "similar", "refit-head"]),
+    ("Train", &["train", "tune", "evaluate", "recommend", "similar", "predict", "refit-head"]),
     ("Measure", &["stability"]),
     ("Stabilise", &["align", "featurize", "refresh"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),

@@ -909,6 +909,8 @@ fn every_example_of_the_help_is_a_valid_command() {
         "evaluate",
         "recommend",
         "similar",
+        "predict",
+        "train text",
         "data",
         "vectors",
         "stability",

@@ -14,7 +14,9 @@ use parquet::file::reader::Length;
 
 use crate::examples::{Examples, Targets, Values};
 use crate::run::TensorMap;
-use crate::{Corpus, Error, Graph, Ids, Interactions, Lists, Result, Table, storage};
+use crate::{
+    Corpus, Error, Graph, Ids, Interactions, LabelledTexts, Lists, Part, Result, Table, storage,
+};
 
 const WHOLE_LIMIT: u64 = 64 << 20;
 const END: u64 = 8 << 20;
@@ -75,6 +77,21 @@ pub fn of_corpus(corpus: &Corpus) -> String {
     content.values(&corpus.counts, |x| x.to_le_bytes());
     corpus.words.iter().for_each(|word| content.text(word));
     content.lists(&corpus.tokens);
+    content.finish()
+}
+
+/// The content of documents with labels, whatever they are for.
+pub fn of_labelled(texts: &LabelledTexts) -> String {
+    let mut content = Content::new("labelled");
+    content.values(&[texts.texts.len()], |n| (n as u64).to_le_bytes());
+    texts.texts.iter().chain(&texts.labels).for_each(|text| content.text(text));
+    content.finish()
+}
+
+/// What documents are for.
+pub fn of_parts(parts: &[Part]) -> String {
+    let mut content = Content::new("parts");
+    content.values(parts, |part| [part as u8]);
     content.finish()
 }
 

@@ -62,7 +62,10 @@ pub use read::{OnNan, ReadOptions, TableReader, read_ids};
 pub use records::{ColumnMap, RecordFormat};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
-pub use text::{Corpus, Documents, Encoded, TextOptions, Tokenizer, Vocabulary};
+pub use text::{
+    Corpus, Documents, Encoded, LabelledOptions, LabelledTexts, Part, TextOptions, Tokenizer,
+    Vocabulary,
+};
 pub use write::{
     ColumnWriter, Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors,
     WriteOptions, difference, write_atomically,

@@ -51,6 +51,28 @@ impl<T: Float> Trainer<T> {
         settings: TrainerSettings,
         is_trained: impl Fn(&str) -> bool,
     ) -> Result<Self> {
+        let (plan, rows) = (Plan::new(&net, is_trained), settings.batch);
+        Self::with_plan(net, settings, plan, rows)
+    }
+
+    /// For packed sequences that have up to `rows` rows together ([`Trainer::step_sequences`]). If `wants_input`, the
+    /// gradient at the input is there after a step, for a table of embeddings before the network.
+    ///
+    /// # Errors
+    /// As [`Trainer::new`].
+    pub fn of_sequences(
+        net: Net<T>,
+        settings: TrainerSettings,
+        rows: usize,
+        wants_input: bool,
+        is_trained: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let plan = Plan::new(&net, is_trained);
+        let plan = if wants_input { plan.with_input(&net) } else { plan };
+        Self::with_plan(net, settings, plan, rows)
+    }
+
+    fn with_plan(net: Net<T>, settings: TrainerSettings, plan: Plan, rows: usize) -> Result<Self> {
         settings.optimiser.check()?;
         if !(settings.lr > 0.0 && settings.lr.is_finite()) {
             let what = format!("--lr must be a number above 0, got {}", settings.lr);
@@ -62,12 +84,11 @@ impl<T: Float> Trainer<T> {
         if settings.clip.is_some_and(|norm| norm.is_nan() || norm <= 0.0) {
             return Err(Error::Setting("--clip must be above 0".into()));
         }
-        let plan = Plan::new(&net, is_trained);
         let ranges = plan.ranges(&net);
         if ranges.is_empty() {
             return Err(Error::Setting("every layer is frozen: nothing is left to train".into()));
         }
-        let work = Workspace::new(&net, settings.batch, Some(&plan));
+        let work = Workspace::new(&net, rows, Some(&plan));
         let optimiser = Optimiser::new(&settings.optimiser, net.params.len());
         Ok(Self { net, settings, plan, work, optimiser, ranges, step: 0 })
     }
@@ -75,6 +96,16 @@ impl<T: Float> Trainer<T> {
     /// The network.
     pub fn net(&self) -> &Net<T> {
         &self.net
+    }
+
+    /// The network, to change its parameters between steps.
+    pub fn net_mut(&mut self) -> &mut Net<T> {
+        &mut self.net
+    }
+
+    /// How it is trained.
+    pub fn settings(&self) -> &TrainerSettings {
+        &self.settings
     }
 
     /// The network, when training is over.
@@ -85,6 +116,16 @@ impl<T: Float> Trainer<T> {
     /// Steps that were made.
     pub fn steps(&self) -> u64 {
         self.step
+    }
+
+    /// The learning rate of the next step.
+    pub fn rate(&self) -> f64 {
+        self.settings.lr * self.settings.schedule.factor(self.step)
+    }
+
+    /// The gradient at the input in the last step, of a trainer that wants it.
+    pub fn input_gradient(&self) -> &[T] {
+        self.work.input_gradient(&self.net)
     }
 
     /// The gradient of the last step, before clipping.
@@ -103,9 +144,33 @@ impl<T: Float> Trainer<T> {
         weights: Option<&[f64]>,
         fill: impl FnOnce(&mut [T]),
     ) -> Result<(f64, Option<usize>)> {
+        self.net.forward(&mut self.work, n, Mode::Training, noise(self.step), fill);
+        self.descend(n, targets, weights)
+    }
+
+    /// One step on packed sequences, whose rows `fill` writes, of a network that gives one output per sequence.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`].
+    pub fn step_sequences(
+        &mut self,
+        starts: &[usize],
+        targets: Target<'_>,
+        fill: impl FnOnce(&mut [T]),
+    ) -> Result<(f64, Option<usize>)> {
+        let work = &mut self.work;
+        self.net.forward_sequences(work, starts, Mode::Training, noise(self.step), fill);
+        self.descend(starts.len() - 1, targets, None)
+    }
+
+    /// From the outputs of n samples to the next parameters.
+    fn descend(
+        &mut self,
+        n: usize,
+        targets: Target<'_>,
+        weights: Option<&[f64]>,
+    ) -> Result<(f64, Option<usize>)> {
         let Self { net, work, plan, settings, .. } = self;
-        let noise = (self.step % u64::from(u32::MAX)) as u32;
-        net.forward(work, n, Mode::Training, noise, fill);
         let dim = net.outputs();
         let (outputs, gradient) = work.output_gradient(net);
         let loss = settings.loss.evaluate(outputs, n, dim, targets, weights, Some(gradient));
@@ -166,4 +231,9 @@ impl<T: Float> Trainer<T> {
         self.step = step;
         Ok(())
     }
+}
+
+/// The number of a step as layers draw by it.
+fn noise(step: u64) -> u32 {
+    (step % u64::from(u32::MAX)) as u32
 }

@@ -28,11 +28,11 @@ Examples:
   veridical data graph --interactions ratings.dat --labels movies.dat --out genres.csv
   veridical data graph --interactions ratings.dat --vectors side.parquet --k 10 --out edges.csv
   veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
-  veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out vectors.parquet";
+  veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out v.parquet";
 
 const EMBED_EXAMPLES: &str = "\
 Examples:
-  veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out vectors.parquet
+  veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out v.parquet
   veridical data embed --encoder all-MiniLM-L6-v2/ --text pages.txt --max-length 128 --out pages.parquet
   veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
 

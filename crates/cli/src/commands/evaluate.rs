@@ -26,7 +26,7 @@ all items the user has not trained on, among 100 items drawn uniformly, and amon
 The last two flatter weak models; quote the first. Baselines are trained on the same rows.
 
 A network is judged on the test part of its data, or of --data: accuracy with its interval and every class, or
-the error of numbers. The runs of an ensemble count as one model, with the mean and deviation over seeds.";
+the error of numbers; one that reads text, on its test documents. The runs of an ensemble count as one model, with the mean and deviation over seeds.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,7 +113,7 @@ impl Command {
                 return Err(Error::Usage(format!("{} {what}", path.display())));
             }
         }
-        if self.run.iter().any(|run| net::is_net(run)) {
+        if self.run.iter().any(|run| is_network(run)) {
             return self.networks(terminal);
         }
         if let Some(flag) =
@@ -172,7 +172,7 @@ impl Command {
             (self.baselines.is_some(), "--baselines is"),
         ];
         if let Some((_, what)) = foreign.into_iter().find(|(given, _)| *given) {
-            let run = self.run.iter().find(|run| net::is_net(run)).map(|run| run.display());
+            let run = self.run.iter().find(|run| is_network(run)).map(|run| run.display());
             let run = run.map(|run| run.to_string()).unwrap_or_default();
             return Err(Error::Usage(format!(
                 "{run} is a network; {what} for embeddings, see --data"
@@ -183,12 +183,19 @@ impl Command {
         let html = || evaluation.to_html(&typed());
         write_files(self.html.as_deref(), html, self.out.as_deref(), &evaluation, terminal)?;
         terminal.result("evaluate", &evaluation, &judged_text(&evaluation))?;
-        if let [run] = settings.runs.as_slice() {
+        if let [run] = settings.runs.as_slice()
+            && net::is_net(run)
+        {
             let run = run.display();
             terminal.next(&format!("veridical refit-head --run {run} --out {run}-refit"));
         }
         Ok(())
     }
+}
+
+/// Whether a run is a network, on examples or on text.
+fn is_network(run: &Path) -> bool {
+    net::is_net(run) || net::text::is_text(run)
 }
 
 /// The page and the numbers, where they are asked for.

@@ -224,7 +224,7 @@ struct NetStartArgs {
 }
 
 /// A finite number.
-fn number(text: &str) -> std::result::Result<f64, String> {
+pub fn number(text: &str) -> std::result::Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|x| x.is_finite());
     value.ok_or_else(|| "it must be a number".to_owned())
 }
@@ -267,7 +267,7 @@ pub fn train(
     Ok(())
 }
 
-fn text(trained: &TrainedNet) -> String {
+pub fn text(trained: &TrainedNet) -> String {
     let mut text = String::new();
     for NetRun { folder, seed, learnt, was_finished } in &trained.runs {
         let (model, parameters) = (&trained.model, trained.parameters);

@@ -7,6 +7,7 @@ use veridical::train::{self, Run, Train, Trained};
 use veridical::{Error, Result, net as nets};
 
 use crate::commands::net::{self, NetArgs};
+use crate::commands::text::{self, TextArgs};
 use crate::methods::Chosen;
 use crate::terminal::Terminal;
 use crate::training::{Shared, StartArgs, values};
@@ -27,6 +28,7 @@ Examples:
   veridical train als --interactions ratings.dat --validation 0.1 --patience 3
   veridical train doc2vec --text reviews.csv --column text --sse 0.01 --out runs/reviews
   veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
+  veridical train text --text reviews.csv --column text --label-column label --out runs/sentiment
   veridical train --from runs/bpr/run.json --seed 3 --out runs/bpr-3
 
 `veridical train METHOD --help` lists the settings of a method.";
@@ -53,20 +55,25 @@ enum What {
     /// A network on images or tables: MLP, CNN, ResNet
     #[command(long_about = net::ABOUT)]
     Net(NetArgs),
+    /// Documents told apart by a recurrent network on vectors of words
+    #[command(long_about = text::ABOUT)]
+    Text(Box<TextArgs>),
 }
 
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         if let (None, Some(from)) = (&self.what, &self.replay.from)
-            && nets::is_net(from)
+            && (nets::is_net(from) || nets::text::is_text(from))
         {
             let mut given = values(&self.replay);
             given.retain(|_, value| !value.is_null());
             let StartArgs { seeds, config, output, .. } = &self.replay;
-            return net::train(given, *seeds, Some(from), config.as_deref(), output, terminal);
+            let train = if nets::is_net(from) { net::train } else { text::train };
+            return train(given, *seeds, Some(from), config.as_deref(), output, terminal);
         }
         let (method, start, given) = match self.what {
             Some(What::Net(args)) => return args.run(terminal),
+            Some(What::Text(args)) => return args.run(terminal),
             Some(What::Embedding(Chosen { method, settings, shared })) => {
                 let mut settings = settings.map_err(Error::Usage)?;
                 settings.extend(values(&shared));
@@ -82,7 +89,7 @@ impl Command {
             request,
         };
         let trained = train::train(&settings, terminal)?;
-        terminal.result("train", &trained, &text(&trained))?;
+        terminal.result("train", &trained, &shown(&trained))?;
         let (out, split) = (&trained.out, trained.split.as_deref());
         let table = trained.runs.first().and_then(|run| run.tables.first());
         terminal.next(&match (split, table) {
@@ -97,7 +104,7 @@ impl Command {
     }
 }
 
-fn text(trained: &Trained) -> String {
+fn shown(trained: &Trained) -> String {
     let mut text = String::new();
     for run in &trained.runs {
         let Run { folder, seed, tables, fitted, was_finished } = run;

@@ -141,9 +141,9 @@ impl RunWriter {
         checkpoint.state = read_tensors(&folder.join(state_file(checkpoint.done)))?;
         let best = folder.join(best_file(checkpoint.done));
         checkpoint.best = if best.exists() { Some(read_tensors(&best)?) } else { None };
-        // Lines after the checkpoint are written again.
+        // Lines after the checkpoint are written again; inside of the first epoch there are none yet.
         let metrics = self.partial.join(METRICS);
-        let cut = OpenOptions::new().write(true).open(&metrics);
+        let cut = OpenOptions::new().write(true).create(true).truncate(false).open(&metrics);
         cut.and_then(|file| file.set_len(checkpoint.metrics_bytes))
             .map_err(|e| Error::write(&metrics, e))?;
         Ok(Some(checkpoint))

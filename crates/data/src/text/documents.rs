@@ -53,7 +53,7 @@ impl DocId<String> {
 const TEXT: usize = 0;
 const ID: usize = 1;
 
-const ROLES: [Role; 2] = [
+pub(super) const ROLES: [Role; 2] = [
     Role {
         name: "text",
         flag: "--column ",

@@ -5,6 +5,7 @@
 //! bytes; other words are left out of the documents.
 
 mod documents;
+mod labelled;
 mod stream;
 mod tokenizer;
 mod words;
@@ -15,6 +16,7 @@ use std::path::Path;
 use arrow_array::{Int64Array, StringArray};
 
 use self::documents::DocId;
+pub use self::labelled::{LabelledOptions, LabelledTexts, Part};
 pub use self::stream::Documents;
 pub use self::tokenizer::{Encoded, Tokenizer};
 pub use self::words::Vocabulary;

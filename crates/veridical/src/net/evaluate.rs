@@ -11,6 +11,7 @@ use super::fit::metrics;
 use super::material::Task;
 use super::measure::{Measures, Passes, measures};
 use super::saved::Saved;
+use super::text;
 use crate::{Error, Observer, Result};
 
 /// Which networks to judge, and on what.
@@ -64,6 +65,34 @@ pub struct JudgedNet {
     pub(super) fingerprint: String,
 }
 
+impl JudgedNet {
+    /// From the measures of the runs, one for each seed.
+    pub(super) fn new(
+        name: String,
+        model: String,
+        seeds: Vec<u64>,
+        runs: Vec<Measures>,
+        metrics: Vec<Value>,
+        fingerprint: String,
+    ) -> Self {
+        let spread = |of: fn(&Measures) -> Option<f64>| {
+            let values: Option<Vec<f64>> = runs.iter().map(of).collect();
+            values.map(|values| Spread::of(values.into_iter()))
+        };
+        Self {
+            loss: Spread::of(runs.iter().map(|m| m.loss)),
+            accuracy: spread(|m| m.accuracy.map(|share| share.value)),
+            rmse: spread(|m| m.rmse),
+            name,
+            model,
+            seeds,
+            runs,
+            metrics,
+            fingerprint,
+        }
+    }
+}
+
 /// A mean over seeds and the deviation of one seed; none if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
@@ -89,6 +118,9 @@ impl Spread {
 /// # Errors
 /// [`Error::Usage`] if a run is no network, or the data does not fit it.
 pub fn evaluate(settings: &EvaluateNet, observer: &dyn Observer) -> Result<NetEvaluation> {
+    if settings.runs.iter().any(|run| text::is_text(run)) {
+        return text::evaluate(settings, observer);
+    }
     let mut notes: Vec<String> = Vec::new();
     let mut models = Vec::new();
     let mut task: Option<(Task, PathBuf)> = None;
@@ -146,22 +178,15 @@ fn judge(
         let outputs =
             Passes::new(&saved.net).outputs(&saved.net, &feed, Some((&label, observer)))?;
         let dim = saved.net.outputs();
-        found.push(measures(&outputs, dim, &examples, saved.loss, saved.classes())?);
+        found.push(measures(&outputs, dim, &examples.targets, saved.loss, saved.classes())?);
     }
-    let spread = |of: fn(&Measures) -> Option<f64>| {
-        let values: Option<Vec<f64>> = found.iter().map(of).collect();
-        values.map(|values| Spread::of(values.into_iter()))
-    };
-    let judged = JudgedNet {
-        name: name.display().to_string(),
-        model: first.recipe().model.clone(),
-        seeds: runs.iter().map(|saved| saved.seed).collect(),
-        loss: Spread::of(found.iter().map(|m| m.loss)),
-        accuracy: spread(|m| m.accuracy.map(|share| share.value)),
-        rmse: spread(|m| m.rmse),
-        metrics: metrics(first.run.path()),
+    let judged = JudgedNet::new(
+        name.display().to_string(),
+        first.recipe().model.clone(),
+        runs.iter().map(|saved| saved.seed).collect(),
+        found,
+        metrics(first.run.path()),
         fingerprint,
-        runs: found,
-    };
+    );
     Ok((judged, note))
 }

@@ -11,14 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use veridical_core::interrupt;
-use veridical_data::examples::Examples;
+use veridical_core::{Order, Seed, interrupt};
 use veridical_data::run::{Checkpoint, NamedTensor, RunWriter, TensorMap};
-use veridical_nets::{Error as NetError, Feed, Net, Trainer, TrainerSettings};
+use veridical_nets::{Error as NetError, TrainerSettings};
 
-use super::material::Gathered;
-use super::measure::{Passes, measures};
-use super::options::Recipe;
 use crate::train::{Best, Pace};
 use crate::{Error, Observer, Result};
 
@@ -62,14 +58,46 @@ pub struct Judged {
     pub rmse: Option<f64>,
 }
 
-/// What is learnt from, and how.
+/// What learns, step by step.
+pub(super) trait Learner {
+    /// Steps that were made.
+    fn steps(&self) -> u64;
+
+    /// One step on some examples; the loss before it, and how many classes were right.
+    fn step(&mut self, samples: &[usize], epoch: u32) -> veridical_nets::Result<Step>;
+
+    /// Measures on the validation examples, if there are some.
+    fn judge(&mut self) -> Result<Option<Judged>>;
+
+    /// Everything that is learnt.
+    fn learnt(&self) -> Vec<(String, &[f32])>;
+
+    /// What the optimiser keeps besides.
+    fn kept(&self) -> Vec<(String, &[f32])>;
+
+    /// Goes on from an earlier state: what is learnt and what is kept.
+    fn resume(&mut self, state: TensorMap, steps: u64) -> veridical_nets::Result<()>;
+
+    /// Goes back to what was learnt before; `false` if it is of another network.
+    fn restore(&mut self, learnt: &TensorMap) -> bool;
+}
+
+/// The loss of a step, and how many classes were right.
+pub(super) type Step = (f64, Option<usize>);
+
+/// How the steps follow each other.
 pub(super) struct Course<'a> {
-    pub recipe: &'a Recipe,
-    pub settings: TrainerSettings,
-    pub feed: Feed<'a>,
-    pub examples: &'a Examples,
-    pub validation: Option<(Feed<'a>, &'a Examples)>,
-    pub classes: usize,
+    /// How many examples are learnt from.
+    pub n: usize,
+    /// Decides their order.
+    pub seed: Seed,
+    pub settings: &'a TrainerSettings,
+    pub epochs: u32,
+    pub patience: Option<u32>,
+    pub min_delta: f64,
+    /// Whether classes are told apart.
+    pub has_classes: bool,
+    pub has_validation: bool,
     pub checkpoint_every: Option<u64>,
 }
 
@@ -89,83 +117,81 @@ struct Memo {
 /// Trains to the end or to the stop; the network is left in its best state if validation examples decide.
 pub(super) fn fit(
     course: &Course<'_>,
-    mut trainer: Trainer<f32>,
+    learner: &mut dyn Learner,
     writer: &RunWriter,
     from: Option<Checkpoint>,
     observer: &dyn Observer,
-) -> Result<(Net<f32>, Learnt)> {
-    let n = course.examples.n();
-    let batch = course.settings.batch;
+) -> Result<Learnt> {
+    let (n, batch, epochs) = (course.n, course.settings.batch, course.epochs);
     let per_epoch = n.div_ceil(batch) as u64;
-    let epochs = course.recipe.epochs;
     let total = per_epoch * u64::from(epochs);
-    let mut state = State::take_up(&mut trainer, from, observer)?;
-    let mut passes = course.validation.as_ref().map(|_| Passes::new(trainer.net()));
-    let (mut gathered, mut samples) = (Gathered::default(), Vec::with_capacity(batch));
+    let mut state = State::take_up(learner, from, observer)?;
+    let mut samples = Vec::with_capacity(batch);
     let mut saves = Pace::new();
-    let (begun, first) = (Instant::now(), trainer.steps());
+    let (begun, first) = (Instant::now(), learner.steps());
     let mut last_note = Instant::now();
-    while trainer.steps() < total && !state.memo.learnt.stopped_early {
-        let epoch = (trainer.steps() / per_epoch) as u32;
-        let order = course.feed.order(n, epoch);
-        let left = left(begun, trainer.steps() - first, total - trainer.steps());
+    while learner.steps() < total && !state.memo.learnt.stopped_early {
+        let epoch = (learner.steps() / per_epoch) as u32;
+        let order = Order::new(n as u64, course.seed, "order", epoch);
+        let left = left(begun, learner.steps() - first, total - learner.steps());
         let label = format!("epoch {}/{epochs}{}{left}", epoch + 1, state.recap());
         let progress = observer.progress(&label, "steps", Some(per_epoch));
-        progress.advance(trainer.steps() % per_epoch);
+        progress.advance(learner.steps() % per_epoch);
         loop {
-            let at = (trainer.steps() % per_epoch) as usize * batch;
+            let at = (learner.steps() % per_epoch) as usize * batch;
             samples.clear();
             samples.extend((at..(at + batch).min(n)).map(|t| order.at(t as u64) as usize));
-            let targets = gathered.of(&course.examples.targets, &samples);
-            let fill = |slot: &mut [f32]| course.feed.fill_training(&samples, epoch, slot);
-            let step = trainer.step(samples.len(), targets, None, fill);
+            let step = learner.step(&samples, epoch);
             let (loss, right) = step.map_err(|e| course.diverged(e, epoch, &state.memo))?;
             state.count(samples.len(), loss, right);
             progress.advance(1);
-            let is_end = trainer.steps().is_multiple_of(per_epoch);
+            let is_end = learner.steps().is_multiple_of(per_epoch);
             let interrupted = interrupt::check();
             if is_end {
                 break;
             }
             let is_due = match course.checkpoint_every {
-                Some(every) => trainer.steps().is_multiple_of(every),
+                Some(every) => learner.steps().is_multiple_of(every),
                 None => saves.is_due(),
             };
             if is_due || interrupted.is_err() {
-                saves.time(|| state.save(&trainer, writer))?;
+                saves.time(|| state.save(learner, writer))?;
             }
             interrupted?;
         }
         drop(progress);
-        if trainer.net().params.iter().any(|x| !x.is_finite()) {
-            let what = format!("a weight is no number after {} steps", trainer.steps());
+        let is_number = |(_, values): &(String, &[f32])| values.iter().all(|x| x.is_finite());
+        if !learner.learnt().iter().all(is_number) {
+            let what = format!("a weight is no number after {} steps", learner.steps());
             return Err(course.diverged(NetError::Diverged(what), epoch, &state.memo));
         }
-        state.end_epoch(course, &trainer, passes.as_mut(), epoch + 1, writer)?;
-        let is_last = trainer.steps() == total || state.memo.learnt.stopped_early;
+        state.end_epoch(course, learner, epoch + 1, writer)?;
+        let is_last = learner.steps() == total || state.memo.learnt.stopped_early;
         if is_last || last_note.elapsed() > NOTE_AFTER {
             observer.note(&format!("epoch {}/{epochs}{}", epoch + 1, state.recap()));
             last_note = Instant::now();
         }
         let interrupted = interrupt::check();
         let is_due = match course.checkpoint_every {
-            Some(every) => trainer.steps().is_multiple_of(every),
+            Some(every) => learner.steps().is_multiple_of(every),
             None => saves.is_due(),
         };
         if is_last || is_due || interrupted.is_err() {
-            saves.time(|| state.save(&trainer, writer))?;
+            saves.time(|| state.save(learner, writer))?;
         }
         interrupted?;
     }
     let State { memo, best, .. } = state;
-    let mut net = trainer.into_net();
     if let (Some(best), Some(at)) = (best, memo.learnt.best)
         && at.epoch != memo.learnt.epochs
     {
-        restore(&mut net, &best)?;
+        if !learner.restore(&best) {
+            let what = "damaged checkpoint (its best state is of another network)";
+            return Err(Error::Usage(format!("{what}; start over with --force")));
+        }
         observer.note(&format!("epoch {} was the best and is kept", at.epoch));
     }
-    Ok((net, memo.learnt))
+    Ok(memo.learnt)
 }
 
 impl Course<'_> {
@@ -200,22 +226,17 @@ struct State {
 
 impl State {
     fn take_up(
-        trainer: &mut Trainer<f32>,
+        learner: &mut dyn Learner,
         from: Option<Checkpoint>,
         observer: &dyn Observer,
     ) -> Result<Self> {
-        let Some(Checkpoint { done, memo, metrics_bytes, mut state, best }) = from else {
+        let Some(Checkpoint { done, memo, metrics_bytes, state, best }) = from else {
             return Ok(Self { memo: Memo::default(), best: None, metrics_bytes: 0 });
         };
         let damaged =
             |e: String| Error::Usage(format!("damaged checkpoint ({e}); start over with --force"));
         let memo = serde_json::from_value(memo).map_err(|e| damaged(e.to_string()))?;
-        let mut take = |name: &str| state.remove(name).map(|(_, values)| values);
-        let params = take(PARAMETERS).ok_or_else(|| damaged("it has no parameters".into()))?;
-        let buffers = take(BUFFERS).unwrap_or_default();
-        let kept: Vec<(String, Vec<f32>)> =
-            state.into_iter().map(|(name, (_, values))| (name, values)).collect();
-        let resumed = trainer.resume(&params, &buffers, &kept, u64::from(done));
+        let resumed = learner.resume(state, u64::from(done));
         resumed.map_err(|e| damaged(e.to_string()))?;
         observer.note(&format!("continuing after step {done}"));
         Ok(Self { memo, best, metrics_bytes })
@@ -231,8 +252,7 @@ impl State {
     fn end_epoch(
         &mut self,
         course: &Course<'_>,
-        trainer: &Trainer<f32>,
-        passes: Option<&mut Passes>,
+        learner: &mut dyn Learner,
         epoch: u32,
         writer: &RunWriter,
     ) -> Result<()> {
@@ -240,53 +260,46 @@ impl State {
         let examples = *seen as f64;
         let loss = *loss_sum / examples;
         learnt.loss = Some(loss);
-        learnt.accuracy = (course.classes > 0).then(|| *right as f64 / examples);
+        learnt.accuracy = course.has_classes.then(|| *right as f64 / examples);
         (*loss_sum, *right, *seen) = (0.0, 0, 0);
-        (learnt.epochs, learnt.steps) = (epoch, trainer.steps());
+        (learnt.epochs, learnt.steps) = (epoch, learner.steps());
         let settings = &course.settings;
-        let lr = settings.lr * settings.schedule.factor(trainer.steps() - 1);
+        let lr = settings.lr * settings.schedule.factor(learner.steps() - 1);
         let mut line = json!({ "epoch": epoch, "steps": learnt.steps, "loss": loss, "lr": lr });
         if let Some(accuracy) = learnt.accuracy {
             line["accuracy"] = accuracy.into();
         }
         let mut decisive = loss;
-        if let (Some((feed, examples)), Some(passes)) = (&course.validation, passes) {
-            let net = trainer.net();
-            let outputs = passes.outputs(net, feed, None)?;
-            let found = measures(&outputs, net.outputs(), examples, settings.loss, course.classes)?;
-            let accuracy = found.accuracy.map(|share| share.value);
-            let judged = Judged { loss: found.loss, accuracy, rmse: found.rmse };
+        if let Some(judged) = learner.judge()? {
             decisive = judged.loss;
             line["validation"] = json!(judged);
             learnt.validation = Some(judged);
         }
         if learnt.best.is_none_or(|best| decisive < best.value) {
             learnt.best = Some(Best { epoch, value: decisive });
-            if course.recipe.patience.is_some() && course.validation.is_some() {
-                self.best = Some(owned(trainer.net()));
+            if course.patience.is_some() && course.has_validation {
+                self.best = Some(owned(learner));
             }
         }
         match *mark {
-            Some(before) if before - decisive <= course.recipe.min_delta => *waited += 1,
+            Some(before) if before - decisive <= course.min_delta => *waited += 1,
             _ => (*mark, *waited) = (Some(decisive), 0),
         }
-        learnt.stopped_early = epoch < course.recipe.epochs
-            && course.recipe.patience.is_some_and(|patience| *waited >= patience);
+        learnt.stopped_early =
+            epoch < course.epochs && course.patience.is_some_and(|patience| *waited >= patience);
         self.metrics_bytes = writer.add_metrics(&line)?;
         Ok(())
     }
 
-    fn save(&self, trainer: &Trainer<f32>, writer: &RunWriter) -> Result<()> {
+    fn save(&self, learner: &dyn Learner, writer: &RunWriter) -> Result<()> {
         let at = Checkpoint {
-            done: trainer.steps() as u32, // no more: see `Job::load`
+            done: learner.steps() as u32, // no more: see `Job::load`
             memo: json!(self.memo),
             metrics_bytes: self.metrics_bytes,
             ..Checkpoint::default()
         };
-        let net = trainer.net();
-        let mut lists =
-            vec![(PARAMETERS, net.params.as_slice()), (BUFFERS, net.buffers.as_slice())];
-        lists.extend(trainer.optimiser().state());
+        let mut lists = learner.learnt();
+        lists.extend(learner.kept());
         let shapes: Vec<[usize; 1]> = lists.iter().map(|(_, values)| [values.len()]).collect();
         let tensors = lists.iter().zip(&shapes).filter(|((_, values), _)| !values.is_empty());
         let tensors: Vec<NamedTensor<'_>> =
@@ -314,27 +327,9 @@ impl State {
     }
 }
 
-const PARAMETERS: &str = "parameters";
-const BUFFERS: &str = "buffers";
-
-fn owned(net: &Net<f32>) -> TensorMap {
-    let lists = [(PARAMETERS, &net.params), (BUFFERS, &net.buffers)];
-    let lists = lists.into_iter().filter(|(_, values)| !values.is_empty());
-    lists.map(|(name, values)| (name.to_owned(), (vec![values.len()], values.clone()))).collect()
-}
-
-fn restore(net: &mut Net<f32>, state: &TensorMap) -> Result<()> {
-    for (name, values) in [(PARAMETERS, &mut net.params), (BUFFERS, &mut net.buffers)] {
-        match state.get(name) {
-            Some((_, kept)) if kept.len() == values.len() => values.copy_from_slice(kept),
-            None if values.is_empty() => {}
-            _ => {
-                let what = "damaged checkpoint (its best state is of another network)";
-                return Err(Error::Usage(format!("{what}; start over with --force")));
-            }
-        }
-    }
-    Ok(())
+fn owned(learner: &dyn Learner) -> TensorMap {
+    let lists = learner.learnt().into_iter().filter(|(_, values)| !values.is_empty());
+    lists.map(|(name, values)| (name, (vec![values.len()], values.to_vec()))).collect()
 }
 
 /// The time that is left, from the steps so far.

@@ -26,6 +26,14 @@ pub(crate) enum Task {
 }
 
 impl Task {
+    /// How many classes, 0 for numbers.
+    pub fn classes(&self) -> usize {
+        match self {
+            Self::Classes(classes) => classes.len(),
+            Self::Numbers(_) => 0,
+        }
+    }
+
     pub fn usual_loss(&self) -> &'static str {
         match self {
             Self::Classes(_) => "cross-entropy",

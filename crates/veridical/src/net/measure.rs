@@ -13,6 +13,7 @@ use veridical_core::interrupt;
 use veridical_data::examples::{Examples, Targets};
 use veridical_nets::{Feed, Loss, Mode, Net, Target, Workspace};
 
+use super::fit::Judged;
 use super::material::target_of;
 use crate::{Error, Observer, Result};
 
@@ -83,6 +84,12 @@ pub struct Measures {
 }
 
 impl Measures {
+    /// In short.
+    pub(super) fn judged(&self) -> Judged {
+        let accuracy = self.accuracy.map(|share| share.value);
+        Judged { loss: self.loss, accuracy, rmse: self.rmse }
+    }
+
     /// The share of each class that is right.
     pub fn by_class(&self) -> Vec<Share> {
         let share = |(class, row): (usize, &Vec<u64>)| Share::new(row[class], row.iter().sum());
@@ -155,12 +162,12 @@ pub(super) fn plain(loss: Loss) -> Loss {
 pub(super) fn measures(
     outputs: &[f32],
     dim: usize,
-    examples: &Examples,
+    targets: &Targets,
     loss: Loss,
     classes: usize,
 ) -> Result<Measures> {
-    let n = examples.n();
-    let target = target_of(&examples.targets);
+    let n = outputs.len() / dim;
+    let target = target_of(targets);
     let loss = plain(loss);
     loss.check(dim, target)?;
     let mut measures = Measures {
@@ -178,7 +185,7 @@ pub(super) fn measures(
             measures.loss
         )));
     }
-    match &examples.targets {
+    match targets {
         Targets::Classes(labels) => {
             let mut confusion = vec![vec![0; classes]; classes];
             for (f, &label) in outputs.chunks_exact(dim).zip(labels) {
@@ -200,7 +207,7 @@ pub(super) fn measures(
 }
 
 /// The class of the largest output, of equal ones the first; one output says class 1 if it is above 0.
-fn predicted(f: &[f32]) -> usize {
+pub(super) fn predicted(f: &[f32]) -> usize {
     match f {
         [f] => usize::from(*f > 0.0),
         _ => (1..f.len()).fold(0, |best, j| if f[j] > f[best] { j } else { best }),
@@ -231,8 +238,6 @@ pub(super) fn check_targets(loss: Loss, dim: usize, examples: &Examples) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use veridical_data::examples::{ExampleShape, Values};
-
     use super::*;
 
     /// An end p of Wilson's interval is where the share lies z standard errors of p away: |k/n - p| = z sqrt(p (1 - p) / n). Both
@@ -251,17 +256,12 @@ mod tests {
         }
     }
 
-    fn rows(targets: Targets, n: usize) -> Examples {
-        let shape = ExampleShape::Row { columns: 1 };
-        Examples { shape, values: Values::Floats(vec![0.0; n]), targets }
-    }
-
     #[test]
     fn classes_are_counted_in_their_places() {
         let outputs = [0.1, 0.9, 0.0, 2.0, 2.0, 1.0, -1.0, 0.0, 5.0];
-        let examples = rows(Targets::Classes(vec![1, 0, 0]), 3);
+        let targets = Targets::Classes(vec![1, 0, 0]);
         let found =
-            measures(&outputs, 3, &examples, Loss::CrossEntropy { smoothing: 0.1 }, 3).unwrap();
+            measures(&outputs, 3, &targets, Loss::CrossEntropy { smoothing: 0.1 }, 3).unwrap();
         assert_eq!(found.confusion, [[1, 0, 1], [0, 1, 0], [0, 0, 0]]);
         assert_eq!(found.accuracy.unwrap().value, 2.0 / 3.0);
         let by_class = found.by_class();
@@ -273,8 +273,7 @@ mod tests {
     #[test]
     fn errors_of_numbers_are_those_by_hand() {
         let targets = Targets::Numbers { dim: 1, values: vec![1.0, 2.0, 3.0, 4.0] };
-        let found =
-            measures(&[2.0, 2.0, 2.0, 6.0], 1, &rows(targets, 4), Loss::Squared, 0).unwrap();
+        let found = measures(&[2.0, 2.0, 2.0, 6.0], 1, &targets, Loss::Squared, 0).unwrap();
         assert_eq!((found.rmse, found.mae), (Some(1.5f64.sqrt()), Some(1.0)));
         assert_eq!((found.loss, found.r2), (1.5, Some(1.0 - 6.0 / 5.0)));
     }

@@ -6,12 +6,14 @@
 
 mod evaluate;
 mod fit;
+mod learner;
 mod material;
 mod measure;
 mod options;
 mod page;
 mod refit;
 mod saved;
+pub mod text;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +30,7 @@ use veridical_nets::{Loss, Model, Net, Trainer};
 pub use self::evaluate::{EvaluateNet, JudgedNet, NetEvaluation, Spread, evaluate};
 use self::fit::Course;
 pub use self::fit::{Judged, Learnt};
+use self::learner::ExampleLearner;
 use self::material::{Material, Task};
 pub use self::measure::{Measures, Share};
 pub use self::options::{METHOD, NetOptions, NetRequest, Recipe, layer_of};
@@ -231,21 +234,29 @@ impl Job {
             Some(examples) if self.recipe.epochs > 0 => {
                 let feed = |examples| self.material.normalisation.feed(examples, seed);
                 let augmentation = self.recipe.augmentation(self.material.shape)?;
+                let settings = self.recipe.training(self.loss, examples.n());
+                let kept_back = self.material.validation.as_ref();
                 let course = Course {
-                    recipe: &self.recipe,
-                    settings: self.recipe.training(self.loss, examples.n()),
-                    feed: feed(examples).augmented(augmentation),
-                    examples,
-                    validation: self.material.validation.as_ref().map(|kept| (feed(kept), kept)),
-                    classes: match &self.material.task {
-                        Task::Classes(classes) => classes.len(),
-                        Task::Numbers(_) => 0,
-                    },
+                    n: examples.n(),
+                    seed,
+                    settings: &settings,
+                    epochs: self.recipe.epochs,
+                    patience: self.recipe.patience,
+                    min_delta: self.recipe.min_delta,
+                    has_classes: matches!(self.material.task, Task::Classes(_)),
+                    has_validation: kept_back.is_some(),
                     checkpoint_every: self.options.checkpoint_every,
                 };
                 let is_trained = weights::is_trained(&net, self.recipe.freeze.as_deref())?;
-                let trainer = Trainer::new(net, course.settings.clone(), is_trained)?;
-                fit::fit(&course, trainer, &writer, checkpoint, observer)?
+                let trainer = Trainer::new(net, settings.clone(), is_trained)?;
+                let mut learner = ExampleLearner::new(
+                    trainer,
+                    (feed(examples).augmented(augmentation), examples),
+                    kept_back.map(|kept| (feed(kept), kept)),
+                    self.material.task.classes(),
+                );
+                let learnt = fit::fit(&course, &mut learner, &writer, checkpoint, observer)?;
+                (learner.into_net(), learnt)
             }
             _ => (net, Learnt::default()),
         };

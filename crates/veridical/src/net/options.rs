@@ -193,15 +193,7 @@ impl NetOptions {
 
     /// The files, as absolute paths, for the log.
     pub(super) fn files(&self) -> Map<String, Value> {
-        let mut map = self.flat();
-        map.retain(|name, _| FILES.contains(&name.as_str()));
-        for value in map.values_mut() {
-            let path = value.as_str().filter(|path| !path.contains("://"));
-            if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
-                *value = path.display().to_string().into();
-            }
-        }
-        map
+        files(self.flat(), &FILES)
     }
 }
 
@@ -226,31 +218,39 @@ impl NetRequest {
     /// # Errors
     /// [`Error::Usage`] names the flag that does not exist or does not fit.
     pub fn new(layers: &[Layer]) -> Result<Self> {
-        let known = object(&Recipe::default());
-        let (mut recipe, mut options) = (Map::new(), Map::new());
-        for Layer { origin, values } in layers.iter().rev() {
-            let place =
-                origin.as_ref().map_or(String::new(), |path| format!("{}: ", path.display()));
-            for (name, value) in values {
-                let alone = Map::from_iter([(name.clone(), value.clone())]);
-                let (map, outcome) = match known.contains_key(name) {
-                    true => (&mut recipe, read::<Recipe>(alone).map(drop)),
-                    false => (&mut options, read::<NetOptions>(alone).map(drop)),
-                };
-                outcome.map_err(|why| match why.starts_with("unknown field") {
-                    true => Error::Usage(format!("{place}`{METHOD}` has no setting `{name}`")),
-                    false => Error::Usage(format!("{place}--{name}: {why}")),
-                })?;
-                map.insert(name.clone(), value.clone());
-            }
-        }
-        let recipe: Recipe = read(recipe).map_err(Error::Usage)?;
+        let (recipe, options): (Recipe, NetOptions) = taken_apart(METHOD, layers)?;
         if recipe.model.is_empty() {
             let what = "name an architecture with --model, such as mlp:512,512 or resnet20";
             return Err(Error::Usage(what.into()));
         }
-        Ok(Self { recipe, options: read(options).map_err(Error::Usage)? })
+        Ok(Self { recipe, options })
     }
+}
+
+/// Layers, the strongest first, as settings, whose names those of a default one are, and the rest.
+pub(super) fn taken_apart<R, O>(method: &str, layers: &[Layer]) -> Result<(R, O)>
+where
+    R: Default + Serialize + DeserializeOwned,
+    O: DeserializeOwned,
+{
+    let known = object(&R::default());
+    let (mut recipe, mut options) = (Map::new(), Map::new());
+    for Layer { origin, values } in layers.iter().rev() {
+        let place = origin.as_ref().map_or(String::new(), |path| format!("{}: ", path.display()));
+        for (name, value) in values {
+            let alone = Map::from_iter([(name.clone(), value.clone())]);
+            let (map, outcome) = match known.contains_key(name) {
+                true => (&mut recipe, read::<R>(alone).map(drop)),
+                false => (&mut options, read::<O>(alone).map(drop)),
+            };
+            outcome.map_err(|why| match why.starts_with("unknown field") {
+                true => Error::Usage(format!("{place}`{method}` has no setting `{name}`")),
+                false => Error::Usage(format!("{place}--{name}: {why}")),
+            })?;
+            map.insert(name.clone(), value.clone());
+        }
+    }
+    Ok((read(recipe).map_err(Error::Usage)?, read(options).map_err(Error::Usage)?))
 }
 
 /// The settings of an earlier run, and the files it read.
@@ -258,21 +258,42 @@ impl NetRequest {
 /// # Errors
 /// As [`RunFolder::open`].
 pub fn layer_of(path: &Path) -> Result<Layer> {
-    let run = RunFolder::open(path)?;
+    earlier(&RunFolder::open(path)?, path, &SPLIT, &FILES)
+}
+
+/// The settings of a run; those of `split` stand in its section under other names, `files` in its log.
+pub(super) fn earlier(
+    run: &RunFolder,
+    path: &Path,
+    split: &[(&str, &str)],
+    files: &[&str],
+) -> Result<Layer> {
     let document = run.document();
     let section = |name: &str| document.get(name).and_then(Value::as_object).into_iter().flatten();
     let own = |(name, value): (&String, &Value)| (name.clone(), value.clone());
     let mut values: Map<String, Value> =
         section("settings").chain(section("options")).map(own).collect();
-    for (flag, name) in SPLIT {
+    for (flag, name) in split {
         let value = document.get("split").and_then(|split| split.get(name));
-        values.extend(value.map(|value| (flag.to_owned(), value.clone())));
+        values.extend(value.map(|value| ((*flag).to_owned(), value.clone())));
     }
     values.extend(document.get("seed").map(|seed| ("seed".to_owned(), seed.clone())));
     let logged = run.logged("data").unwrap_or_default();
-    values.extend(FILES.iter().filter_map(|&file| Some((file.into(), logged.get(file)?.clone()))));
+    values.extend(files.iter().filter_map(|&file| Some((file.into(), logged.get(file)?.clone()))));
     values.retain(|_, value| !value.is_null());
     Ok(Layer { origin: Some(path.to_owned()), values })
+}
+
+/// The options that name files, as absolute paths, for the log.
+pub(super) fn files(mut map: Map<String, Value>, files: &[&str]) -> Map<String, Value> {
+    map.retain(|name, _| files.contains(&name.as_str()));
+    for value in map.values_mut() {
+        let path = value.as_str().filter(|path| !path.contains("://"));
+        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
+            *value = path.display().to_string().into();
+        }
+    }
+    map
 }
 
 impl Recipe {

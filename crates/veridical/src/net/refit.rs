@@ -219,7 +219,7 @@ impl Judge<'_> {
     }
 
     fn measures(&self, net: &Net<f32>, outputs: &[f32], examples: &Examples) -> Result<Measures> {
-        let found = measures(outputs, net.outputs(), examples, self.loss, self.classes)?;
+        let found = measures(outputs, net.outputs(), &examples.targets, self.loss, self.classes)?;
         Ok(Measures { confusion: Vec::new(), ..found }) // `evaluate` shows it
     }
 }

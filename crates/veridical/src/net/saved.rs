@@ -61,10 +61,7 @@ impl Saved {
 
     /// How many classes, 0 for numbers.
     pub fn classes(&self) -> usize {
-        match &self.task {
-            Task::Classes(classes) => classes.len(),
-            Task::Numbers(_) => 0,
-        }
+        self.task.classes()
     }
 
     /// Where examples are: as given, else where the run found them.
@@ -151,12 +148,12 @@ fn renumber(labels: &mut [u32], found: &[String], own: &[String], folder: &str) 
     Ok(())
 }
 
-fn damaged(run: &RunFolder, what: &str) -> Error {
+pub(super) fn damaged(run: &RunFolder, what: &str) -> Error {
     let file = run.path().join("run.json");
     Error::Usage(format!("{}: {what}; train the network again", file.display()))
 }
 
-fn part<T: DeserializeOwned>(run: &RunFolder, name: &str) -> Result<T> {
+pub(super) fn part<T: DeserializeOwned>(run: &RunFolder, name: &str) -> Result<T> {
     let value = run.document().get(name).cloned().unwrap_or_default();
     serde_json::from_value(value).map_err(|e| damaged(run, &format!("`{name}`: {e}")))
 }

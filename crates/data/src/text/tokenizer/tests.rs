@@ -143,7 +143,8 @@ fn complaint(name: &str, change: impl FnOnce(&mut Value)) -> String {
 
 #[test]
 fn what_is_no_tokenizer_is_refused_by_name() {
-    let cases: [(&str, fn(&mut Value), &str); 13] = [
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change, &str); 13] = [
         (
             "bpe",
             |d| d["model"]["type"] = json!("Unigram"),
