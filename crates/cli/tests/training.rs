@@ -277,6 +277,8 @@ fn an_interrupted_run_comes_out_the_same() {
         ("train item2vec --interactions r.csv --dim 16 --window 3", 30),
         ("train doc2vec --text d.csv --column text --min-count 1 --dim 16", 150),
         ("train als --interactions r.csv --dim 16", 400),
+        ("train sasrec --interactions r.csv --dim 8 --length 20 --blocks 1 --sse 0.1", 20),
+        ("train two-tower --interactions r.csv --hidden 8 --settle 0", 20),
     ] {
         stop_and_resume(&sandbox, line, epochs, "-INT");
     }
