@@ -59,6 +59,10 @@ def train(args, case, batch):
     }  # fmt: skip
 
 
+def shown(rate):
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
+
+
 def page(results, about):
     lines = [
         "# Networks: results\n",
@@ -75,7 +79,7 @@ def page(results, about):
     for run in results["train"]:
         ratio, target = run["ours"] / run["peer"], least[run["case"]]
         lines.append(
-            f"| {TITLES[run['case']]}, batch {run['batch']} | {run['ours']:,.0f} | {run['peer']:,.0f} | "
+            f"| {TITLES[run['case']]}, batch {run['batch']} | {shown(run['ours'])} | {shown(run['peer'])} | "
             f"{run['variant']} | {ratio:.2f}x | >= {target} | {'ok' if ratio >= target else 'MISSED'} |"
         )
     lines += [
@@ -92,7 +96,7 @@ def page(results, about):
     lines += ["\n| all variants of PyTorch | samples/s |", "| --- | --- |"]
     for run in results["train"]:
         for name, rate in run["variants"].items():
-            lines.append(f"| {TITLES[run['case']]}: {name} | {rate:,.0f} |")
+            lines.append(f"| {TITLES[run['case']]}: {name} | {shown(rate)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -91,9 +91,7 @@ class Encoder(nn.Module):
         own = lambda: nn.TransformerEncoderLayer(
             384, 12, 1536, dropout, functional.gelu, batch_first=True
         )
-        self.blocks = nn.Sequential(
-            *(own() if is_own else EncoderBlock(dropout) for _ in range(6))
-        )
+        self.blocks = nn.Sequential(*(own() if is_own else EncoderBlock(dropout) for _ in range(6)))
 
     def forward(self, data):
         x, c = data
