@@ -16,12 +16,15 @@ ROOT = HERE.parents[1]
 # Name, batch, least ratio to PyTorch.
 CASES = [("mlp", 128, 1.2), ("cnn-small", 128, 1.4), ("resnet18", 32, 0.9)]
 SEQUENCES = [
+    ("gru", 128, 3.0), ("lstm", 128, 3.0),
     ("sasrec", 128, 1.5), ("sasrec-dropout", 128, 1.5), ("encoder", 16, 1.0), ("encoder-dropout", 16, 1.0),
 ]  # fmt: skip
 TITLES = {
     "mlp": "MLP 784-512-512-10",
     "cnn-small": "small CNN, 28 x 28",
     "resnet18": "ResNet-18, 32 x 32",
+    "gru": "GRU, d 32 to 32, length 50",
+    "lstm": "LSTM, d 32 to 32, length 50",
     "sasrec": "SASRec, 2 blocks, d 64, length 200",
     "sasrec-dropout": "SASRec with dropout 0.2",
     "encoder": "encoder, 6 layers, d 384, length 128",

@@ -1,4 +1,4 @@
-"""PyTorch's side of sequences: training steps of SASRec and of an encoder, in every variant that might be its best.
+"""PyTorch's side of sequences: training steps of GRU, LSTM, SASRec and of an encoder, in every variant that might be its best.
 
 Sequences all have the full length, so that padding costs PyTorch nothing. A name with -dropout has the dropout of the papers (0.2 and 0.1);
 without one, PyTorch's attention takes its fused kernel.
@@ -98,6 +98,18 @@ class Encoder(nn.Module):
         return (self.blocks(x) * c).sum()
 
 
+class Recurrent(nn.Module):
+    """One layer; the loss is <c, y>. Given rows need no gradient."""
+
+    def __init__(self, case, batch_first):
+        super().__init__()
+        self.rnn = {"gru": nn.GRU, "lstm": nn.LSTM}[case](32, 32, batch_first=batch_first)
+
+    def forward(self, data):
+        x, c = data
+        return (self.rnn(x)[0] * c).sum()
+
+
 class Variant:
     """A network with its optimiser, ready to be timed."""
 
@@ -108,6 +120,11 @@ class Variant:
         if case.startswith("sasrec"):
             self.net = Sasrec(0.2 if dropped else 0.0)
             self.data = [torch.randint(ITEMS, (3, batch, LENGTH)).unbind() for _ in range(4)]
+        elif case in ("gru", "lstm"):
+            batch_first = name == "batch_first"
+            self.net = Recurrent(case, batch_first)
+            rows = torch.randn(2, *((batch, 50) if batch_first else (50, batch)), 32)
+            self.data = [(rows[0], 1e-4 * rows[1])]
         else:
             self.net = Encoder(0.1 if dropped else 0.0, name == "TransformerEncoderLayer")
             rows = torch.randn(2, batch, 128, 384)
@@ -133,7 +150,10 @@ class Variant:
 
 def variants(case, batch, compiled):
     """Those that run here; a compiler may be missing."""
-    names = ["SDPA"] if case.startswith("sasrec") else ["SDPA", "TransformerEncoderLayer"]
+    names = {
+        "gru": ["batch_first", "time first"], "lstm": ["batch_first", "time first"],
+        "sasrec": ["SDPA"], "encoder": ["SDPA", "TransformerEncoderLayer"],
+    }[case.removesuffix("-dropout")]  # fmt: skip
     for name in names:
         for optimiser in ("foreach", "fused"):
             for compile_ in (False, True) if compiled else (False,):

@@ -25,7 +25,8 @@ const USAGE: &str = "usage: bench-nets train CASE BATCH THREADS SECONDS
        bench-nets taps CASE BATCH THREADS SECONDS
        bench-nets about
 
-CASE is mlp, cnn-small or resnet18; of train also sasrec, encoder, with -dropout or without.";
+CASE is mlp, cnn-small or resnet18; of train also gru, lstm, and sasrec, encoder, with -dropout or
+without.";
 
 const CLASSES: usize = 10;
 /// Batches that take turns.

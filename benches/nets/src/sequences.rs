@@ -1,14 +1,18 @@
 //! Training steps on packed sequences.
 //!
 //! SASRec: items of a table, 2 blocks of width 64, binary cross entropy with one negative per position, Adam on everything.
+//! GRU and LSTM: one layer from width 32 to 32, length 50, on given rows, loss <c, y>, Adam; the gradient at the rows is
+//! computed too, as a table of embeddings would need it.
 //! The encoder: 6 blocks of width 384 with 12 heads and gelu on given rows, loss <c, y>, Adam.
 
 use serde_json::{Value, json};
 use veridical_core::{Seed, Stream};
+use veridical_nets::layers::{Direction, Gru, Lstm};
 use veridical_nets::models::{Bert, Sasrec};
 use veridical_nets::ranking::{Pairwise, Positions};
 use veridical_nets::{
-    Addend, Mode, Net, Optimiser, OptimiserKind, OptimiserSettings, Plan, Table, Workspace,
+    Addend, Builder, Mode, Net, Optimiser, OptimiserKind, OptimiserSettings, Plan, Shape, Table,
+    Workspace,
 };
 
 use super::{BATCHES, Outcome, rate};
@@ -64,6 +68,7 @@ pub fn train(case: &str, batch: usize, seconds: f64) -> Outcome<Option<Value>> {
     };
     match case {
         "sasrec" => sasrec(batch, if dropped { 0.2 } else { 0.0 }, seconds).map(Some),
+        "gru" | "lstm" => recurrent(case, batch, seconds).map(Some),
         "encoder" => encoder(batch, if dropped { 0.1 } else { 0.0 }, seconds).map(Some),
         _ => Ok(None),
     }
@@ -123,8 +128,24 @@ fn encoder(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
         activation: veridical_nets::layers::Kind::Gelu,
         dropout,
     };
-    let mut training = Training::new(config.build(Seed::new(0)?)?, batch, length);
-    let count = batch * length * config.width;
+    given(config.build(Seed::new(0)?)?, batch, length, seconds)
+}
+
+/// Sequences per second.
+fn recurrent(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
+    let (width, length) = (32, 50);
+    let mut b = Builder::new(Shape::row(width), Seed::new(0)?);
+    match case {
+        "gru" => b.push("rnn", Gru::new(width, width, Direction::Forward))?,
+        _ => b.push("rnn", Lstm::new(width, width, Direction::Forward))?,
+    };
+    given(b.finish()?, batch, length, seconds)
+}
+
+/// Sequences per second of a network on given rows, as wide as its outputs, with the loss <c, y>.
+fn given(net: Net<f32>, batch: usize, length: usize, seconds: f64) -> Outcome<Value> {
+    let count = batch * length * net.outputs();
+    let mut training = Training::new(net, batch, length);
     let (x, c) = (normals("rows", count, 1.0)?, normals("loss", count, 1e-4)?);
     let mut last = f64::NAN;
     let mut step = |i: usize| {
