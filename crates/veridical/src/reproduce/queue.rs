@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(run(json!({ "seed": 1 }), 20), 10);
         assert_eq!(run(json!({ "seed": 2 }), 20), 20);
         assert_eq!(once(None, &json!({ "seed": 1 }), || Ok(30)).unwrap().value, 30);
-        let file = std::fs::read_dir(keep.unwrap()).unwrap().next().unwrap().unwrap().path();
+        let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
         std::fs::write(&file, "{").unwrap();
         let broken = [json!({ "seed": 1 }), json!({ "seed": 2 })]
             .map(|key| once(keep, &key, || Ok(1u32)).is_err());
