@@ -206,7 +206,7 @@ struct GraphArgs {
     init: Option<PathBuf>,
     /// Vectors of items that `two-tower` reads as they are: a run folder or a vector table
     #[arg(long, value_name = "RUN|TABLE")]
-    vectors: Option<PathBuf>,
+    item_vectors: Option<PathBuf>,
 }
 
 /// How labels are read.

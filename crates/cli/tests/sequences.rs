@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 
-const SASREC: &str = "train sasrec --interactions shop.csv --split leave-last-one --validation 0.1 --dim 8 --length 12 \
+const SASREC: &str = "train sasrec --interactions shop.csv --split leave-last-one --validation 0.1 --dim 8 --length 10 \
     --blocks 1 --batch 16 --lr 0.01";
 const TOWERS: &str =
     "train two-tower --interactions shop.csv --split leave-last-one --hidden 6 --batch 16";
@@ -36,8 +36,8 @@ fn runs_are_judged_recommend_and_know_what_is_similar() {
         assert_eq!(trained["runs"][0]["tables"][0]["dim"], 8);
     }
     let notes = sandbox.run(&format!("{SASREC} --epochs 1 --out noted")).stderr;
-    assert!(notes.contains("longer than --length 12"), "{notes}");
-    json(&sandbox, "train", &format!("{TOWERS} --epochs 2 --vectors bce --out towers"));
+    assert!(notes.contains("longer than --length 10"), "{notes}");
+    json(&sandbox, "train", &format!("{TOWERS} --epochs 2 --item-vectors bce --out towers"));
     for run in losses.into_iter().chain(["towers"]) {
         let judged = json(&sandbox, "evaluate", &format!("evaluate --run {run}"));
         assert!(judged.to_string().contains("ndcg@10"), "{judged}");
@@ -83,15 +83,22 @@ fn what_does_not_fit_is_refused() {
     };
     let sasrec = |flags: &str| format!("{SASREC} --out run {flags}");
     refuses(&sasrec("--heads 3"), "--heads must be a divisor of --dim 8, got 3");
-    refuses(&sasrec("--length 0"), "--length must be at least 1, got 0");
+    refuses(&sasrec("--negatives 0"), "--negatives must be at least 1");
+    refuses(
+        "train sasrec --interactions shop.csv --length 0 --out run",
+        "--length must be at least 1, got 0",
+    );
     refuses(&sasrec("--loss mse"), "--loss");
     refuses(&sasrec("--sse-input 2"), "--sse-input must be from 0 to 1, got 2");
     refuses(&sasrec("--lr 1e30"), "training diverged");
-    refuses(&sasrec("--vectors others.parquet"), "takes no --vectors");
+    refuses(&sasrec("--item-vectors others.parquet"), "takes no --item-vectors");
     refuses("train sasrec --interactions few.csv --out run", "no user has two items");
     let towers = |flags: &str| format!("{TOWERS} --out run {flags}");
-    refuses(&towers("--vectors others.parquet"), "shares no id");
-    refuses(&towers("--vectors missing.parquet"), "missing.parquet");
-    refuses(&towers("--hidden 0"), "--hidden must be at least 1, got 0");
+    refuses(&towers("--item-vectors others.parquet"), "shares no id");
+    refuses(&towers("--item-vectors missing.parquet"), "missing.parquet");
+    refuses(
+        "train two-tower --interactions shop.csv --hidden 0 --out run",
+        "--hidden must be at least 1, got 0",
+    );
     refuses(&towers("--settle -1"), "--settle");
 }

@@ -4,8 +4,8 @@
 
 use proptest as _;
 use serde_json::{Map, Value, json};
-use veridical_core::Seed;
 use veridical_core::progress::Progress;
+use veridical_core::{Seed, Stream};
 use veridical_data::{IdMap, Interactions, Lists};
 use veridical_embed::evaluate::{Protocol, Settings, Task, ranking};
 use veridical_embed::{Embedding, Graphs, Input, Method, Model, Scorer, Tensors, Trainer};
@@ -13,7 +13,7 @@ use veridical_embed::{Embedding, Graphs, Input, Method, Model, Scorer, Tensors, 
 const USERS: u32 = 240;
 const ITEMS: u32 = 60;
 
-/// Every user goes round the items in steps of 7 from a place of their own; every fifth choice is another item. The last item
+/// Every user goes round the items in steps of 7 from a place of their own; one in five choices is any item. The last item
 /// is to be found.
 fn planted() -> (Interactions, Vec<u32>, Lists) {
     let mut data = Interactions {
@@ -24,12 +24,14 @@ fn planted() -> (Interactions, Vec<u32>, Lists) {
         rating: None,
         time: None,
     };
+    let stream = Stream::new(seed(), "planted");
     let (mut train, mut last) = (Vec::new(), Vec::new());
     for u in 0..USERS {
-        let length = 8 + u % 9;
+        let mut draws = stream.at(0, u.into()).draws();
+        let (length, start) = (8 + draws.below(9), draws.below(ITEMS));
         for t in 0..=length {
-            let odd = t % 5 == 3 && t < length;
-            let item = if odd { u * 31 + t * 13 } else { u * 5 + 7 * t } % ITEMS;
+            let is_any = draws.below(5) == 0 && t < length;
+            let item = if is_any { draws.below(ITEMS) } else { (start + 7 * t) % ITEMS };
             match t == length {
                 true => last.push((u, item)),
                 false => train.push(data.user.len() as u32),
@@ -50,7 +52,7 @@ fn small(loss: &str) -> Map<String, Value> {
     let negatives = if loss == "sampled-softmax" { 30 } else { 2 };
     settings(json!({
         "dim": 16, "length": 12, "blocks": 1, "loss": loss, "negatives": negatives, "batch": 32,
-        "epochs": 30, "lr": 0.01, "dropout": 0.1, "sse-input": 0.02, "sse-target": 0.02,
+        "epochs": 30, "lr": 0.004, "dropout": 0.1, "sse-input": 0.02, "sse-target": 0.02,
     }))
 }
 
@@ -90,14 +92,14 @@ fn planted_sequences_are_learned_and_popularity_is_beaten() {
     let of = |model: &Model| ndcg(&*model.scorer().unwrap(), &data, &train, &relevant);
     let popular = of(&learn(Method::Pop, &Map::new(), 1));
     for loss in ["bce", "gbce", "sampled-softmax", "ce"] {
-        let value = of(&learn(Method::Sasrec, &small(loss), 30));
-        assert!(value > 0.5 && popular < 0.2, "{loss}: {value}, popularity {popular}");
+        let value = of(&learn(Method::Sasrec, &small(loss), 80));
+        assert!(value > 0.4 && popular < 0.1, "{loss}: {value}, popularity {popular}");
     }
     for loss in ["bce", "bpr"] {
         let mut given = towers();
         given.insert("loss".into(), loss.into());
         let value = of(&learn(Method::TwoTower, &given, 40));
-        assert!(value > 0.5, "two-tower {loss}: {value}");
+        assert!(value > 0.4, "two-tower {loss}: {value}");
     }
 }
 

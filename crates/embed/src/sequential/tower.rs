@@ -66,8 +66,8 @@ impl Tower {
     }
 }
 
-/// The name of a table of items in a state.
-const ITEM: &str = "item.";
+/// What the state of a table of items stands after; no name of a network begins so.
+const ITEM: &str = "table.";
 
 /// Adds the state of a table of items.
 pub(crate) fn save_table(table: &Table<f32>, state: &mut Tensors) {

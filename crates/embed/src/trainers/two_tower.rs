@@ -32,11 +32,11 @@ use crate::{
 settings! {
     /// Settings of `two-tower`.
     pub struct Settings {
-        /// Values of a vector, without --vectors
+        /// Values of a vector, without --item-vectors
         pub dim: usize = 32,
         /// Values of the GRU and of the dense layers
         pub hidden: usize = 16,
-        /// Move the given --vectors too
+        /// Move the given --item-vectors too
         pub train_vectors: bool = false,
         /// The longest history that is read; of longer ones the last items
         pub length: usize = 200,

@@ -64,7 +64,7 @@ impl Material {
         let graphs = Graphs::default();
         let mut material = Self { data, item_vectors: None, graphs, sections };
         material.read_graphs(options, observer)?;
-        if let Some(path) = &options.vectors {
+        if let Some(path) = &options.item_vectors {
             material.read_vectors(*method, path, observer)?;
         }
         Ok(material)
@@ -134,7 +134,8 @@ impl Material {
     /// The vectors of items that a method reads; an item without one has zeros.
     fn read_vectors(&mut self, method: Method, path: &Path, observer: &dyn Observer) -> Result<()> {
         if method != Method::TwoTower {
-            let what = format!("{} learns its own vectors and takes no --vectors", method.name());
+            let what =
+                format!("{} learns its own vectors and takes no --item-vectors", method.name());
             return Err(Error::Usage(format!("{what}; --init gives it vectors to start from")));
         }
         let Some(ids) = self.ids("item") else { return Ok(()) };
@@ -155,11 +156,11 @@ impl Material {
         if known == 0 {
             let what =
                 "shares no id with the items of the interactions; is it of the same catalogue?";
-            return Err(Error::Usage(format!("--vectors {} {what}", path.display())));
+            return Err(Error::Usage(format!("--item-vectors {} {what}", path.display())));
         }
         if known < n {
             let what = format!("{} of {n} items have no vector and are read as zeros", n - known);
-            observer.warn(&format!("--vectors {}: {what}", path.display()));
+            observer.warn(&format!("--item-vectors {}: {what}", path.display()));
         }
         let mut rows = vec![0.0; n * dim];
         for (row, place) in rows.chunks_exact_mut(dim).zip(places) {
@@ -170,10 +171,10 @@ impl Material {
         if let Some(at) = rows.iter().position(|x| !x.is_finite()) {
             let (item, value) = (ids.get(at / dim), rows[at]);
             let what = format!("item {item} has the value {value}; vectors must be finite");
-            return Err(Error::Usage(format!("--vectors {}: {what}", path.display())));
+            return Err(Error::Usage(format!("--item-vectors {}: {what}", path.display())));
         }
         let tensor = TensorMap::from([("vectors".to_owned(), (vec![n, dim], rows.clone()))]);
-        self.sections.insert("vectors".into(), fingerprint::of_tensors(&tensor).into());
+        self.sections.insert("item_vectors".into(), fingerprint::of_tensors(&tensor).into());
         self.item_vectors = Some(Embedding::new(dim, rows));
         Ok(())
     }

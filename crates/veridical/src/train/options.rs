@@ -23,7 +23,7 @@ const FILES: [&str; 10] = [
     "interactions",
     "text",
     "init",
-    "vectors",
+    "item-vectors",
     "sse-graph-user",
     "sse-graph-item",
     "sse-graph-word",
@@ -96,7 +96,7 @@ pub struct Options {
     /// Vectors to start from: a run or a table.
     pub init: Option<PathBuf>,
     /// Vectors of items that `two-tower` reads: a run or a table.
-    pub vectors: Option<PathBuf>,
+    pub item_vectors: Option<PathBuf>,
     /// The seed of the training.
     pub seed: Option<u64>,
 }
