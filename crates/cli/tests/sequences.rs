@@ -43,10 +43,10 @@ fn runs_are_judged_recommend_and_know_what_is_similar() {
         assert!(judged.to_string().contains("ndcg@10"), "{judged}");
         let line = format!("recommend --run {run} --k 3 --out {run}.parquet");
         assert_eq!(json(&sandbox, "recommend", &line)["rows"], 180);
-        json(&sandbox, "similar", &format!("similar --run {run} --id 3"));
+        json(&sandbox, "similar", &format!("similar --run {run} --id 103"));
     }
     // Whoever has a history of known items gets a list.
-    sandbox.put("new.csv", "user,item,timestamp\nnew,3,1\nnew,5,2\nodd,77,1\n");
+    sandbox.put("new.csv", "user,item,timestamp\nnew,103,1\nnew,105,2\nodd,77,1\n");
     let line = "recommend --run ce --interactions new.csv --k 2 --out new.parquet";
     let lists = json(&sandbox, "recommend", line);
     assert_eq!((&lists["users"], &lists["rows"]), (&1.into(), &2.into()), "{lists}");
@@ -81,24 +81,19 @@ fn what_does_not_fit_is_refused() {
     let refuses = |line: &str, part: &str| {
         sandbox.refuses_like(line, |error| assert!(error.contains(part), "{line}\n{error}"));
     };
-    let sasrec = |flags: &str| format!("{SASREC} --out run {flags}");
+    let sasrec =
+        |flags: &str| format!("train sasrec --interactions shop.csv --dim 8 --out run {flags}");
     refuses(&sasrec("--heads 3"), "--heads must be a divisor of --dim 8, got 3");
     refuses(&sasrec("--negatives 0"), "--negatives must be at least 1");
-    refuses(
-        "train sasrec --interactions shop.csv --length 0 --out run",
-        "--length must be at least 1, got 0",
-    );
+    refuses(&sasrec("--length 0"), "--length must be at least 1, got 0");
     refuses(&sasrec("--loss mse"), "--loss");
     refuses(&sasrec("--sse-input 2"), "--sse-input must be from 0 to 1, got 2");
     refuses(&sasrec("--lr 1e30"), "training diverged");
     refuses(&sasrec("--item-vectors others.parquet"), "takes no --item-vectors");
     refuses("train sasrec --interactions few.csv --out run", "no user has two items");
-    let towers = |flags: &str| format!("{TOWERS} --out run {flags}");
+    let towers = |flags: &str| format!("train two-tower --interactions shop.csv --out run {flags}");
     refuses(&towers("--item-vectors others.parquet"), "shares no id");
     refuses(&towers("--item-vectors missing.parquet"), "missing.parquet");
-    refuses(
-        "train two-tower --interactions shop.csv --hidden 0 --out run",
-        "--hidden must be at least 1, got 0",
-    );
+    refuses(&towers("--hidden 0"), "--hidden must be at least 1, got 0");
     refuses(&towers("--settle -1"), "--settle");
 }
