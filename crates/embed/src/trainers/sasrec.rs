@@ -1,7 +1,7 @@
 //! SASRec: self-attention over each user's sequence (Kang & McAuley 2018), with SSE on what is read and what is predicted
 //! (paper 001, section 4.2, Table 4).
 //!
-//! h_t = f(E[x_1], .., E[x_t]),  s_ti = <h_t, E_i>,  f: positions, blocks of causal attention, norms
+//! h_t = f(E_i1, .., E_it) of the items i1, .., it,  s_ti = <h_t, E_i>,  f: positions, blocks of causal attention, norms
 //! (`veridical_nets::models`)
 //!
 //! bce              - ln sigma(s_y) - sum of k negatives ln(1 - sigma(s_j))           the paper's, k = 1

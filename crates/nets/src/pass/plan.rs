@@ -1,0 +1,64 @@
+//! What a backward pass computes.
+
+use std::ops::Range;
+
+use crate::Float;
+use crate::net::Net;
+
+/// What a backward pass computes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Whether the parameters of a node get a gradient.
+    pub(crate) trained: Vec<bool>,
+    /// Whether the gradient at a slot is needed.
+    pub(super) needed: Vec<bool>,
+    /// Whether gradients at all slots are kept apart for taps.
+    pub(super) taps: bool,
+}
+
+impl Plan {
+    /// Gradients of the parameters of the nodes that `is_trained` names.
+    pub fn new<T: Float>(net: &Net<T>, is_trained: impl Fn(&str) -> bool) -> Self {
+        let trained: Vec<bool> = net
+            .nodes
+            .iter()
+            .map(|node| !node.params.is_empty() && is_trained(&node.name))
+            .collect();
+        let mut needed = vec![false];
+        for (node, &trained) in net.nodes.iter().zip(&trained) {
+            needed.push(trained || node.reads().any(|slot| needed[slot]));
+        }
+        Self { trained, needed, taps: false }
+    }
+
+    /// Also the gradient at the input, for what stands before the network: a table of embeddings.
+    pub fn with_input<T: Float>(mut self, net: &Net<T>) -> Self {
+        self.needed[0] = true;
+        for (i, node) in net.nodes.iter().enumerate() {
+            self.needed[i + 1] |= node.reads().any(|slot| self.needed[slot]);
+        }
+        self
+    }
+
+    pub(crate) fn wants_input(&self) -> bool {
+        self.needed[0]
+    }
+
+    /// No gradients of parameters, but those at all slots after the first layer.
+    pub(crate) fn taps<T: Float>(net: &Net<T>) -> Self {
+        let all = Self::new(net, |_| true);
+        Self { trained: vec![false; all.trained.len()], needed: all.needed, taps: true }
+    }
+
+    /// The places of the parameters that get a gradient.
+    pub fn ranges<T: Float>(&self, net: &Net<T>) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (node, _) in net.nodes.iter().zip(&self.trained).filter(|(_, trained)| **trained) {
+            match ranges.last_mut() {
+                Some(last) if last.end == node.params.start => last.end = node.params.end,
+                _ => ranges.push(node.params.clone()),
+            }
+        }
+        ranges
+    }
+}
