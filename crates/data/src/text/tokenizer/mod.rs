@@ -79,7 +79,7 @@ impl Tokenizer {
         self.vocabulary
     }
 
-    /// How many tokens every text gets, [CLS] and [SEP] for BERT: an encoding is at least as long.
+    /// How many tokens every text gets, `[CLS]` and `[SEP]` for BERT: an encoding is at least as long.
     pub fn n_special(&self) -> usize {
         self.first.len() + self.last.len()
     }
