@@ -299,7 +299,9 @@ def tokenizers():
     special = [{"id": i, "content": word, "single_word": i == 2, "lstrip": i == 1, "rstrip": i == 2,
                 "normalized": i == 0, "special": True} for i, word in enumerate(["[UNK]", "[CLS]", "[SEP]"])]  # fmt: skip
     words = ["[UNK]", "[CLS]", "[SEP]", "a", "##b", "the", "film", "\u00e9", "\u4e2d", "!"]
-    around = {name: {"id": name, "ids": [i], "tokens": [name]} for i, name in ((1, "[CLS]"), (2, "[SEP]"))}
+    around = {
+        name: {"id": name, "ids": [i], "tokens": [name]} for i, name in ((1, "[CLS]"), (2, "[SEP]"))
+    }
     piece = lambda name: {"SpecialToken": {"id": name, "type_id": 0}}
     wordpiece = {
         "added_tokens": special,

@@ -48,8 +48,19 @@ class Ours:
 
     def rate(self, batch):
         args = self.args
-        line = [args.binary, "rate", args.model, self.lines, batch, args.threads, args.seconds, self.out]
-        done = subprocess.run([str(word) for word in line], check=True, capture_output=True, text=True)
+        line = [
+            args.binary,
+            "rate",
+            args.model,
+            self.lines,
+            batch,
+            args.threads,
+            args.seconds,
+            self.out,
+        ]
+        done = subprocess.run(
+            [str(word) for word in line], check=True, capture_output=True, text=True
+        )
         found = json.loads(done.stdout)
         self.tokens = found["tokens"]
         return found["rate"]
@@ -96,7 +107,9 @@ class Onnx(Timed):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = args.threads
         options.inter_op_num_threads = 1
-        self.session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(
+            str(graph), options, providers=["CPUExecutionProvider"]
+        )
 
     def encode(self, batch):
         tokens = [found.ids for found in self.tokenizer.encode_batch_fast(self.texts)]
@@ -125,11 +138,15 @@ def export(model, folder):
     class Hidden(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.bert = BertModel.from_pretrained(model, attn_implementation="eager", add_pooling_layer=False).eval()
+            self.bert = BertModel.from_pretrained(
+                model, attn_implementation="eager", add_pooling_layer=False
+            ).eval()
 
         def forward(self, input_ids, attention_mask):
             types = torch.zeros_like(input_ids)
-            return self.bert(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=types).last_hidden_state
+            return self.bert(
+                input_ids=input_ids, attention_mask=attention_mask, token_type_ids=types
+            ).last_hidden_state
 
     plain, fused = folder / "plain.onnx", folder / "fused.onnx"
     ids = torch.ones(2, 7, dtype=torch.long)
@@ -149,7 +166,9 @@ def case(args, graphs, folder, name, least, most, count):
     """The best rate of everybody over batches and rounds; they take turns, so that a busy minute hits all."""
     texts = texts_of(args.model, least, most, count)
     ours = Ours(args, texts, folder)
-    peers = [Onnx(args, texts, graph, title) for title, graph in graphs.items()] + [Sentences(args, texts)]
+    peers = [Onnx(args, texts, graph, title) for title, graph in graphs.items()] + [
+        Sentences(args, texts)
+    ]
     rates = {}
     for _ in range(args.rounds):
         for side in [ours, *peers]:
@@ -173,15 +192,19 @@ def page(results, about):
         f"- Load average before the run: {results['load']:.2f}",
         f"- Threads: {results['threads']} for everybody",
         f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
-        f"- Peers: ONNX Runtime {onnxruntime.__version__}, sentence-transformers {sentence_transformers.__version__} on PyTorch "
-        f"{torch.__version__}, Python {platform.python_version()}\n",
+        (
+            f"- Peers: ONNX Runtime {onnxruntime.__version__}, sentence-transformers {sentence_transformers.__version__} on PyTorch "
+            f"{torch.__version__}, Python {platform.python_version()}\n"
+        ),
         "| texts | tokens of a text | sentences/s | ONNX Runtime | its variant | ratio | target | verdict | sentence-transformers | ratio |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for run in results["cases"]:
         rates = run["rates"]
         own = rates["veridical"][0]
-        variant = max((name for name in rates if name.startswith("onnx")), key=lambda name: rates[name][0])
+        variant = max(
+            (name for name in rates if name.startswith("onnx")), key=lambda name: rates[name][0]
+        )
         onnx, sentences = rates[variant][0], rates["sentence-transformers"][0]
         ratio = own / onnx
         lines.append(
@@ -205,7 +228,12 @@ def cpu_model():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, default=os.environ.get("VERIDICAL_MINILM"), help="folder of all-MiniLM-L6-v2")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        default=os.environ.get("VERIDICAL_MINILM"),
+        help="folder of all-MiniLM-L6-v2",
+    )
     parser.add_argument("--binary", default=ROOT / "target/release/bench-encoder")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)

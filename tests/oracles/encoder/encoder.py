@@ -34,15 +34,88 @@ TEXTS = [
     "unbelievable\u0000 \u200b control",
 ]
 
-WORDS = """[PAD] [UNK] [CLS] [SEP] [MASK] the a film was bad very good i have seen this movie it and is joy every scene
-master ##piece time ##s better than first second , . ! : ? cafe un ##be ##lie ##v ##able tw ##ice even to of great act ##ing
-plot bor ##ed love ##d hate ##e never again ##er con ##trol na ##ive""".split()
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "a",
+    "film",
+    "was",
+    "bad",
+    "very",
+    "good",
+    "i",
+    "have",
+    "seen",
+    "this",
+    "movie",
+    "it",
+    "and",
+    "is",
+    "joy",
+    "every",
+    "scene",
+    "master",
+    "##piece",
+    "time",
+    "##s",
+    "better",
+    "than",
+    "first",
+    "second",
+    ",",
+    ".",
+    "!",
+    ":",
+    "?",
+    "cafe",
+    "un",
+    "##be",
+    "##lie",
+    "##v",
+    "##able",
+    "tw",
+    "##ice",
+    "even",
+    "to",
+    "of",
+    "great",
+    "act",
+    "##ing",
+    "plot",
+    "bor",
+    "##ed",
+    "love",
+    "##d",
+    "hate",
+    "##e",
+    "never",
+    "again",
+    "##er",
+    "con",
+    "##trol",
+    "na",
+    "##ive",
+]
 
 SENTENCE = {
     "modules.json": [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
-        {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_Pooling",
+            "type": "sentence_transformers.models.Pooling",
+        },
+        {
+            "idx": 2,
+            "name": "2",
+            "path": "2_Normalize",
+            "type": "sentence_transformers.models.Normalize",
+        },
     ],
     "sentence_bert_config.json": {"max_seq_length": 24, "do_lower_case": False},
     "1_Pooling/config.json": {
@@ -74,9 +147,13 @@ def tiny():
     with torch.no_grad():
         # Far from zero, so that a layer, a bias or a position that is left out shows.
         for name, value in model.named_parameters():
-            value.copy_(torch.randn_like(value) * 0.3 + (1.0 if "LayerNorm.weight" in name else 0.0))
+            value.copy_(
+                torch.randn_like(value) * 0.3 + (1.0 if "LayerNorm.weight" in name else 0.0)
+            )
     model.save_pretrained(TINY)
-    tokenizer = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
+    )
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.add_special_tokens(WORDS[:5])
@@ -108,7 +185,9 @@ def changed(modules, pooling):
         copy = Path(folder) / "copy"
         shutil.copytree(TINY, copy)
         (copy / "modules.json").write_text(json.dumps(SENTENCE["modules.json"][:modules]))
-        (copy / "1_Pooling/config.json").write_text(json.dumps(SENTENCE["1_Pooling/config.json"] | pooling))
+        (copy / "1_Pooling/config.json").write_text(
+            json.dumps(SENTENCE["1_Pooling/config.json"] | pooling)
+        )
         return vectors(copy)
 
 

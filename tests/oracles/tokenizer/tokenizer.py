@@ -16,7 +16,15 @@ from pathlib import Path
 
 import tokenizers
 import transformers
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 HERE = Path(__file__).parent
 
@@ -66,7 +74,10 @@ def random_texts(n):
     low = [c for c in stable if ord(c) < 0x600]
     common = "etaoin shrdlu .,'\n-019   "
     pools = [stable, low, common, common]
-    return ["".join(draw.choice(draw.choice(pools)) for _ in range(draw.randrange(1, 40))) for _ in range(n)]
+    return [
+        "".join(draw.choice(draw.choice(pools)) for _ in range(draw.randrange(1, 40)))
+        for _ in range(n)
+    ]
 
 
 def wordpiece():
@@ -80,7 +91,9 @@ def wordpiece():
     tokenizer.train_from_iterator(TEXTS[:-1] * 2, trainer)
     tokenizer.add_tokens([AddedToken("NewToken", single_word=True, normalized=True)])
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     return tokenizer
 
@@ -92,12 +105,16 @@ def bpe():
     names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     trainer = trainers.BpeTrainer(
         vocab_size=500,
-        special_tokens=[AddedToken(name, normalized=True, lstrip=name == "<mask>") for name in names],
+        special_tokens=[
+            AddedToken(name, normalized=True, lstrip=name == "<mask>") for name in names
+        ],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(TEXTS * 2, trainer)
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
     return tokenizer
 
 
@@ -108,10 +125,25 @@ def cased_list():
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     letters = sorted({c for text in TEXTS for c in text if c.isalpha() and ord(c) < 0x250})
     words += letters + ["##" + c for c in letters]
-    words += list(".,'-()%$?!") + ["The", "the", "qu", "##ick", "##own", "fox", "中文字符", "##日", "caf", "##é"]
+    words += list(".,'-()%$?!") + [
+        "The",
+        "the",
+        "qu",
+        "##ick",
+        "##own",
+        "fox",
+        "中文字符",
+        "##日",
+        "caf",
+        "##é",
+    ]
     words = list(dict.fromkeys(words))
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    config = {"do_lower_case": False, "tokenize_chinese_chars": False, "tokenizer_class": "BertTokenizer"}
+    config = {
+        "do_lower_case": False,
+        "tokenize_chinese_chars": False,
+        "tokenizer_class": "BertTokenizer",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(config) + "\n")
     return transformers.BertTokenizerFast(
         str(folder / "vocab.txt"), do_lower_case=False, tokenize_chinese_chars=False
