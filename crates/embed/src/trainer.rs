@@ -55,6 +55,17 @@ pub struct Settling {
     pub epochs: u32,
 }
 
+impl Settling {
+    /// How many epochs in a row have counted, after another one: `still` before it, and the losses before and after.
+    pub fn count(self, still: u32, before: Option<f64>, after: Option<f64>) -> u32 {
+        match (before, after) {
+            (Some(before), Some(after)) if before - after < self.improvement => still + 1,
+            (Some(_), Some(_)) => 0,
+            _ => still,
+        }
+    }
+}
+
 /// How a trainer uses its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

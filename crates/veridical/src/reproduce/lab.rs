@@ -13,7 +13,7 @@ use veridical_core::threads::with_threads;
 use veridical_core::{Seed, interrupt};
 use veridical_data::{Interactions, Split};
 use veridical_embed::evaluate::{self, Protocol, Task};
-use veridical_embed::{Graphs, Input, Method, Model};
+use veridical_embed::{Graphs, Input, Method, Model, Trainer};
 
 use crate::reproduce::Row;
 use crate::{Error, Result};
@@ -83,31 +83,58 @@ impl Problem {
                 Ok(vec![report.rmse.value])
             }
             Judged::Ranking(names, ks) => {
-                let sequences = data.sequences(&[train, aside].concat());
-                let (train, aside) = (data.by_user(train), data.by_user(aside));
-                let relevant = data.by_user(relevant);
-                let task = Task {
-                    train: &train,
-                    sequences: Some(&sequences),
-                    aside: Some(&aside),
-                    relevant: &relevant,
-                };
-                let settings = evaluate::Settings {
-                    ks: ks.to_vec(),
-                    protocols: vec![Protocol::Full],
-                    seed: Seed::new(0)?,
-                };
-                let report = evaluate::ranking(&*model.scorer()?, &task, &settings)?;
-                let value = |name: &&str| {
-                    report
-                        .get("full", name)
-                        .map(|estimate| estimate.value)
-                        .ok_or_else(|| Error::Usage(format!("there is no measure `{name}`")))
-                };
-                names.iter().map(value).collect()
+                let parts = [train, aside, relevant];
+                Ok(ranked(model, data, parts, names, ks, &[Protocol::Full])?.swap_remove(0))
             }
         }
     }
+}
+
+/// Measures of the rankings of the third part of the rows, by protocol; what was learnt from (the first part) and what is aside (the
+/// second) is not ranked.
+pub fn ranked(
+    model: &Model,
+    data: &Interactions,
+    [train, aside, relevant]: [&[u32]; 3],
+    names: &[&str],
+    ks: &[usize],
+    protocols: &[Protocol],
+) -> Result<Vec<Vec<f64>>> {
+    let sequences = data.sequences(&[train, aside].concat());
+    let [train, aside, relevant] = [train, aside, relevant].map(|rows| data.by_user(rows));
+    let (sequences, aside) = (Some(&sequences), Some(&aside));
+    let task = Task { train: &train, sequences, aside, relevant: &relevant };
+    let settings =
+        evaluate::Settings { ks: ks.to_vec(), protocols: protocols.to_vec(), seed: Seed::new(0)? };
+    let report = evaluate::ranking(&*model.scorer()?, &task, &settings)?;
+    let value = |protocol: &Protocol, name: &str| {
+        let found = report.get(&protocol.to_string(), name).map(|estimate| estimate.value);
+        found.ok_or_else(|| Error::Usage(format!("there is no measure `{name}`")))
+    };
+    protocols.iter().map(|p| names.iter().map(|name| value(p, name)).collect()).collect()
+}
+
+/// Trains to the last epoch, or until the loss has settled; `each` sees the number of epochs done, the loss and the model after every
+/// epoch.
+pub fn epochs(
+    trainer: &mut dyn Trainer,
+    mut each: impl FnMut(u32, Option<f64>, &Model) -> Result<()>,
+) -> Result<()> {
+    let (settling, hidden) = (trainer.settling(), Progress::hidden());
+    let (mut before, mut still) = (None, 0);
+    for epoch in 0..trainer.epochs() {
+        interrupt::check()?;
+        let loss = trainer.epoch(epoch, &hidden)?;
+        each(epoch + 1, loss, trainer.model())?;
+        if let Some(settling) = settling {
+            still = settling.count(still, before, loss);
+            if still >= settling.epochs {
+                break;
+            }
+        }
+        before = loss;
+    }
+    Ok(())
 }
 
 /// One training.
@@ -122,11 +149,8 @@ pub struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// Trains; `each` sees the number of epochs done, the loss and the model after every epoch.
-    pub fn run(
-        &self,
-        mut each: impl FnMut(u32, Option<f64>, &Model) -> Result<()>,
-    ) -> Result<Model> {
+    /// Trains; `each` as in [`epochs`].
+    pub fn run(&self, each: impl FnMut(u32, Option<f64>, &Model) -> Result<()>) -> Result<Model> {
         let Self { problem, method, settings, rows, seed, .. } = *self;
         let graphs = problem.graphs.get(self.graphs).ok_or_else(|| {
             Error::Usage(format!(
@@ -136,12 +160,7 @@ impl Fit<'_> {
         })?;
         let input = Input::of(&problem.data, rows);
         let mut trainer = method.trainer(settings, input, graphs, Seed::new(seed)?)?;
-        let hidden = Progress::hidden();
-        for epoch in 0..trainer.epochs() {
-            interrupt::check()?;
-            let loss = trainer.epoch(epoch, &hidden)?;
-            each(epoch + 1, loss, trainer.model())?;
-        }
+        epochs(&mut *trainer, each)?;
         Ok(trainer.into_model())
     }
 }

@@ -88,6 +88,8 @@ pub const REGISTRY: &[Experiment] = &[
     stability::TABLE1,
     stability::SPREAD,
     stability::FAIR,
+    stability::TASK2,
+    stability::TABLE_A1,
     stability::FIGURE1,
     stability::QUESTIONS,
     stability::FIGURE_A3,

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use veridical_data::interactions::{self, InteractionOptions};
-use veridical_data::{ColumnMap, Graph, IdMap, Interactions, LabelOptions, Labels, Split};
+use veridical_data::{
+    ColumnMap, Graph, IdMap, Interactions, LabelOptions, LabelledOptions, LabelledTexts, Labels,
+    Split, TextOptions,
+};
 use veridical_embed::Graphs;
 
 use crate::{Error, Result};
@@ -48,6 +51,36 @@ impl Folder {
             ..LabelOptions::default()
         };
         Ok(Labels::read(&self.file("ml-1m/movies.dat.gz")?, &options, movies)?.0)
+    }
+
+    /// Title and genres of every movie.
+    pub fn texts(&self, movies: &IdMap) -> Result<Vec<String>> {
+        let options = LabelledOptions {
+            text: TextOptions {
+                column: Some("1".into()),
+                id_column: Some("0".into()),
+                encoding: Some("latin1".into()),
+                has_header: Some(false),
+                ..TextOptions::default()
+            },
+            label_column: Some("2".into()),
+            ..LabelledOptions::default()
+        };
+        let path = self.file("ml-1m/movies.dat.gz")?;
+        let (read, _) = LabelledTexts::read(&path, &options)?;
+        let mut texts = vec![String::new(); movies.len()];
+        for ((id, title), genres) in read.ids.iter().zip(&read.texts).zip(&read.labels) {
+            if let Some(movie) = movies.number(id) {
+                texts[movie as usize] = format!("{title} {genres}");
+            }
+        }
+        match texts.iter().position(String::is_empty) {
+            None => Ok(texts),
+            Some(movie) => {
+                let what = format!("has no movie `{}`", movies.id(movie as u32));
+                Err(Error::Usage(format!("{} {what}", path.display())))
+            }
+        }
     }
 
     fn ratings(&self) -> Result<Interactions> {

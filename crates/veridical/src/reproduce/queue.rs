@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// What came out of a job, and what it took on one thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done<T> {
-    /// Minutes of the thread.
+    /// CPU minutes of the thread.
     pub minutes: f64,
     /// What came out.
     pub value: T,
@@ -46,9 +46,9 @@ pub fn once<T: Serialize + DeserializeOwned>(
             return Ok(kept.done);
         }
     }
-    let begun = Instant::now();
+    let clock = Clock::start();
     let value = job()?;
-    let done = Done { minutes: begun.elapsed().as_secs_f64() / 60.0, value };
+    let done = Done { minutes: clock.seconds() / 60.0, value };
     if let (Some(file), Some(folder)) = (file, keep) {
         let failed = |e: std::io::Error| Error::Usage(format!("{}: {e}", folder.display()));
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -56,6 +56,29 @@ pub fn once<T: Serialize + DeserializeOwned>(
         write_atomically(&file, text.to_string().as_bytes())?;
     }
     Ok(done)
+}
+
+/// Seconds of this thread on a processor; seconds that pass where the system does not say.
+struct Clock {
+    begun: Instant,
+    busy: Option<f64>,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { begun: Instant::now(), busy: Self::busy() }
+    }
+
+    fn seconds(&self) -> f64 {
+        let busy = Self::busy().zip(self.busy).map(|(now, before)| now - before);
+        busy.unwrap_or_else(|| self.begun.elapsed().as_secs_f64())
+    }
+
+    /// Linux counts nanoseconds.
+    fn busy() -> Option<f64> {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        Some(text.split(' ').next()?.parse::<u64>().ok()? as f64 / 1e9)
+    }
 }
 
 #[cfg(test)]

@@ -180,9 +180,8 @@ impl State {
     }
 
     fn take_loss(&mut self, loss: Option<f64>, settling: Option<Settling>) {
-        if let (Some(before), Some(now), Some(settling)) = (self.memo.loss, loss, settling) {
-            let is_still = before - now < settling.improvement;
-            self.memo.still = if is_still { self.memo.still + 1 } else { 0 };
+        if let Some(settling) = settling {
+            self.memo.still = settling.count(self.memo.still, self.memo.loss, loss);
         }
         self.memo.loss = loss;
     }

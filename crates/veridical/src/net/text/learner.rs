@@ -86,6 +86,11 @@ impl<'a> TextLearner<'a> {
     }
 
     /// The network and the vectors of its words.
+    pub fn parts(&self) -> (&Net<f32>, &Table<f32>) {
+        (self.trainer.net(), &self.words)
+    }
+
+    /// The same, to keep.
     pub fn into_parts(self) -> (Net<f32>, Table<f32>) {
         (self.trainer.into_net(), self.words)
     }

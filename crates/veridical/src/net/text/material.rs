@@ -227,7 +227,7 @@ fn drawn(
 }
 
 /// The labels there are: numbers by their size, others by their bytes.
-fn classes<'a>(labels: impl Iterator<Item = &'a String>) -> Vec<String> {
+pub(super) fn classes<'a>(labels: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut classes: Vec<String> = labels.cloned().collect();
     classes.sort_unstable();
     classes.dedup();
@@ -257,7 +257,7 @@ pub(super) fn numbers<'a>(
 }
 
 /// The words of the documents to learn from that occur often enough.
-fn vocabulary(
+pub(super) fn vocabulary(
     texts: &LabelledTexts,
     train: &[usize],
     options: &TextNetOptions,

@@ -8,6 +8,7 @@ mod learner;
 mod material;
 mod options;
 mod saved;
+mod trial;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -23,6 +24,7 @@ use self::material::Material;
 pub use self::options::{CellKind, METHOD, TextNetOptions, TextRecipe, TextRequest, layer_of};
 pub(super) use self::saved::evaluate;
 pub use self::saved::{PredictText, Predicted, predict};
+pub(crate) use self::trial::Trial;
 use super::fit::{self, Course};
 use super::{Learnt, NetRun, TrainedNet, finished, weights};
 use crate::train::{RunTable, Seeded, ensemble, give_up, host, log, now};

@@ -140,7 +140,7 @@ impl TextNetOptions {
     }
 
     /// How documents are read.
-    pub(super) fn reading(&self) -> LabelledOptions {
+    pub(crate) fn reading(&self) -> LabelledOptions {
         LabelledOptions {
             text: TextOptions {
                 column: self.column.clone(),

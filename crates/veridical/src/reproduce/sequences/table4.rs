@@ -8,10 +8,10 @@ use serde_json::json;
 use veridical_core::Seed;
 use veridical_core::progress::Progress;
 use veridical_data::{Interactions, Short, Split, SplitOptions, SplitRule, split};
-use veridical_embed::evaluate::{self, Protocol, Task};
+use veridical_embed::evaluate::Protocol;
 use veridical_embed::{Graphs, Input, Method, Model};
 
-use crate::reproduce::lab::{self, Settings, interval, row};
+use crate::reproduce::lab::{self, Settings, interval, ranked, row};
 use crate::reproduce::movielens::Folder;
 use crate::reproduce::queue::{Done, once};
 use crate::reproduce::{Findings, Row, RunOptions};
@@ -32,6 +32,13 @@ struct Config {
     claim: Vec<Claim>,
 }
 
+impl Config {
+    /// Epochs between two looks at validation, and without a better value before a training ends.
+    fn looks(&self, variant: &Variant) -> [u32; 2] {
+        [variant.every.unwrap_or(self.every), variant.patience.unwrap_or(self.patience)]
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variant {
@@ -39,6 +46,8 @@ struct Variant {
     method: String,
     /// Instead of all.
     seeds: Option<u64>,
+    every: Option<u32>,
+    patience: Option<u32>,
     /// NDCG@10 and hit rate@10 among 100.
     paper: Option<[f64; 2]>,
     #[serde(default)]
@@ -83,7 +92,7 @@ pub fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         let settings = settings(&config, variant, options.quick)?;
         let key = json!({
             "experiment": "001-table4", "quick": options.quick, "method": variant.method,
-            "settings": settings, "every": config.every, "patience": config.patience, "seed": seed,
+            "settings": settings, "looks": config.looks(variant), "seed": seed,
         });
         once(options.keep, &key, || court.learn(&config, variant, &settings, seed))
     })?;
@@ -115,26 +124,15 @@ impl Court {
         Ok(Self { data, split })
     }
 
-    /// Values of the measures under protocols; `known` are the rows before the relevant ones.
+    /// The measures under protocols.
     fn judge(
         &self,
         model: &Model,
-        known: &[u32],
-        relevant: &[u32],
+        parts: [&[u32]; 3],
         protocols: &[Protocol],
     ) -> Result<Vec<[f64; 2]>> {
-        let (train, sequences) = (self.data.by_user(known), self.data.sequences(known));
-        let relevant = self.data.by_user(relevant);
-        let task =
-            Task { train: &train, sequences: Some(&sequences), aside: None, relevant: &relevant };
-        let settings =
-            evaluate::Settings { ks: vec![10], protocols: protocols.to_vec(), seed: Seed::new(0)? };
-        let report = evaluate::ranking(&*model.scorer()?, &task, &settings)?;
-        let value = |protocol: &Protocol, name: &str| {
-            let found = report.get(&protocol.to_string(), name).map(|estimate| estimate.value);
-            found.ok_or_else(|| Error::Usage(format!("there is no measure `{name}`")))
-        };
-        protocols.iter().map(|p| Ok([value(p, MEASURES[0])?, value(p, MEASURES[1])?])).collect()
+        let found = ranked(model, &self.data, parts, &MEASURES, &[10], protocols)?;
+        Ok(found.iter().map(|values| [values[0], values[1]]).collect())
     }
 
     fn learn(
@@ -150,18 +148,20 @@ impl Court {
         let graphs = Graphs::default();
         let input = Input::of(&self.data, train);
         let mut trainer = method.trainer(settings, input, &graphs, Seed::new(seed)?)?;
+        let [every, patience] = config.looks(variant);
         let (epochs, hidden) = (trainer.epochs(), Progress::hidden());
         let mut best: Option<(u32, f64, Model)> = None;
         for epoch in 1..=epochs {
             trainer.epoch(epoch - 1, &hidden)?;
-            if epoch % config.every != 0 && epoch != epochs {
+            if !epoch.is_multiple_of(every) && epoch != epochs {
                 continue;
             }
-            let value = self.judge(trainer.model(), train, validation, &[Protocol::Full])?[0][0];
+            let parts = [train, &[][..], validation];
+            let value = self.judge(trainer.model(), parts, &[Protocol::Full])?[0][0];
             if best.as_ref().is_none_or(|(_, best, _)| value > *best) {
                 best = Some((epoch, value, trainer.model().clone()));
             }
-            if best.as_ref().is_some_and(|(at, ..)| epoch - at >= config.patience) {
+            if best.as_ref().is_some_and(|(at, ..)| epoch - at >= patience) {
                 break;
             }
         }
@@ -169,9 +169,8 @@ impl Court {
             Some((at, _, model)) => (at, model),
             None => (epochs, trainer.into_model()),
         };
-        let known = lab::learnt(&self.split);
-        debug_assert_eq!(known.len(), train.len() + validation.len());
-        let values = self.judge(&model, &known, test, &[SAMPLED, Protocol::Full])?;
+        let parts = [&train[..], validation, test];
+        let values = self.judge(&model, parts, &[SAMPLED, Protocol::Full])?;
         Ok(Measured { epochs, sampled: values[0], full: values[1] })
     }
 }

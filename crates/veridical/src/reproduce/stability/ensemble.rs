@@ -4,6 +4,7 @@ use std::iter;
 
 use veridical_core::progress::Progress;
 use veridical_core::{Seed, interrupt};
+use veridical_data::IdMap;
 use veridical_embed::{Embedding, Graphs, Input, Method, Model};
 use veridical_features::{Kernel, length_scale};
 use veridical_inspect::{Run, Runs};
@@ -87,8 +88,8 @@ pub struct Ensemble {
 
 impl Ensemble {
     /// Of vectors as they were learnt; with `unit` rows are divided by their norms.
-    pub fn new(world: &World, tables: impl IntoIterator<Item = Vec<f32>>, unit: bool) -> Self {
-        let n = world.data.items.len();
+    pub fn new(items: &IdMap, tables: impl IntoIterator<Item = Vec<f32>>, unit: bool) -> Self {
+        let n = items.len();
         let runs: Vec<Run> = tables
             .into_iter()
             .enumerate()
@@ -106,12 +107,12 @@ impl Ensemble {
         };
         let maps =
             iter::once(LinearMap::identity(dim)).chain(runs[1..].iter().map(to_first)).collect();
-        Self { runs: Runs { ids: world.data.items.ids().clone(), runs }, maps }
+        Self { runs: Runs { ids: items.ids().clone(), runs }, maps }
     }
 
     /// Of the vectors at the end of trainings.
     pub fn of(world: &World, trained: &[Trained]) -> Self {
-        Self::new(world, trained.iter().filter_map(|t| t.after.last().cloned()), true)
+        Self::new(&world.data.items, trained.iter().filter_map(|t| t.after.last().cloned()), true)
     }
 
     /// The median distance of the first run's labelled rows.

@@ -74,7 +74,11 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     let tables = Tables::of(&unit);
     movies(&world, &tables, config.shown, &mut findings)?;
     inner_products(&unit, &tables, config.pairs, &mut findings)?;
-    let own = Ensemble::new(&world, trained.iter().filter_map(|t| t.after.last().cloned()), false);
+    let own = Ensemble::new(
+        &world.data.items,
+        trained.iter().filter_map(|t| t.after.last().cloned()),
+        false,
+    );
     own_length(&own, config.pairs, &mut findings)?;
     Ok(findings)
 }
@@ -188,7 +192,7 @@ fn growth(
     let mut charts: [Vec<Series>; 3] = Default::default();
     for (at, epoch) in epochs.iter().enumerate() {
         let of_epoch = || trained.iter().map(|t| t.after[at].clone());
-        let unit = Tables::of(&Ensemble::new(world, of_epoch(), true));
+        let unit = Tables::of(&Ensemble::new(&world.data.items, of_epoch(), true));
         own.push(of_epoch().collect());
         let kinds = [
             ("own length", &own[at]),

@@ -9,6 +9,8 @@ mod sensitivity;
 mod spread;
 mod study;
 mod table1;
+mod task2;
+mod words;
 mod world;
 
 use veridical_core::stats;
@@ -21,6 +23,8 @@ pub(super) use self::questions::QUESTIONS;
 pub(super) use self::sensitivity::{FIGURE_A3, FIGURE_A4};
 pub(super) use self::spread::SPREAD;
 pub(super) use self::table1::TABLE1;
+pub(super) use self::task2::TASK2;
+pub(super) use self::words::TABLE_A1;
 use super::Row;
 use crate::Result;
 

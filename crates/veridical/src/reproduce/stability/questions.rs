@@ -147,7 +147,7 @@ fn refreshed(
     };
     let tables = std::iter::once(item.values().to_vec())
         .chain(trained.iter().filter_map(|t| t.after.last().cloned()));
-    measure(config, world, &Ensemble::new(world, tables, true))
+    measure(config, world, &Ensemble::new(&world.data.items, tables, true))
 }
 
 fn measure(config: &Config, world: &World, ensemble: &Ensemble) -> Result<Measured> {

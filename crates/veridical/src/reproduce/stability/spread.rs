@@ -92,8 +92,13 @@ fn explanations(
         tried.push((name, judge.judge(runs, rows, Target::First, settings)?));
         Ok(())
     };
-    let at_end =
-        |unit| Ensemble::new(world, trained.iter().filter_map(|t| t.after.last().cloned()), unit);
+    let at_end = |unit| {
+        Ensemble::new(
+            &world.data.items,
+            trained.iter().filter_map(|t| t.after.last().cloned()),
+            unit,
+        )
+    };
     let (unit, own) = (at_end(true), at_end(false));
     let converged = LogisticSettings { c: 1.0, ..LogisticSettings::default() };
     add("unit rows".into(), &unit, &converged)?;
@@ -106,7 +111,11 @@ fn explanations(
     let kept = trained[0].after.len() - 1;
     for (at, epochs) in config.few_epochs.iter().take(kept).enumerate() {
         for (length, is_unit) in [("unit rows", true), ("own length", false)] {
-            let early = Ensemble::new(world, trained.iter().map(|t| t.after[at].clone()), is_unit);
+            let early = Ensemble::new(
+                &world.data.items,
+                trained.iter().map(|t| t.after[at].clone()),
+                is_unit,
+            );
             let name = format!("{length}, training stopped after {epochs} epochs");
             add(name, &early, &as_it_comes(1.0))?;
         }

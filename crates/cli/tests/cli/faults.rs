@@ -1,0 +1,163 @@
+//! A job that is killed before any of its changes to the disk, or for which any of them fails, goes
+//! on with `--resume` and comes out with the same bytes.
+//!
+//! `common/faults.c` stands between the program and the C library. Where it cannot be built or
+//! loaded these tests pass without testing anything, and say so.
+
+#![cfg(target_os = "linux")]
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::common::*;
+use veridical::features::FeatureSpec;
+use veridical_data::{GROUP_ROWS, Table};
+
+const APPLY: &str = "featurize apply --spec spec.json t.parquet";
+const ENOSPC: &str = "28";
+
+/// A table of a row group and a rest; parts of 66,000 rows have both, too.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.put_table("t.parquet", &named_rows(GROUP_ROWS + 2000, 2));
+    sandbox.put("spec.json", FeatureSpec::params(2, 4).build().unwrap().to_json());
+    sandbox
+}
+
+fn library(sandbox: &Sandbox) -> Option<PathBuf> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/common/faults.c");
+    let library = sandbox.path("faults.so");
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl");
+    cc.output().is_ok_and(|output| output.status.success()).then_some(library)
+}
+
+/// Runs `APPLY out` once for each change it makes to the disk, with a fault at that change.
+fn fault_everywhere(out: &str, flags: &str, errno: Option<&str>) {
+    let sandbox = sandbox();
+    sandbox.ok(&format!("{APPLY} whole-{out} {flags}"));
+    let want = sandbox.below(&format!("whole-{out}"));
+    fault_at_every_change(&sandbox, &format!("{APPLY} {out} {flags} --quiet"), out, &want, errno);
+}
+
+/// `line` writes `out`, which must be nothing or `want` after a fault at any of its changes to the disk.
+fn fault_at_every_change(
+    sandbox: &Sandbox,
+    line: &str,
+    out: &str,
+    want: &Files,
+    errno: Option<&str>,
+) {
+    let Some(library) = library(sandbox) else {
+        return eprintln!("skipped: cc cannot build the library");
+    };
+    let mut problems = Vec::new();
+    for change in 1.. {
+        let mut command = sandbox.command(line.split_whitespace());
+        command.env("LD_PRELOAD", &library).env("FAULT_AT", change.to_string());
+        command.env("FAULT_MARK", sandbox.path("hit")).envs(errno.map(|e| ("FAULT_ERRNO", e)));
+        let outcome = Outcome::of(command.output().unwrap());
+        if !sandbox.has("hit") {
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+            assert!(change == 1 || change > 15, "the job changed the disk {change} times only");
+            break;
+        }
+        let place = sandbox.text("hit");
+        let mut check = |holds: bool, what: &str, outcome: &Outcome| {
+            if !holds {
+                problems.push(format!("{place}: {what}\n  {outcome:?}"));
+            }
+        };
+        let published = sandbox.has(out);
+        check(!published || sandbox.holds(out, want), "published half an output", &outcome);
+        match (errno, outcome.code) {
+            (None, code) => assert_eq!(code, None, "{outcome:?}"),
+            // A fault while it cleans up may be none to the user.
+            (Some(_), Some(0)) => check(published, "succeeded without an output", &outcome),
+            (Some(_), code) => {
+                let advice = "; free some space and continue with --resume\n";
+                let advises = code == Some(2) && outcome.stderr.ends_with(advice);
+                check(advises, "is not a full disk to the user", &outcome);
+            }
+        }
+        let resumed = sandbox.run(&format!("{line} --resume"));
+        let done = published && resumed.stderr.contains("exists already");
+        if resumed.code == Some(0) || done {
+            check(sandbox.has(out) && sandbox.holds(out, want), "gives another output", &resumed);
+            check(!sandbox.has(&format!("{out}.partial")), "leaves a rest", &resumed);
+        } else {
+            check(false, "cannot be resumed", &resumed);
+        }
+        for name in ["hit", out, &format!("{out}.partial")] {
+            sandbox.remove(name);
+        }
+    }
+    assert!(problems.is_empty(), "{out}, a fault at\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_parquet_job_may_be_killed_anywhere() {
+    fault_everywhere("phi.parquet", "", None);
+}
+
+#[test]
+fn an_arrow_job_may_be_killed_anywhere() {
+    fault_everywhere("phi.arrow", "", None);
+}
+
+#[test]
+fn an_npy_job_may_be_killed_anywhere() {
+    fault_everywhere("phi.npy", "--drop-ids", None);
+}
+
+#[test]
+fn a_safetensors_job_may_be_killed_anywhere() {
+    fault_everywhere("phi.safetensors", "", None);
+}
+
+#[test]
+fn a_csv_job_may_be_killed_anywhere() {
+    fault_everywhere("phi.csv", "", None);
+}
+
+#[test]
+fn a_folder_of_parquet_may_be_killed_anywhere() {
+    fault_everywhere("phi", "--rows-per-part 66000", None);
+}
+
+#[test]
+fn a_folder_of_safetensors_may_be_killed_anywhere() {
+    fault_everywhere("phi", "--rows-per-part 66000 --format safetensors", None);
+}
+
+#[test]
+fn the_disk_may_be_full_anywhere_for_a_file() {
+    fault_everywhere("phi.parquet", "", Some(ENOSPC));
+}
+
+#[test]
+fn the_disk_may_be_full_anywhere_for_a_folder_of_safetensors() {
+    fault_everywhere("phi", "--rows-per-part 66000 --format safetensors", Some(ENOSPC));
+}
+
+/// The report says how it was called, so the undisturbed job is called alike.
+#[test]
+fn a_refresh_may_be_killed_anywhere() {
+    let sandbox = Sandbox::new();
+    let mut values = vec![0.0; 200 * 4];
+    let stream = veridical_core::Stream::new(veridical_core::Seed::new(0).unwrap(), "rows");
+    stream.at(0, 0).fill_normals(&mut values);
+    let vectors: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+    let turned = vectors.chunks_exact(4).flat_map(|row| row.iter().rev().copied()).collect();
+    let table = named_rows(200, 4);
+    sandbox.put_table("a.parquet", &Table { vectors, ..table.clone() });
+    sandbox.put_table("b.parquet", &Table { vectors: turned, ..table });
+    sandbox.put("spec.json", FeatureSpec::params(4, 8).build().unwrap().to_json());
+    let line = "refresh --reference a.parquet --new b.parquet --spec spec.json --min-cka 0.9 --out out \
+                --probes 20 --pairs 100 --kernel-ids 100 --quiet";
+    sandbox.ok(line);
+    assert!(sandbox.has("out/_SUCCESS"));
+    let mut want = sandbox.below("out");
+    want.retain(|path, _| !path.to_string_lossy().starts_with('_')); // as `holds` does
+    sandbox.remove("out");
+    fault_at_every_change(&sandbox, line, "out", &want, None);
+}

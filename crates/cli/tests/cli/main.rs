@@ -1,0 +1,29 @@
+//! The program from outside, one room per promise. One binary for all of them: each would link the whole program again.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod align;
+mod bad_input;
+mod bad_nets;
+mod bad_training;
+mod bad_usage;
+mod common;
+mod determinism;
+mod encoder;
+mod export;
+mod faults;
+mod judging;
+mod maps;
+mod nets;
+mod plan;
+mod prefix;
+mod real_data;
+mod refresh;
+mod resume;
+mod sequences;
+mod shell;
+mod stability;
+mod streams;
+mod text;
+mod training;
+mod verbs;

@@ -1,0 +1,95 @@
+//! `sasrec` and `two-tower` from the command line: runs, what other verbs make of them, the same bytes after a resume and for
+//! any threads, and what is refused.
+
+use crate::common::*;
+
+const SASREC: &str = "train sasrec --interactions shop.csv --split leave-last-one --validation 0.1 --dim 8 --length 10 \
+    --blocks 1 --batch 16 --lr 0.01";
+const TOWERS: &str =
+    "train two-tower --interactions shop.csv --split leave-last-one --hidden 6 --batch 16";
+
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    sandbox.put_shop("shop.csv", 60, 30, 15);
+    sandbox
+}
+
+fn run_files(sandbox: &Sandbox, name: &str) -> Files {
+    let mut files = sandbox.below(name);
+    files.retain(|path, _| path.file_name().is_none_or(|name| name != "log.jsonl"));
+    files
+}
+
+#[test]
+fn runs_are_judged_recommend_and_know_what_is_similar() {
+    let sandbox = sandbox();
+    let losses = ["bce", "gbce", "ce", "sampled-softmax"];
+    for loss in losses {
+        let flags =
+            format!("--loss {loss} --negatives 3 --epochs 2 --sse-input 0.1 --sse-target 0.1");
+        let trained = json(&sandbox, "train", &format!("{SASREC} {flags} --out {loss}"));
+        assert_eq!(trained["runs"][0]["epochs"], 2);
+        assert_eq!(trained["runs"][0]["tables"][0]["dim"], 8);
+    }
+    let notes = sandbox.run(&format!("{SASREC} --epochs 1 --out noted")).stderr;
+    assert!(notes.contains("longer than --length 10"), "{notes}");
+    json(&sandbox, "train", &format!("{TOWERS} --epochs 2 --item-vectors bce --out towers"));
+    for run in losses.into_iter().chain(["towers"]) {
+        let judged = json(&sandbox, "evaluate", &format!("evaluate --run {run}"));
+        assert!(judged.to_string().contains("ndcg@10"), "{judged}");
+        let line = format!("recommend --run {run} --k 3 --out {run}.parquet");
+        assert_eq!(json(&sandbox, "recommend", &line)["rows"], 180);
+        json(&sandbox, "similar", &format!("similar --run {run} --id 103"));
+    }
+    // Whoever has a history of known items gets a list.
+    sandbox.put("new.csv", "user,item,timestamp\nnew,103,1\nnew,105,2\nodd,77,1\n");
+    let line = "recommend --run ce --interactions new.csv --k 2 --out new.parquet";
+    let lists = json(&sandbox, "recommend", line);
+    assert_eq!((&lists["users"], &lists["rows"]), (&1.into(), &2.into()), "{lists}");
+    let tuned = "tune sasrec --interactions shop.csv --split leave-last-one --validation 0.1 --dim 8 --length 12 --blocks 1 \
+        --epochs 1 --grid sse-input=0,0.1 --out tuned";
+    json(&sandbox, "tune", tuned);
+}
+
+#[test]
+fn the_same_bytes_for_any_threads_and_after_a_resume() {
+    let sandbox = sandbox();
+    for train in [SASREC, TOWERS] {
+        let name = |part: &str| format!("{}-{part}", &train[6..12]);
+        let line = |flags: &str, out: &str| format!("{train} {flags} --out {}", name(out));
+        sandbox.ok(&line("--epochs 3 --threads 1", "one"));
+        let want = run_files(&sandbox, &name("one"));
+        for threads in ["2", "3"] {
+            sandbox.ok(&line(&format!("--epochs 3 --threads {threads}"), threads));
+            assert!(run_files(&sandbox, &name(threads)) == want, "{threads} threads");
+        }
+        let seeds = format!("{train} --epochs 3 --seed 0 --seeds 2 --out {}", name("seeds"));
+        sandbox.ok(&seeds);
+        assert!(run_files(&sandbox, &format!("{}/seed-0", name("seeds"))) == want);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let sandbox = sandbox();
+    sandbox.put("few.csv", "user,item\n1,1\n2,2\n3,1\n");
+    sandbox.put_table("others.parquet", &named_rows(5, 4));
+    let refuses = |line: &str, part: &str| {
+        sandbox.refuses_like(line, |error| assert!(error.contains(part), "{line}\n{error}"));
+    };
+    let sasrec =
+        |flags: &str| format!("train sasrec --interactions shop.csv --dim 8 --out run {flags}");
+    refuses(&sasrec("--heads 3"), "--heads must be a divisor of --dim 8, got 3");
+    refuses(&sasrec("--negatives 0"), "--negatives must be at least 1");
+    refuses(&sasrec("--length 0"), "--length must be at least 1, got 0");
+    refuses(&sasrec("--loss mse"), "--loss");
+    refuses(&sasrec("--sse-input 2"), "--sse-input must be from 0 to 1, got 2");
+    refuses(&sasrec("--lr 1e30"), "training diverged");
+    refuses(&sasrec("--item-vectors others.parquet"), "takes no --item-vectors");
+    refuses("train sasrec --interactions few.csv --out run", "no user has two items");
+    let towers = |flags: &str| format!("train two-tower --interactions shop.csv --out run {flags}");
+    refuses(&towers("--item-vectors others.parquet"), "shares no id");
+    refuses(&towers("--item-vectors missing.parquet"), "missing.parquet");
+    refuses(&towers("--hidden 0"), "--hidden must be at least 1, got 0");
+    refuses(&towers("--settle -1"), "--settle");
+}

@@ -1,0 +1,379 @@
+//! `veridical stability`: what it says about planted cases, its gate, and what it refuses.
+
+use crate::common::{Outcome, Sandbox};
+use serde_json::Value;
+use veridical_core::{Order, Seed, Stream};
+use veridical_data::{Ids, Table};
+
+const N: usize = 300;
+const DIM: usize = 8;
+
+fn normals(draw: u64, n: usize) -> Vec<f64> {
+    let mut values = vec![0.0; n];
+    Stream::new(Seed::new(0).unwrap(), "tables").at(0, draw).fill_normals(&mut values);
+    values
+}
+
+fn ids() -> Ids {
+    Ids::Int((0..N as i64).collect::<Vec<_>>().into())
+}
+
+fn table(values: &[f64]) -> Table {
+    Table { ids: ids(), dim: DIM, vectors: values.iter().map(|&x| x as f32).collect() }
+}
+
+/// Rows around three centres: a geometry that is worth keeping.
+fn clusters() -> Vec<f64> {
+    let (centres, mut rows) = (normals(1, 3 * DIM), normals(2, N * DIM));
+    for (i, row) in rows.chunks_exact_mut(DIM).enumerate() {
+        for (x, centre) in row.iter_mut().zip(&centres[i % 3 * DIM..]) {
+            *x = 0.6 * *x + 2.0 * centre;
+        }
+    }
+    rows
+}
+
+/// The rows under a rotation: products of plane rotations.
+fn turned(rows: &[f64]) -> Vec<f64> {
+    let mut rows = rows.to_vec();
+    for row in rows.chunks_exact_mut(DIM) {
+        for (k, &angle) in normals(3, 64).iter().enumerate() {
+            let (a, b) = (k % DIM, (3 * k + 1 + k / DIM) % DIM);
+            if a != b {
+                let (x, y) = (row[a], row[b]);
+                row[a] = x * angle.cos() - y * angle.sin();
+                row[b] = x * angle.sin() + y * angle.cos();
+            }
+        }
+    }
+    rows
+}
+
+fn noisy(rows: &[f64], size: f64, draw: u64) -> Vec<f64> {
+    rows.iter().zip(normals(draw, rows.len())).map(|(x, e)| x + size * e).collect()
+}
+
+/// `a`, `turned` (a rotation of it), `noise` (half noise), `permuted` (rows under ids of other rows), and labels.
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let rows = clusters();
+    let save = |name: &str, table: &Table| table.save(&sandbox.path(name)).unwrap();
+    save("a.parquet", &table(&rows));
+    save("turned.parquet", &table(&turned(&rows)));
+    save("noise.parquet", &table(&noisy(&rows, 4.0, 4)));
+    let order = Order::new(N as u64, Seed::new(0).unwrap(), "permuted", 0);
+    let ids = Ids::Int((0..N as u64).map(|i| order.at(i) as i64).collect::<Vec<_>>().into());
+    save("permuted.parquet", &Table { ids, ..table(&rows) });
+    let labels: String = (0..N).map(|i| format!("{i},{}\n", ["x", "y", "z"][i % 3])).collect();
+    sandbox.put("labels.csv", format!("id,class\n{labels}"));
+    sandbox
+}
+
+fn json(sandbox: &Sandbox, line: &str) -> Value {
+    let document: Value = serde_json::from_str(&sandbox.ok(&format!("{line} --json"))).unwrap();
+    assert_eq!(document["schema"], "veridical.stability/1");
+    document
+}
+
+fn level(report: &Value, aspect: &str) -> String {
+    let aspects = report["verdict"]["aspects"].as_array().unwrap();
+    let found = aspects.iter().find(|a| a["name"] == aspect).unwrap();
+    found["level"].as_str().unwrap().to_owned()
+}
+
+fn measure(report: &Value, key: &str) -> f64 {
+    let found = report["measures"].as_array().unwrap().iter().find(|m| m["key"] == key);
+    found.unwrap()["estimate"]["value"].as_f64().unwrap()
+}
+
+#[test]
+fn a_rotation_moves_coordinates_and_nothing_else() {
+    let sandbox = sandbox();
+    let report = json(&sandbox, "stability a.parquet turned.parquet");
+    for (aspect, want) in [
+        ("ids", "stable"),
+        ("coordinates", "unstable"),
+        ("geometry", "stable"),
+        ("neighbours", "stable"),
+    ] {
+        assert_eq!(level(&report, aspect), want, "{aspect}");
+    }
+    assert_eq!(report["verdict"]["treatment"], "aligned");
+    assert!(measure(&report, "cka") > 0.999_999 && measure(&report, "nn_overlap") > 0.999);
+    assert!(measure(&report, "procrustes_residual") < 1e-5);
+    let coordinates = &report["comparison"]["coordinates"];
+    assert!(coordinates["relative_sd"]["value"].as_f64().unwrap() > 0.5);
+    assert!(coordinates["aligned_relative_sd"]["value"].as_f64().unwrap() < 1e-5);
+}
+
+/// Against a third table, the table and its rotation give the same numbers: all but coordinates. The rows are stored
+/// in f32, so values agree to a few of its units; neighbours at equal distance may swap.
+#[test]
+fn geometry_does_not_see_a_rotation() {
+    let sandbox = sandbox();
+    let [plain, turned] = ["a", "turned"]
+        .map(|name| json(&sandbox, &format!("stability noise.parquet {name}.parquet")));
+    for key in ["cka", "kernel_cka", "procrustes_residual", "gram_noise", "kernel_noise"] {
+        let (plain, turned) = (measure(&plain, key), measure(&turned, key));
+        assert!((plain - turned).abs() < 1e-5, "{key}: {plain} and {turned}");
+    }
+    let overlaps = [&plain, &turned].map(|report| measure(report, "nn_overlap"));
+    assert!((overlaps[0] - overlaps[1]).abs() < 2e-3, "{overlaps:?}");
+    let angle = |r: &Value| r["comparison"]["angles"]["largest_degrees"].as_f64().unwrap();
+    assert!((angle(&plain) - angle(&turned)).abs() < 1e-2);
+}
+
+#[test]
+fn noise_is_seen_in_coordinates_and_geometry() {
+    let report = json(&sandbox(), "stability a.parquet noise.parquet");
+    assert_eq!(level(&report, "coordinates"), "unstable");
+    assert_eq!(level(&report, "neighbours"), "unstable");
+    assert_ne!(level(&report, "geometry"), "stable");
+}
+
+#[test]
+fn permuted_ids_are_found_out() {
+    let report = json(&sandbox(), "stability a.parquet permuted.parquet");
+    assert_eq!(level(&report, "geometry"), "unstable");
+    let sentence = report["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("the ids look permuted"), "{sentence}");
+}
+
+#[test]
+fn equal_tables_are_safe_as_they_are() {
+    let report = json(&sandbox(), "stability a.parquet a.parquet");
+    assert_eq!(report["verdict"]["treatment"], "raw");
+    assert_eq!(measure(&report, "nn_overlap"), 1.0);
+}
+
+#[test]
+fn the_gate_has_exit_codes() {
+    let sandbox = sandbox();
+    let code =
+        |flags: &str| sandbox.run(&format!("stability a.parquet turned.parquet {flags}")).code;
+    assert_eq!(code("--min-cka 0.9 --min-nn-overlap 0.9 --min-shared-ids 1"), Some(0));
+    assert_eq!(code("--max-procrustes-residual 0"), Some(1));
+    let outcome =
+        sandbox.run("stability a.parquet noise.parquet --min-cka 0.99 --markdown --quiet");
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.stdout.lines().count() <= 12, "{}", outcome.stdout);
+    assert!(outcome.only_error().contains("1 of 1 limits not kept (min-cka)"), "{outcome:?}");
+    sandbox.put("budget.toml", "min-cka = 0.9\nmin-nn-overlap = 0.9\n");
+    assert_eq!(code("--budget budget.toml"), Some(0));
+    // A flag takes the place of a limit of the file.
+    assert_eq!(code("--budget budget.toml --min-cka 2"), Some(1));
+}
+
+/// Few probes leave an overlap of about two thirds undecided against a limit next to it.
+#[test]
+fn what_is_undecided_says_what_would_decide() {
+    let sandbox = sandbox();
+    table(&noisy(&clusters(), 0.3, 5)).save(&sandbox.path("b.parquet")).unwrap();
+    let line = "stability a.parquet b.parquet --probes 30 --json";
+    let overlap =
+        measure(&json(&sandbox, "stability a.parquet b.parquet --probes 30"), "nn_overlap");
+    let outcome = sandbox.run(&format!("{line} --min-nn-overlap {}", overlap - 0.01));
+    assert_eq!(outcome.code, Some(1));
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(report["gates"][0]["outcome"], "undecided");
+    assert!(report["gates"][0]["needed"].as_u64().unwrap() > 30);
+    assert_eq!(report["passed"], false);
+}
+
+fn runs(sandbox: &Sandbox, count: u64) -> String {
+    let name = |r: u64| format!("run-{r}.parquet");
+    for r in 0..count {
+        let rows = noisy(&clusters(), 0.1, 100 + r);
+        // A point reflection, so that nothing that a model has learnt is left.
+        let reflected = || turned(&rows).iter().map(|x| -x).collect();
+        let rows = if r % 2 == 0 { rows } else { reflected() };
+        table(&rows).save(&sandbox.path(name(r))).unwrap();
+    }
+    (0..count).map(name).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_budget_from_runs_lets_them_pass_and_stops_noise() {
+    let sandbox = sandbox();
+    let runs = runs(&sandbox, 5);
+    sandbox.ok(&format!("stability budget {runs} --out budget.toml"));
+    let text = sandbox.text("budget.toml");
+    assert!(text.contains("5 runs on identical data") && text.contains("10 pairs"), "{text}");
+    let code = |new: &str| {
+        sandbox.run(&format!("stability run-0.parquet {new} --budget budget.toml")).code
+    };
+    assert_eq!(code("run-1.parquet"), Some(0));
+    assert_eq!(code("noise.parquet"), Some(1));
+    assert_eq!(code("permuted.parquet"), Some(1));
+    let report = json(&sandbox, &format!("stability a.parquet noise.parquet --noise-floor {runs}"));
+    let overlap = report["measures"].as_array().unwrap().iter().find(|m| m["key"] == "nn_overlap");
+    assert_eq!(overlap.unwrap()["floor"]["pairs"], 10);
+    assert_eq!(overlap.unwrap()["floor"]["runs"], 5);
+}
+
+#[test]
+fn models_with_labels_show_what_alignment_repairs() {
+    let sandbox = sandbox();
+    let runs = runs(&sandbox, 5);
+    let line = format!("stability {runs} --labels labels.csv --multiples 2 --max-metric-sd 0.5");
+    let report = json(&sandbox, &line);
+    let treatments = report["downstream"]["treatments"].as_array().unwrap();
+    let of = |name: &str, field: &str| {
+        let found = treatments.iter().find(|t| t["treatment"] == name).unwrap();
+        found[field]["mean"].as_f64().unwrap()
+    };
+    assert!(of("raw", "accuracy") > 0.95);
+    assert!(of("aligned", "unretrained") > 0.95 && of("raw", "unretrained") < 0.9);
+    assert_eq!(report["downstream"]["recommendation"]["retrained"], "raw");
+    assert_eq!(report["target_alignment"].as_array().unwrap().len(), 5);
+    assert_eq!(report["passed"], true);
+}
+
+#[test]
+fn consumers_get_a_verdict_each() {
+    let sandbox = sandbox();
+    sandbox.put(
+        "consumers.toml",
+        "[[consumer]]\nname = \"kept\"\ntable = \"turned.parquet\"\n\
+         [[consumer]]\nname = \"turned\"\ntable = \"a.parquet\"\nlabels = \"labels.csv\"\n\
+         [[consumer]]\nname = \"lost\"\ntable = \"permuted.parquet\"\n",
+    );
+    let report = json(&sandbox, "stability a.parquet turned.parquet --consumers consumers.toml");
+    let consumers = report["consumers"].as_array().unwrap();
+    let verdict = |at: usize| consumers[at]["verdict"].as_str().unwrap();
+    assert_eq!((verdict(0), verdict(1)), ("safe", "safe"));
+    assert_eq!(consumers[0]["reason"], "with today's vectors as they are");
+    assert_eq!(consumers[1]["reason"], "with aligned vectors");
+    assert_ne!(verdict(2), "safe");
+}
+
+#[test]
+fn weights_decide_what_is_probed_and_shown_first() {
+    let sandbox = sandbox();
+    let weights: String =
+        (0..N).map(|i| format!("{i},{}\n", if i < 30 { 1000 } else { 1 })).collect();
+    sandbox.put("weights.csv", format!("id,weight\n{weights}"));
+    let line = "stability a.parquet noise.parquet --weights weights.csv --probes 40";
+    let report = json(&sandbox, line);
+    assert_eq!(report["comparison"]["deciles"].as_array().unwrap().len(), 10);
+    assert!(report["comparison"]["deciles"][0]["probes"].as_u64().unwrap() >= 25);
+    assert_eq!(report["changed"][0]["weight"], 1000.0);
+}
+
+#[test]
+fn pages_and_gauges_are_written_whole() {
+    let sandbox = sandbox();
+    sandbox.ok(
+        "stability a.parquet turned.parquet --html r.html --prometheus=gauges.prom --min-cka 0.5",
+    );
+    let page = sandbox.text("r.html");
+    assert!(page.starts_with("<!doctype html>") && page.len() < 3_000_000);
+    assert!(page.contains("veridical stability a.parquet turned.parquet"));
+    let gauges = sandbox.text("gauges.prom");
+    assert!(gauges.contains("\nveridical_stability_limit_kept{limit=\"min-cka\"} 1\n"), "{gauges}");
+    assert!(gauges.contains("\nveridical_stability_cka{bound=\"lower\"} "), "{gauges}");
+}
+
+#[test]
+fn threads_change_nothing() {
+    let sandbox = sandbox();
+    let runs = runs(&sandbox, 3);
+    let line = format!("stability {runs} --labels labels.csv --multiples 2 --json --threads");
+    let one = sandbox.ok(&format!("{line} 1"));
+    assert_eq!(one, sandbox.ok(&format!("{line} 2")));
+    assert_eq!(one, sandbox.ok(&format!("{line} 3")));
+}
+
+#[test]
+fn tables_of_other_widths_have_a_geometry_in_common() {
+    let sandbox = sandbox();
+    let rows: Vec<f64> =
+        clusters().chunks_exact(DIM).flat_map(|row| [row, &[0.0, 0.0]].concat()).collect();
+    let wide =
+        Table { dim: DIM + 2, vectors: rows.iter().map(|&x| x as f32).collect(), ids: ids() };
+    wide.save(&sandbox.path("wide.parquet")).unwrap();
+    let report = json(&sandbox, "stability a.parquet wide.parquet");
+    assert!(measure(&report, "cka") > 0.999);
+    assert!(report["comparison"]["coordinates"].is_null());
+    assert!(sandbox.ok("stability a.parquet wide.parquet").contains("undefined"));
+}
+
+#[test]
+fn bad_input_is_named() {
+    let sandbox = sandbox();
+    let outcome: Outcome = sandbox.run("stability a.parquet --quiet");
+    assert_eq!(outcome.code, Some(2));
+    assert_eq!(
+        outcome.only_error(),
+        "a comparison needs at least two tables or runs, got only a.parquet"
+    );
+    let other = Ids::Int((1000..1000 + N as i64).collect::<Vec<_>>().into());
+    let strange = Table { ids: other, ..table(&clusters()) };
+    strange.save(&sandbox.path("strange.parquet")).unwrap();
+    sandbox.refuses(
+        "stability a.parquet strange.parquet",
+        "a.parquet and strange.parquet have no id in common; are they tables of the same things?",
+    );
+    let few = Ids::Int((N as i64 - 20..2 * N as i64 - 20).collect::<Vec<_>>().into());
+    Table { ids: few, ..table(&clusters()) }.save(&sandbox.path("few.parquet")).unwrap();
+    sandbox.refuses(
+        "stability a.parquet few.parquet",
+        "a.parquet and few.parquet share only 20 ids; a comparison needs at least 50",
+    );
+    let twice = Ids::Int((0..N as i64).map(|i| i / 2).collect::<Vec<_>>().into());
+    Table { ids: twice, ..table(&clusters()) }.save(&sandbox.path("twice.parquet")).unwrap();
+    sandbox.refuses(
+        "stability a.parquet twice.parquet",
+        "twice.parquet has the id 0 twice, in rows 0 and 1; a join needs each id once",
+    );
+    table(&vec![1.0; N * DIM]).save(&sandbox.path("constant.parquet")).unwrap();
+    sandbox.refuses_like("stability a.parquet constant.parquet", |error| {
+        assert!(error.starts_with("constant.parquet: all its vectors are the same"), "{error}");
+    });
+    sandbox.put("nan.csv", "id,a,b\n1,0.5,nan\n2,0.5,1\n");
+    sandbox.refuses_like("stability a.parquet nan.csv", |error| {
+        assert!(error.starts_with("nan.csv"), "{error}");
+    });
+    sandbox.put(
+        "one.csv",
+        format!("id,class\n{}", (0..N).map(|i| format!("{i},x\n")).collect::<String>()),
+    );
+    sandbox.refuses(
+        "stability a.parquet turned.parquet --labels one.csv",
+        "one.csv: the ids have a single class; labels must tell at least two apart",
+    );
+    sandbox.put(
+        "rare.csv",
+        "id,class\n0,rare\n1,rare\n".to_owned()
+            + &(2..N).map(|i| format!("{i},{}\n", i % 2)).collect::<String>(),
+    );
+    sandbox.refuses_like("stability a.parquet turned.parquet --labels rare.csv", |error| {
+        assert!(error.contains("`rare` have fewer ids than the 5 folds"), "{error}");
+        assert!(error.contains("--drop-rare-classes"), "{error}");
+    });
+    sandbox.ok("featurize new --input-dim 5 --out spec.json");
+    sandbox.refuses_like("stability a.parquet turned.parquet --spec spec.json", |error| {
+        assert!(error.starts_with("--spec is for vectors of 5 values, a.parquet has 8"), "{error}");
+    });
+    sandbox.put("budget.toml", "min-ckaa = 0.9\n");
+    sandbox.refuses(
+        "stability a.parquet turned.parquet --budget budget.toml",
+        "budget.toml: there is no limit `min-ckaa`; did you mean `min-cka`?",
+    );
+    sandbox.refuses_like(
+        "stability a.parquet turned.parquet --max-metric-sd 0.1 --labels labels.csv",
+        |error| {
+            assert!(error.starts_with("max-metric-sd needs at least 5 runs, got 2"), "{error}");
+        },
+    );
+    sandbox.refuses_like("stability a.parquet turned.parquet --min-metric 0.1", |error| {
+        assert!(error.starts_with("min-metric needs --labels"), "{error}");
+    });
+    sandbox.put("consumers.toml", "[[consumer]]\nname = \"x\"\ntabel = \"a.parquet\"\n");
+    sandbox.refuses_like(
+        "stability a.parquet turned.parquet --consumers consumers.toml",
+        |error| {
+            assert!(error.starts_with("consumers.toml: line 3:"), "{error}");
+        },
+    );
+}

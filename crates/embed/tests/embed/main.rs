@@ -1,0 +1,9 @@
+//! Trainers, models and judges through the public face.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+mod evaluate;
+mod rank;
+mod sequential;
+mod sgd;

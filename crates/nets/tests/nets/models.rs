@@ -1,0 +1,358 @@
+//! Models against PyTorch, and what must hold of every one of them.
+
+use std::collections::BTreeMap;
+
+use crate::oracle::{INPUT, Images, layer_tensor, list, mixed, near, read};
+use serde_json::Value;
+use veridical_core::{Seed, threads};
+use veridical_nets::layers::Parameterisation;
+use veridical_nets::{
+    Architecture, Curve, Float, Init, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings,
+    Plan, Schedule, Shape, TapFactors, Taps, Target, Tensors, Trainer, TrainerSettings, Workspace,
+};
+
+fn seed(n: u64) -> Seed {
+    Seed::new(n).unwrap()
+}
+
+fn model(name: &str, input: Shape, outputs: usize) -> Model {
+    let (name, activation) = name.split_once(' ').unwrap_or((name, "relu"));
+    let mut model = Model::new(name.parse().unwrap(), input, outputs);
+    model.activation = activation.parse().unwrap();
+    model
+}
+
+/// A network with the weights of the oracle.
+fn with_weights<T: Float>(mut net: Net<T>) -> Net<T> {
+    for (t, named) in net.tensors().iter().enumerate() {
+        let values = layer_tensor(t, &named.name, &named.shape);
+        net.set(named, values.into_iter().map(T::of).collect());
+    }
+    net
+}
+
+/// A tensor is told by its sum, its sum of squares and five entries. Entries are compared in relation to the norm: they are
+/// sums of thousands of products of rounding 1e-16.
+fn told(got: &[f64], want: &Value, what: &str) {
+    let len = got.len();
+    let norm = want["squares"].as_f64().unwrap().sqrt();
+    let number = |name: &str| want[name].as_f64().unwrap();
+    let sum: f64 = got.iter().sum();
+    assert!(
+        (sum - number("sum")).abs() <= 1e-10 * (1.0 + norm * (len as f64).sqrt()),
+        "{what}: sum"
+    );
+    let squares: f64 = got.iter().map(|g| g * g).sum();
+    assert!((squares - norm * norm).abs() <= 1e-10 * (1.0 + norm * norm), "{what}: squares");
+    let entries: Vec<f64> = (0..5).map(|j| got[j * (len - 1) / 4]).collect();
+    near(&entries, &list::<f64>(&want["entries"]), 1e-10 * (1.0 + norm), what);
+}
+
+#[test]
+fn outputs_losses_and_gradients_are_those_of_pytorch() {
+    for case in read("models")["models"].as_array().unwrap() {
+        let name = case["model"].as_str().unwrap();
+        let images = Images::of(&list::<usize>(&case["input"]));
+        let mut net = with_weights(model(name, images.shape, 10).build::<f64>(seed(0)).unwrap());
+        let names: Vec<String> = net.tensors().into_iter().map(|named| named.name).collect();
+        let theirs = case["tensors"].as_array().unwrap().iter();
+        assert_eq!(
+            names,
+            theirs.map(|t| t["name"].as_str().unwrap()).collect::<Vec<_>>(),
+            "{name}"
+        );
+        let x = images.ours(&mixed(INPUT, images.len(), 2.0));
+        let n = images.n;
+        let classes: Vec<u32> = (0..n as u32).map(|i| (3 * i + 1) % 10).collect();
+        let loss = Loss::CrossEntropy { smoothing: case["smoothing"].as_f64().unwrap() };
+        let plan = Plan::new(&net, |_| true);
+        for (mode, part) in [(Mode::Frozen, "eval"), (Mode::Training, "train")] {
+            let want = &case[part];
+            let what = format!("{name}, {part}");
+            let mut work = Workspace::new(&net, n, Some(&plan));
+            net.forward(&mut work, n, mode, 0, |slot| slot.copy_from_slice(&x));
+            near(work.outputs(&net), &list::<f64>(&want["outputs"]), 1e-10, &what);
+            let (outputs, gradient) = work.output_gradient(&net);
+            let got =
+                loss.evaluate(outputs, n, 10, Target::Classes(&classes), None, Some(gradient));
+            near(&[got], &[want["loss"].as_f64().unwrap()], 1e-10, &what);
+            net.backward(&mut work, &plan);
+            for named in net.tensors().iter().filter(|named| named.is_parameter) {
+                let what = format!("{what}, gradient of {}", named.name);
+                told(&net.torch_order(named, &work.grads), &want["gradients"][&named.name], &what);
+            }
+            if mode == Mode::Training {
+                net.settle(&work);
+                for named in net.tensors().iter().filter(|named| !named.is_parameter) {
+                    let what = format!("{what}, {}", named.name);
+                    told(&net.buffers[named.place.clone()], &want["buffers"][&named.name], &what);
+                }
+            }
+        }
+    }
+}
+
+/// Small samples for every architecture.
+fn all() -> Vec<Model> {
+    let mut ntk = model("mlp:16,8 normalized-tanh", Shape::row(6), 3);
+    ntk.parameterisation = Parameterisation::Ntk { bias: 0.5 };
+    let mut dropped = model("mlp:32 gelu", Shape::image(3, 3, 2), 3);
+    dropped.dropout = 0.2;
+    vec![
+        ntk,
+        dropped,
+        model("mlp:", Shape::row(6), 3),
+        model("cnn-small tanh", Shape::image(8, 8, 2), 3),
+        model("cnn:8,max,12", Shape::image(8, 8, 3), 3),
+        model("resnet20", Shape::image(8, 8, 3), 3),
+        model("resnet18", Shape::image(8, 8, 3), 3),
+    ]
+}
+
+/// Patterns with a class each, and some noise.
+fn samples(model: &Model, n: usize) -> (Vec<f32>, Vec<u32>) {
+    let len = model.input.values();
+    let classes: Vec<u32> = (0..n as u32).map(|i| i % model.outputs as u32).collect();
+    let x = classes.iter().enumerate().flat_map(|(i, &c)| {
+        let pattern = mixed(5000 + c as usize, len, 1.0);
+        let noise = mixed(6000 + i, len, 0.3);
+        pattern.into_iter().zip(noise).map(|(p, e)| (p + e) as f32).collect::<Vec<_>>()
+    });
+    (x.collect(), classes)
+}
+
+fn settings(lr: f64, batch: usize) -> TrainerSettings {
+    TrainerSettings {
+        loss: Loss::CrossEntropy { smoothing: 0.0 },
+        optimiser: OptimiserSettings::of(OptimiserKind::Adam),
+        lr,
+        schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
+        clip: Some(5.0),
+        batch,
+    }
+}
+
+/// The gradient of <e_c, f(x_i)> of every parameter of sample i alone, by a backward pass.
+fn sample_gradient(net: &Net<f64>, x: &[f64], c: usize) -> Vec<f64> {
+    let plan = Plan::new(net, |_| true);
+    let mut work = Workspace::new(net, 1, Some(&plan));
+    net.forward(&mut work, 1, Mode::Frozen, 0, |slot| slot.copy_from_slice(x));
+    let (_, gradient) = work.output_gradient(net);
+    gradient.fill(0.0);
+    gradient[c] = 1.0;
+    net.backward(&mut work, &plan);
+    work.grads
+}
+
+#[test]
+fn gradients_put_together_from_taps_are_those_of_each_sample() {
+    for model in all() {
+        let mut net = model.build::<f64>(seed(3)).unwrap();
+        let len = net.params.len();
+        net.params.iter_mut().zip(mixed(77, len, 0.1)).for_each(|(p, z)| *p += z);
+        let (x, _) = samples(&model, 3);
+        let x: Vec<f64> = x.into_iter().map(f64::from).collect();
+        let values = model.input.values();
+        let outputs = [2, 0];
+        let mut seen: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        Taps::new(&net, 4).take(
+            3,
+            &outputs,
+            |slot| slot.copy_from_slice(&x),
+            |tap| {
+                for i in 0..tap.samples.len() {
+                    let own = match &tap.factors {
+                        TapFactors::Outer(outer) => outer.gradient(i),
+                        TapFactors::Direct(all) => {
+                            let count = all.len() / tap.samples.len();
+                            all[i * count..][..count].to_vec()
+                        }
+                        TapFactors::Rows(_) | TapFactors::Added { .. } => continue,
+                    };
+                    seen.entry((tap.output, i)).or_default().extend(own);
+                }
+            },
+        );
+        for c in outputs {
+            for i in 0..3 {
+                let want = sample_gradient(&net, &x[i * values..][..values], c);
+                let what = format!("{}, output {c}, sample {i}", model.architecture);
+                near(&seen[&(c, i)], &want, 1e-11, &what);
+            }
+        }
+    }
+}
+
+/// Some steps, and everything that is left behind.
+fn trained(model: &Model, n: usize, steps: usize) -> (Vec<u32>, Vec<u32>, u64) {
+    let (x, classes) = samples(model, n);
+    let mut trainer =
+        Trainer::new(model.build::<f32>(seed(1)).unwrap(), settings(1e-3, n), |_| true).unwrap();
+    let mut last = 0.0;
+    for _ in 0..steps {
+        let fill = |slot: &mut [f32]| slot.copy_from_slice(&x);
+        last = trainer.step(n, Target::Classes(&classes), None, fill).unwrap().0;
+    }
+    let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect();
+    let net = trainer.into_net();
+    (bits(&net.params), bits(&net.buffers), last.to_bits())
+}
+
+#[test]
+fn threads_change_no_byte() {
+    let mut models = all();
+    // Large enough for products to be divided.
+    models.push(model("mlp:300,200", Shape::row(120), 3));
+    for model in models {
+        let run =
+            |threads| threads::with_threads(Some(threads), || trained(&model, 37, 3)).unwrap();
+        let one = run(1);
+        assert!(run(2) == one && run(3) == one, "{}", model.architecture);
+    }
+}
+
+#[test]
+fn a_resumed_training_is_the_uninterrupted_one() {
+    for model in all() {
+        let (x, classes) = samples(&model, 12);
+        let start = || {
+            Trainer::new(model.build::<f32>(seed(1)).unwrap(), settings(1e-3, 12), |_| true)
+                .unwrap()
+        };
+        let step = |trainer: &mut Trainer<f32>| {
+            let fill = |slot: &mut [f32]| slot.copy_from_slice(&x);
+            trainer.step(12, Target::Classes(&classes), None, fill).unwrap().0
+        };
+        let mut whole = start();
+        (0..2).for_each(|_| {
+            step(&mut whole);
+        });
+        let kept: Vec<(String, Vec<f32>)> = whole
+            .optimiser()
+            .state()
+            .into_iter()
+            .map(|(name, kept)| (name.into(), kept.to_vec()))
+            .collect();
+        let (params, buffers) = (whole.net().params.clone(), whole.net().buffers.clone());
+        let mut resumed = start();
+        resumed.resume(&params, &buffers, &kept, 2).unwrap();
+        for _ in 0..2 {
+            assert_eq!(
+                step(&mut whole).to_bits(),
+                step(&mut resumed).to_bits(),
+                "{}",
+                model.architecture
+            );
+        }
+        assert_eq!(whole.net().params, resumed.net().params);
+        assert_eq!(whole.net().buffers, resumed.net().buffers);
+        assert!(resumed.resume(&params[1..], &buffers, &kept, 2).is_err());
+    }
+}
+
+#[test]
+fn every_model_learns_64_samples_by_heart() {
+    for model in all() {
+        if model.architecture == Architecture::Mlp(Vec::new()) {
+            continue; // six weights per class cannot tell 64 samples apart
+        }
+        let (x, classes) = samples(&model, 64);
+        let mut trainer =
+            Trainer::new(model.build::<f32>(seed(1)).unwrap(), settings(3e-3, 64), |_| true)
+                .unwrap();
+        let mut right = 0;
+        for _ in 0..300 {
+            let fill = |slot: &mut [f32]| slot.copy_from_slice(&x);
+            trainer.step(64, Target::Classes(&classes), None, fill).unwrap();
+            let outputs = trainer.predict(64, |slot| slot.copy_from_slice(&x));
+            right = veridical_nets::correct(outputs, model.outputs, &classes);
+            if right == 64 {
+                break;
+            }
+        }
+        assert_eq!(right, 64, "{}", model.architecture);
+    }
+}
+
+#[test]
+fn weights_come_back_and_others_are_refused() {
+    for model in all() {
+        let net = model.build::<f32>(seed(4)).unwrap();
+        let mut other = model.build::<f32>(seed(5)).unwrap();
+        other.import(&net.export(), true).unwrap();
+        assert_eq!(
+            (net.params, net.buffers),
+            (other.params, other.buffers),
+            "{}",
+            model.architecture
+        );
+    }
+    let model = model("resnet20", Shape::image(8, 8, 3), 3);
+    let mut net = model.build::<f32>(seed(4)).unwrap();
+    let whole = net.export();
+    let refused =
+        |net: &mut Net<f32>, tensors: &Tensors| net.import(tensors, true).unwrap_err().to_string();
+    let mut tensors = whole.clone();
+    let moved = tensors.remove("layer1.0.bn1.weight").unwrap();
+    tensors.insert("layer1.0.bn1.gamma".into(), moved);
+    tensors.get_mut("conv1.weight").unwrap().shape = vec![16, 3, 9];
+    let message = refused(&mut net, &tensors);
+    assert!(
+        message.contains("missing layer1.0.bn1.weight (there is layer1.0.bn1.gamma)"),
+        "{message}"
+    );
+    assert!(
+        message.contains("conv1.weight is [16, 3, 9] and should be [16, 3, 3, 3]"),
+        "{message}"
+    );
+    assert!(message.contains("unknown layer1.0.bn1.gamma"), "{message}");
+    let mut tensors = whole.clone();
+    tensors.get_mut("linear.bias").unwrap().values[1] = f32::NAN;
+    assert!(refused(&mut net, &tensors).contains("linear.bias[1] is NaN"));
+    // Parallel training's prefix, torchvision's name of the head.
+    let renamed: Tensors = whole
+        .iter()
+        .map(|(name, t)| (format!("module.{}", name.replace("linear", "fc")), t.clone()))
+        .collect();
+    net.import(&renamed, true).unwrap();
+    // Other classes: the head keeps its own start.
+    let mut wider = Model::new(model.architecture, model.input, 7).build::<f32>(seed(4)).unwrap();
+    assert!(wider.import(&whole, true).is_err());
+    wider.import(&whole, false).unwrap();
+}
+
+/// f = 0 at first, and units come in pairs (paper 003).
+#[test]
+fn a_symmetric_network_is_zero_at_first() {
+    let mut model = model("mlp:10,8", Shape::row(5), 2);
+    model.init = Init::Symmetric;
+    let net = model.build::<f64>(seed(9)).unwrap();
+    let (x, _) = samples(&model, 6);
+    let mut work = Workspace::new(&net, 6, None);
+    net.forward(&mut work, 6, Mode::Frozen, 0, |slot| {
+        slot.iter_mut().zip(&x).for_each(|(to, &from)| *to = f64::from(from));
+    });
+    // Equal terms of opposite sign, summed in some order.
+    assert!(work.outputs(&net).iter().all(|f| f.abs() < 1e-14));
+    assert!(work.activations(&net, "3").unwrap().iter().any(|h| *h > 0.1));
+    model.architecture = "mlp:10,7".parse().unwrap();
+    assert!(model.build::<f64>(seed(9)).unwrap_err().to_string().contains("even number"));
+}
+
+/// Frozen layers keep their numbers and their statistics; the rest moves.
+#[test]
+fn frozen_layers_stay() {
+    let model = model("resnet20", Shape::image(8, 8, 3), 3);
+    let (x, classes) = samples(&model, 9);
+    let net = model.build::<f32>(seed(1)).unwrap();
+    let before = net.export();
+    let is_trained = |name: &str| name.starts_with("layer3") || name == "linear";
+    let mut trainer = Trainer::new(net, settings(1e-2, 9), is_trained).unwrap();
+    for _ in 0..2 {
+        let fill = |slot: &mut [f32]| slot.copy_from_slice(&x);
+        trainer.step(9, Target::Classes(&classes), None, fill).unwrap();
+    }
+    for (name, tensor) in trainer.net().export() {
+        assert_eq!(before[&name] != tensor, is_trained(name.rsplit_once('.').unwrap().0), "{name}");
+    }
+}
