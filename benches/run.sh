@@ -24,4 +24,6 @@ done
 # Peers get as many threads as ours; a bench may know better.
 export OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2 MKL_NUM_THREADS=2
 [ ! -e "$folder/environment.sh" ] || . "$folder/environment.sh"
+# machine.py is for all of them.
+export PYTHONPATH="$folder/.."
 exec "${BENCH_VENV:-$folder/.venv}/bin/python" "$folder/run.py" "$@"

@@ -5,6 +5,8 @@ import platform
 import statistics
 from importlib.metadata import version
 
+from machine import cpu_model
+
 HEADER = ("what", "side", "seconds", "a second", "/ peer", "target", "verdict", "quality", "peak")
 OTHER = ("what", "figure", "beside it", "ratio", "target", "verdict")
 MEASURES = {
@@ -12,17 +14,6 @@ MEASURES = {
     "topics": "topic of 10 neighbours", "sentiment": "sentiment accuracy", "ndcg": "NDCG@10",
 }  # fmt: skip
 PEERS = {"item2vec": "gensim", "doc2vec": "gensim", "bpr": "implicit", "als": "implicit"}
-
-
-def cpu_model():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            for line in info:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def machine():

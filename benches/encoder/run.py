@@ -15,6 +15,7 @@ import numpy as np
 import onnxruntime
 import sentence_transformers
 import torch
+from machine import described, load_before
 from onnxruntime.transformers import optimizer
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
@@ -188,10 +189,7 @@ def page(results, about):
     lines = [
         "# Sentence encoder: results\n",
         "Written by `run.sh encoder --markdown`; [README.md](README.md) explains the columns.\n",
-        f"- CPU: {cpu_model()}, {os.cpu_count()} cores; {platform.system()}",
-        f"- Load average before the run: {results['load']:.2f}",
-        f"- Threads: {results['threads']} for everybody",
-        f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
+        *described(results["load"], results["threads"], about),
         (
             f"- Peers: ONNX Runtime {onnxruntime.__version__}, sentence-transformers {sentence_transformers.__version__} on PyTorch "
             f"{torch.__version__}, Python {platform.python_version()}\n"
@@ -216,16 +214,6 @@ def page(results, about):
     return "\n".join(lines) + "\n"
 
 
-def cpu_model():
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -246,9 +234,7 @@ def main():
     if args.model is None:
         raise SystemExit("name the folder of all-MiniLM-L6-v2 with --model or VERIDICAL_MINILM")
     args.model = Path(args.model)
-    load = os.getloadavg()[0]
-    if load > 0.5:
-        print(f"# the machine is busy: load {load:.2f}", flush=True)
+    load = load_before()
     torch.set_num_threads(args.threads)
     results = {"load": load, "threads": args.threads, "cases": []}
     with tempfile.TemporaryDirectory() as temporary:

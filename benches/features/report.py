@@ -6,22 +6,12 @@ import platform
 import numpy as np
 import pyarrow
 import sklearn
+from machine import cpu_model
 from threadpoolctl import threadpool_info
 
 HEADER = ("what", "ours", "beside it", "its figure", "ratio", "of limit", "target", "verdict")
 FAMILY_HEADER = ("what", "directions", "a row in a batch", "/ hadamard", "a row alone", "/ hadamard",
                  "target", "verdict")  # fmt: skip
-
-
-def cpu_model():
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as info:
-            for line in info:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def machine():

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import platform
 import subprocess
 from pathlib import Path
@@ -10,19 +9,22 @@ from pathlib import Path
 import peer
 import sequences
 import torch
+from machine import described, load_before
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # Name, batch, least ratio to PyTorch.
 CASES = [("mlp", 128, 1.2), ("cnn-small", 128, 1.4), ("resnet18", 32, 0.9)]
 SEQUENCES = [
-    ("gru", 128, 3.0), ("lstm", 128, 3.0),
+    ("embedding", 8192, 1.0),
+    ("gru", 128, 3.0), ("lstm", 128, 1.0),
     ("sasrec", 128, 1.5), ("sasrec-dropout", 128, 1.5), ("encoder", 16, 1.0), ("encoder-dropout", 16, 1.0),
 ]  # fmt: skip
 TITLES = {
     "mlp": "MLP 784-512-512-10",
     "cnn-small": "small CNN, 28 x 28",
     "resnet18": "ResNet-18, 32 x 32",
+    "embedding": "embedding, 1 million rows, d 64",
     "gru": "GRU, d 32 to 32, length 50",
     "lstm": "LSTM, d 32 to 32, length 50",
     "sasrec": "SASRec, 2 blocks, d 64, length 200",
@@ -67,10 +69,7 @@ def page(results, about):
     lines = [
         "# Networks: results\n",
         "Written by `run.sh nets --markdown`; [README.md](README.md) explains the columns.\n",
-        f"- CPU: {cpu_model()}, {os.cpu_count()} cores; {platform.system()}",
-        f"- Load average before the run: {results['load']:.2f}",
-        f"- Threads: {results['threads']} for everybody",
-        f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
+        *described(results["load"], results["threads"], about),
         f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}\n",
         "| training step | samples/s | PyTorch | its variant | ratio | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -100,16 +99,6 @@ def page(results, about):
     return "\n".join(lines) + "\n"
 
 
-def cpu_model():
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", default=ROOT / "target/release/bench-nets")
@@ -121,9 +110,7 @@ def main():
     parser.add_argument("--out", help="every number as JSON")
     parser.add_argument("--markdown", action="store_true", help="writes RESULTS.md")
     args = parser.parse_args()
-    load = os.getloadavg()[0]
-    if load > 0.5:
-        print(f"# the machine is busy: load {load:.2f}", flush=True)
+    load = load_before()
     torch.set_num_threads(args.threads)
     wanted = lambda cases: [
         (case, batch) for case, batch, _ in cases if not args.only or args.only in case

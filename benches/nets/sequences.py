@@ -1,4 +1,4 @@
-"""PyTorch's side of sequences: training steps of GRU, LSTM, SASRec and of an encoder, in every variant that might be its best.
+"""PyTorch's side of sequences: training steps of a large table, GRU, LSTM, SASRec and of an encoder, in every variant that might be its best.
 
 Sequences all have the full length, so that padding costs PyTorch nothing. A name with -dropout has the dropout of the papers (0.2 and 0.1);
 without one, PyTorch's attention takes its fused kernel.
@@ -110,6 +110,18 @@ class Recurrent(nn.Module):
         return (self.rnn(x)[0] * c).sum()
 
 
+class Rows(nn.Module):
+    """A table of a million rows; the loss is <c, y> on the rows of a batch."""
+
+    def __init__(self, is_sparse):
+        super().__init__()
+        self.rows = nn.Embedding(1_000_000, 64, sparse=is_sparse)
+
+    def forward(self, data):
+        ids, c = data
+        return (self.rows(ids) * c).sum()
+
+
 class Variant:
     """A network with its optimiser, ready to be timed."""
 
@@ -120,6 +132,10 @@ class Variant:
         if case.startswith("sasrec"):
             self.net = Sasrec(0.2 if dropped else 0.0)
             self.data = [torch.randint(ITEMS, (3, batch, LENGTH)).unbind() for _ in range(4)]
+        elif case == "embedding":
+            self.net = Rows(optimiser == "sparse")
+            c = 1e-4 * torch.randn(batch, 64)
+            self.data = [(torch.randint(1_000_000, (batch,)), c) for _ in range(4)]
         elif case in ("gru", "lstm"):
             batch_first = name == "batch_first"
             self.net = Recurrent(case, batch_first)
@@ -130,7 +146,10 @@ class Variant:
             rows = torch.randn(2, batch, 128, 384)
             self.data = [(rows[0], 1e-4 * rows[1])]
         self.net.train()
-        self.optimiser = torch.optim.Adam(self.net.parameters(), lr=1e-3, **{optimiser: True})
+        if optimiser == "sparse":
+            self.optimiser = torch.optim.SparseAdam(self.net.parameters(), lr=1e-3)
+        else:
+            self.optimiser = torch.optim.Adam(self.net.parameters(), lr=1e-3, **{optimiser: True})
         self.forward = torch.compile(self.net) if compiled else self.net
         self.name = ", ".join([name, optimiser] + ["compile"] * compiled)
 
@@ -152,10 +171,11 @@ def variants(case, batch, compiled):
     """Those that run here; a compiler may be missing."""
     names = {
         "gru": ["batch_first", "time first"], "lstm": ["batch_first", "time first"],
-        "sasrec": ["SDPA"], "encoder": ["SDPA", "TransformerEncoderLayer"],
+        "sasrec": ["SDPA"], "encoder": ["SDPA", "TransformerEncoderLayer"], "embedding": ["Embedding"],
     }[case.removesuffix("-dropout")]  # fmt: skip
+    optimisers = ("sparse", "fused") if case == "embedding" else ("foreach", "fused")
     for name in names:
-        for optimiser in ("foreach", "fused"):
+        for optimiser in optimisers:
             for compile_ in (False, True) if compiled else (False,):
                 try:
                     variant = Variant(case, batch, name, optimiser, compile_)

@@ -25,7 +25,7 @@ const USAGE: &str = "usage: bench-nets train CASE BATCH THREADS SECONDS
        bench-nets taps CASE BATCH THREADS SECONDS
        bench-nets about
 
-CASE is mlp, cnn-small or resnet18; of train also gru, lstm, and sasrec, encoder, with -dropout or
+CASE is mlp, cnn-small or resnet18; of train also embedding, gru, lstm, and sasrec, encoder, with -dropout or
 without.";
 
 const CLASSES: usize = 10;

@@ -3,6 +3,7 @@
 //! SASRec: items of a table, 2 blocks of width 64, binary cross entropy with one negative per position, Adam on everything.
 //! GRU and LSTM: one layer from width 32 to 32, length 50, on given rows, loss <c, y>, Adam; the gradient at the rows is
 //! computed too, as a table of embeddings would need it.
+//! The embedding: a table of a million rows of width 64, loss <c, y> on the rows of a batch of ids, Adam on these rows alone.
 //! The encoder: 6 blocks of width 384 with 12 heads and gelu on given rows, loss <c, y>, Adam.
 
 use serde_json::{Value, json};
@@ -69,6 +70,7 @@ pub fn train(case: &str, batch: usize, seconds: f64) -> Outcome<Option<Value>> {
     match case {
         "sasrec" => sasrec(batch, if dropped { 0.2 } else { 0.0 }, seconds).map(Some),
         "gru" | "lstm" => recurrent(case, batch, seconds).map(Some),
+        "embedding" => embedding(batch, seconds).map(Some),
         "encoder" => encoder(batch, if dropped { 0.1 } else { 0.0 }, seconds).map(Some),
         _ => Ok(None),
     }
@@ -155,6 +157,33 @@ fn given(net: Net<f32>, batch: usize, length: usize, seconds: f64) -> Outcome<Va
         last = outputs.iter().zip(&c).map(|(y, c)| f64::from(y * c)).sum();
         gradient.copy_from_slice(&c);
         training.backward();
+        Ok(())
+    };
+    rate(seconds / 4.0, &mut step)?;
+    let rate = rate(seconds, &mut step)? * batch as f64;
+    Ok(json!({"rate": rate, "loss": last}))
+}
+
+/// Ids per second of a table of a million rows: gathered, with the loss <c, y>, and moved by Adam.
+fn embedding(batch: usize, seconds: f64) -> Outcome<Value> {
+    let (rows, width) = (1_000_000, 64);
+    let mut table = Table::new(width, vec![0.01; rows * width], &adam())?;
+    let place = Stream::new(Seed::new(0)?, "ids").at(0, 0);
+    let id = |k: usize| (place.integer(k as u32) % rows as u64) as u32;
+    let ids: Vec<Vec<u32>> =
+        (0..BATCHES).map(|b| (0..batch).map(|k| id(b * batch + k)).collect()).collect();
+    let c = normals("loss", batch * width, 1e-4)?;
+    let mut gathered = vec![0.0; batch * width];
+    let mut addends: Vec<Addend<f32>> = Vec::new();
+    let mut last = f64::NAN;
+    let mut step = |i: usize| {
+        let ids = &ids[i % BATCHES];
+        table.gather(ids, &mut gathered);
+        last = gathered.iter().zip(&c).map(|(y, c)| f64::from(y * c)).sum();
+        addends.clear();
+        let addend = |(&row, from)| Addend { row, source: 0, from, weight: 1.0 };
+        addends.extend(ids.iter().zip(0..).map(addend));
+        table.step(LR, &addends, &[&c]);
         Ok(())
     };
     rate(seconds / 4.0, &mut step)?;

@@ -5,13 +5,16 @@
 
 mod architecture;
 mod batches;
+mod learner;
 mod reader;
 mod tower;
 
 pub use architecture::Architecture;
 pub(crate) use batches::{Batch, Batches, Negatives};
+pub(crate) use learner::{Course, Learner, Stepper};
 pub use reader::Reader;
-pub(crate) use tower::{Tower, load_table, save_table};
+pub(crate) use tower::Tower;
+use tower::{load_table, save_table};
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -12,21 +12,18 @@
 //! One table E is read and predicts. Its gradient is row-sparse (`ce`: whole), its Adam lazy: rows that a batch does
 //! not touch stay as they are.
 
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, interrupt};
+use veridical_core::Seed;
 use veridical_nets::ranking::{
     FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
 };
 use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, Table};
 
 use crate::sequential::{
-    Architecture, Batch, Batches, Negatives, Sequential, Tower, USER_NET, load_table, save_table,
+    Architecture, Batch, Batches, Course, Learner, Negatives, Stepper, Tower, USER_NET,
 };
 use crate::settings::settings;
 use crate::sse::Moves;
-use crate::{
-    Embedding, Error, Graphs, Input, Model, Result, Tensors, Trainer, Transition, finite, sgd,
-};
+use crate::{Embedding, Error, Graphs, Input, Result, Trainer, Transition, sgd};
 
 settings! {
     /// Settings of `sasrec`.
@@ -124,18 +121,16 @@ pub fn trainer<'a>(
         weight_decay: Some(settings.weight_decay),
         ..OptimiserSettings::of(OptimiserKind::Adam)
     };
-    let mut trainer = Sasrec {
+    let Settings { epochs, lr, .. } = *settings;
+    let stepper = Sasrec {
         tower: Tower::new(USER_NET, net, batches.most_positions(), &adam, true),
         table: Table::new(dim, first.into_values(), &adam)?,
         corrections: corrections(settings, &batches),
         loss: Room::default(),
-        model: Model::Popularity(Vec::new()),
         settings: settings.clone(),
-        architecture,
-        batches,
     };
-    trainer.model = Model::Sequential(trainer.snapshot());
-    Ok(Box::new(trainer))
+    let course = Course { epochs, lr, settling: None };
+    Ok(Box::new(Learner::new(architecture, batches, course, stepper)))
 }
 
 /// As in the authors' code.
@@ -178,15 +173,12 @@ fn corrections(settings: &Settings, batches: &Batches<'_>) -> Vec<f64> {
     weights.iter().map(|w| (k * w.max(least) / total).ln()).collect()
 }
 
-struct Sasrec<'a> {
+struct Sasrec {
     settings: Settings,
-    architecture: Architecture,
-    batches: Batches<'a>,
     tower: Tower,
     table: Table<f32>,
     corrections: Vec<f64>,
     loss: Room,
-    model: Model,
 }
 
 /// What losses need, kept between steps.
@@ -202,9 +194,8 @@ struct Room {
 const AT_INPUT: u32 = 0;
 const OUTPUTS: u32 = 1;
 
-impl Sasrec<'_> {
-    /// One step; the mean loss of the positions before it.
-    fn step(&mut self, batch: &Batch) -> f64 {
+impl Stepper for Sasrec {
+    fn step(&mut self, batch: &Batch, lr: f64) -> f64 {
         let Self { settings, tower, table, loss, .. } = self;
         let number = tower.number();
         tower.net.forward_sequences(
@@ -241,7 +232,7 @@ impl Sasrec<'_> {
         if !value.is_finite() {
             return value;
         }
-        tower.step(settings.lr);
+        tower.step(lr);
         let at_input = |(p, &row): (usize, &u32)| Addend {
             row,
             source: AT_INPUT,
@@ -254,70 +245,16 @@ impl Sasrec<'_> {
                 let sum = &mut whole[*row as usize * dim..][..dim];
                 sum.iter_mut().zip(g).for_each(|(s, g)| *s += g);
             }
-            table.step_all(settings.lr, whole);
+            table.step_all(lr, whole);
         } else {
             addends.extend(batch.inputs.iter().enumerate().map(at_input));
             let sources = [read, tower.work.outputs(&tower.net), &sampled.gradient];
-            table.step(settings.lr, addends, &sources);
+            table.step(lr, addends, &sources);
         }
         value
     }
 
-    /// Everything that the next epoch depends on.
-    fn snapshot(&self) -> Sequential {
-        let (mut nets, mut state) = (Tensors::default(), Tensors::default());
-        self.tower.save(&mut nets, &mut state);
-        save_table(&self.table, &mut state);
-        let item = Embedding::new(self.table.dim(), self.table.values().to_vec());
-        Sequential { architecture: self.architecture, item, nets, state }
-    }
-}
-
-impl Trainer for Sasrec<'_> {
-    fn samples(&self) -> u64 {
-        self.batches.users()
-    }
-
-    fn epochs(&self) -> u32 {
-        self.settings.epochs
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.batches.notes()
-    }
-
-    fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
-        let order = self.batches.order(epoch);
-        let mut batch = Batch::default();
-        let (mut sum, mut positions) = (0.0, 0);
-        for number in 0..self.batches.len() {
-            interrupt::check()?;
-            self.batches.fill(epoch, number, &order, &mut batch);
-            let loss = finite(self.step(&batch), epoch, self.settings.lr)?;
-            sum += loss * batch.targets.len() as f64;
-            positions += batch.targets.len();
-            progress.advance(batch.starts.len() as u64 - 1);
-        }
-        self.model = Model::Sequential(self.snapshot());
-        Ok(Some(sum / positions as f64))
-    }
-
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn restore(&mut self, model: Model) -> Result<()> {
-        self.model.check_replacement(&model)?;
-        let Model::Sequential(earlier) = &model else {
-            return Err(Error::State("the checkpoint is of another method".into()));
-        };
-        self.tower.load(earlier)?;
-        load_table(&mut self.table, earlier)?;
-        self.model = model;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Model {
-        self.model.handed_out()
+    fn parts(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+        (vec![&mut self.tower], &mut self.table)
     }
 }

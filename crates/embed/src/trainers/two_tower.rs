@@ -13,21 +13,17 @@
 //! 1e-4 in three epochs in a row. Its figure has one dense layer with a sigmoid on each side; scores of numbers between 0 and 1
 //! are never negative, so a linear layer follows here.
 
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, interrupt};
+use veridical_core::Seed;
 use veridical_nets::ranking::{Pairwise, Positions};
 use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, RowGradient, Table};
 
 use crate::sequential::{
-    Architecture, Batch, Batches, ITEM_NET, Negatives, Sequential, Tower, USER_NET, load_table,
-    save_table,
+    Architecture, Batch, Batches, Course, ITEM_NET, Learner, Negatives, Stepper, Tower, USER_NET,
 };
 use crate::settings::settings;
 use crate::sse::Moves;
 use crate::trainer::Settling;
-use crate::{
-    Embedding, Error, Graphs, Input, Model, Result, Tensors, Trainer, Transition, finite, sgd,
-};
+use crate::{Embedding, Error, Graphs, Input, Result, Trainer, Transition, sgd};
 
 settings! {
     /// Settings of `two-tower`.
@@ -118,20 +114,20 @@ pub fn trainer<'a>(
     let positions = batches.most_positions();
     let items = (positions * (1 + settings.negatives)).min(n_items);
     let item_net = architecture.item_net(dim, seed)?;
-    let mut trainer = TwoTower {
+    let Settings { epochs, lr, settle, settle_epochs, .. } = *settings;
+    let stepper = TwoTower {
         user: Tower::new(USER_NET, architecture.user_net(dim, 0.0, seed)?, positions, &adam, moves),
         item: Tower::new(ITEM_NET, item_net, items, &adam, moves),
         table: Table::new(dim, table.into_values(), &adam)?,
         place: vec![0; n_items],
         room: Room::default(),
-        model: Model::Popularity(Vec::new()),
         settings: settings.clone(),
-        architecture,
-        batches,
         moves,
     };
-    trainer.model = Model::Sequential(trainer.snapshot());
-    Ok(Box::new(trainer))
+    let settling =
+        (settle > 0.0).then_some(Settling { improvement: settle, epochs: settle_epochs });
+    let course = Course { epochs, lr, settling };
+    Ok(Box::new(Learner::new(architecture, batches, course, stepper)))
 }
 
 /// Deviation of the first rows.
@@ -159,10 +155,8 @@ fn check(settings: &Settings, dim: usize, n_items: usize) -> Result<()> {
     Ok(())
 }
 
-struct TwoTower<'a> {
+struct TwoTower {
     settings: Settings,
-    architecture: Architecture,
-    batches: Batches<'a>,
     user: Tower,
     item: Tower,
     table: Table<f32>,
@@ -171,7 +165,6 @@ struct TwoTower<'a> {
     /// The place of each item among those of the batch.
     place: Vec<u32>,
     room: Room,
-    model: Model,
 }
 
 /// Lists of a step, kept between steps.
@@ -185,9 +178,8 @@ struct Room {
     gradient: RowGradient<f32>,
 }
 
-impl TwoTower<'_> {
-    /// One step; the mean loss of the positions before it.
-    fn step(&mut self, batch: &Batch) -> f64 {
+impl Stepper for TwoTower {
+    fn step(&mut self, batch: &Batch, lr: f64) -> f64 {
         let Self { settings, user, item, table, place, room, moves, .. } = self;
         let Room { items, targets, negatives, addends, gradient } = room;
         items.clear();
@@ -225,8 +217,8 @@ impl TwoTower<'_> {
         // Each item of the batch is a target or a negative, so every row of the sum is there.
         gradient.sum(settings.hidden, addends, &[hidden]);
         item.work.output_gradient(&item.net).1.copy_from_slice(&gradient.values);
-        user.step(settings.lr);
-        item.step(settings.lr);
+        user.step(lr);
+        item.step(lr);
         if *moves {
             let addend = |source: u32| {
                 move |(p, &row): (usize, &u32)| Addend { row, source, from: p as u32, weight: 1.0 }
@@ -236,73 +228,12 @@ impl TwoTower<'_> {
             addends.extend(items.iter().enumerate().map(addend(1)));
             let sources =
                 [user.work.input_gradient(&user.net), item.work.input_gradient(&item.net)];
-            table.step(settings.lr, addends, &sources);
+            table.step(lr, addends, &sources);
         }
         value
     }
 
-    /// Everything that the next epoch depends on.
-    fn snapshot(&self) -> Sequential {
-        let (mut nets, mut state) = (Tensors::default(), Tensors::default());
-        self.user.save(&mut nets, &mut state);
-        self.item.save(&mut nets, &mut state);
-        save_table(&self.table, &mut state);
-        let item = Embedding::new(self.table.dim(), self.table.values().to_vec());
-        Sequential { architecture: self.architecture, item, nets, state }
-    }
-}
-
-impl Trainer for TwoTower<'_> {
-    fn samples(&self) -> u64 {
-        self.batches.users()
-    }
-
-    fn epochs(&self) -> u32 {
-        self.settings.epochs
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.batches.notes()
-    }
-
-    fn settling(&self) -> Option<Settling> {
-        let Settings { settle, settle_epochs, .. } = self.settings;
-        (settle > 0.0).then_some(Settling { improvement: settle, epochs: settle_epochs })
-    }
-
-    fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
-        let order = self.batches.order(epoch);
-        let mut batch = Batch::default();
-        let (mut sum, mut positions) = (0.0, 0);
-        for number in 0..self.batches.len() {
-            interrupt::check()?;
-            self.batches.fill(epoch, number, &order, &mut batch);
-            let loss = finite(self.step(&batch), epoch, self.settings.lr)?;
-            sum += loss * batch.targets.len() as f64;
-            positions += batch.targets.len();
-            progress.advance(batch.starts.len() as u64 - 1);
-        }
-        self.model = Model::Sequential(self.snapshot());
-        Ok(Some(sum / positions as f64))
-    }
-
-    fn model(&self) -> &Model {
-        &self.model
-    }
-
-    fn restore(&mut self, model: Model) -> Result<()> {
-        self.model.check_replacement(&model)?;
-        let Model::Sequential(earlier) = &model else {
-            return Err(Error::State("the checkpoint is of another method".into()));
-        };
-        self.user.load(earlier)?;
-        self.item.load(earlier)?;
-        load_table(&mut self.table, earlier)?;
-        self.model = model;
-        Ok(())
-    }
-
-    fn into_model(self: Box<Self>) -> Model {
-        self.model.handed_out()
+    fn parts(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+        (vec![&mut self.user, &mut self.item], &mut self.table)
     }
 }

@@ -132,4 +132,29 @@ mod tests {
         sound(&outcome);
         assert_eq!(outcome.rows.iter().filter(|row| row.holds.is_some()).count(), 9);
     }
+
+    /// Other pretrainings and other towers give other values; the same seeds the same bytes.
+    #[test]
+    fn two_towers_run_on_a_generated_shop() {
+        let outcome = quick(TASK2);
+        sound(&outcome);
+        let sd = |name: &str| value(&outcome, &format!("sd of recall@5, 100 sampled, {name}"));
+        assert!(sd("h") > 0.0 && sd("h of one pretraining, towers of other seeds") > 0.0);
+        let [one, again] = [&outcome, &quick(TASK2)].map(|o| {
+            let rows: Vec<_> = o.rows.iter().map(|row| (&row.what, row.measured)).collect();
+            serde_json::to_string(&rows).unwrap()
+        });
+        assert_eq!(one, again);
+    }
+
+    /// Half of the words of a document are of the topic of its label: more than chance is easy.
+    #[test]
+    fn readers_of_words_learn_generated_topics() {
+        let outcome = quick(TABLE_A1);
+        sound(&outcome);
+        for name in ["h", "learnt vectors"] {
+            let right = value(&outcome, &format!("accuracy, {name}, d = 32"));
+            assert!(right > 70.0, "{name}: {right}");
+        }
+    }
 }

@@ -337,9 +337,9 @@ impl<'a> Study<'a> {
     }
 }
 
-/// Documents of two topics: a third of their words is of the topic of their label, the others are of both.
+/// Documents of two topics: half of their words is of the topic of their label, the others are of both.
 fn generated() -> Result<LabelledTexts> {
-    const DOCUMENTS: usize = 240;
+    const DOCUMENTS: usize = 600;
     const WORDS: u64 = 12;
     let stream = Stream::new(Seed::new(0)?, "reproduce/reviews");
     let mut texts = LabelledTexts::default();
@@ -348,7 +348,7 @@ fn generated() -> Result<LabelledTexts> {
         let place = stream.at(0, i as u64);
         let word = |k: u32| {
             let of = (place.uniform(2 * k) * WORDS as f64) as u64;
-            let topic = if place.uniform(2 * k + 1) < 0.33 { label } else { 2 };
+            let topic = if place.uniform(2 * k + 1) < 0.5 { label } else { 2 };
             format!("w{topic}x{of}")
         };
         texts.texts.push((0..16).map(word).collect::<Vec<_>>().join(" "));

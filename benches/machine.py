@@ -1,0 +1,33 @@
+"""What a benchmark says about where it ran."""
+
+import os
+import platform
+from pathlib import Path
+
+
+def cpu_model():
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def described(load, threads, about):
+    """The lines above the tables of a page; `about` is what our binary says of itself."""
+    return [
+        f"- CPU: {cpu_model()}, {os.cpu_count()} cores; {platform.system()}",
+        f"- Load average before the run: {load:.2f}",
+        f"- Threads: {threads} for everybody",
+        f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
+    ]
+
+
+def load_before():
+    """The load of the machine, with a warning if it is not at rest."""
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"# the machine is busy: load {load:.2f}", flush=True)
+    return load
