@@ -56,6 +56,9 @@ const GRAIN: usize = 16;
 /// At most so many strips: each of them reads one of the factors whole.
 const STRIPS: usize = 16;
 
+/// A strip has so many rows or columns, or half of all: each packs the whole other factor anew.
+const LEAST: usize = 256;
+
 fn accum(add: bool) -> Accum {
     if add { Accum::Add } else { Accum::Replace }
 }
@@ -102,7 +105,8 @@ pub(crate) fn divided<T: Float>(
     }
     let strips = (work / STRIP).clamp(2, STRIPS);
     let long = m.max(n);
-    let size = long.div_ceil(strips).next_multiple_of(GRAIN);
+    let least = LEAST.min(long.div_ceil(2));
+    let size = long.div_ceil(strips).max(least).next_multiple_of(GRAIN);
     let mut rest = MatMut::from_row_major_slice_mut(&mut c[..m * n], m, n);
     let mut parts = Vec::with_capacity(strips);
     let mut first = 0;
@@ -123,4 +127,29 @@ pub(crate) fn divided<T: Float>(
         };
         matmul(c, accum(add), a, b, alpha, Par::Seq);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(count: usize) -> Vec<f32> {
+        (0..count).map(|i| ((i * 7919 % 1009) as f32 - 504.0) / 257.0).collect()
+    }
+
+    /// What a row gives does not depend on how many come with it: strips of one row would sum in another order.
+    #[test]
+    fn rows_do_not_depend_on_each_other() {
+        let (k, n, most) = (65, 96, 2 * LEAST + 2 * GRAIN + 2);
+        let (a, b) = (numbers(most * k), numbers(k * n));
+        let product = |m: usize| {
+            let mut c = vec![0.0; m * n];
+            divided(&mut c, false, 1.0, Matrix::rows(&a, m, k), Matrix::rows(&b, k, n));
+            c
+        };
+        let all = product(most);
+        for m in (2..most).filter(|m| m % GRAIN < 3) {
+            assert!(product(m) == all[..m * n], "{m} rows");
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub struct NetArgs {
     stopping: StoppingArgs,
     #[command(flatten)]
     #[serde(skip)]
-    start: NetStartArgs,
+    start: StartArgs,
     /// Seed of everything that is drawn while training, 0 to 2^53 - 1 [default: 0]
     #[arg(long, value_name = "S", help_heading = "Output")]
     seed: Option<u64>,
@@ -194,7 +194,7 @@ struct TrainingArgs {
 #[derive(Args, Clone, Debug, Serialize)]
 #[command(next_help_heading = "Early stopping and checkpoints")]
 #[serde(rename_all = "kebab-case")]
-struct StoppingArgs {
+pub struct StoppingArgs {
     /// Stop after N epochs without a lower loss, on the validation examples (then the best epoch is kept) or on
     /// the training examples
     #[arg(long, value_name = "N")]
@@ -207,20 +207,21 @@ struct StoppingArgs {
     checkpoint_every: Option<u64>,
 }
 
+/// What a training of a network starts from, and where it goes to.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output")]
-struct NetStartArgs {
+pub struct StartArgs {
     /// Train N runs with the seeds S, S+1, ... into OUT/seed-S, OUT/seed-S+1, ...
     #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
+    pub seeds: Option<u64>,
     /// Settings of an earlier run: every one that is not given here, and the data it was trained on
     #[arg(long, value_name = "RUN")]
-    from: Option<PathBuf>,
+    pub from: Option<PathBuf>,
     /// TOML file with the names of flags
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
     #[command(flatten)]
-    output: OutputArgs,
+    pub output: OutputArgs,
 }
 
 /// A finite number.
@@ -232,7 +233,7 @@ pub fn number(text: &str) -> std::result::Result<f64, String> {
 impl NetArgs {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         let given = values(&self);
-        let NetStartArgs { seeds, from, config, output } = self.start;
+        let StartArgs { seeds, from, config, output } = self.start;
         train(given, seeds, from.as_deref(), config.as_deref(), &output, terminal)
     }
 }
@@ -246,28 +247,43 @@ pub fn train(
     output: &OutputArgs,
     terminal: &Terminal,
 ) -> Result<()> {
-    let mut layers = vec![Layer::given(given)];
-    layers.extend(config.map(Layer::toml).transpose()?);
-    if let Some(from) = from {
-        if !net::is_net(from) {
+    let earlier = |from: &Path| match net::is_net(from) {
+        true => net::layer_of(from),
+        false => {
             let what = "is no run of a network; name one, or its run.json";
-            return Err(Error::Usage(format!("--from {} {what}", from.display())));
+            Err(Error::Usage(format!("--from {} {what}", from.display())))
         }
-        layers.push(net::layer_of(from)?);
-    }
+    };
     let settings = TrainNet {
-        request: NetRequest::new(&layers)?,
+        request: NetRequest::new(&layers(given, config, from, earlier)?)?,
         out: output.out(METHOD),
         seeds,
         if_exists: output.if_exists(),
     };
-    let trained = net::train(&settings, terminal)?;
-    terminal.result("train", &trained, &text(&trained))?;
+    report(&net::train(&settings, terminal)?, terminal)
+}
+
+/// Flags that were given, over `--config` and `--from`; `earlier` reads a run.
+pub fn layers(
+    given: Map<String, Value>,
+    config: Option<&Path>,
+    from: Option<&Path>,
+    earlier: impl Fn(&Path) -> Result<Layer>,
+) -> Result<Vec<Layer>> {
+    let mut layers = vec![Layer::given(given)];
+    layers.extend(config.map(Layer::toml).transpose()?);
+    layers.extend(from.map(earlier).transpose()?);
+    Ok(layers)
+}
+
+/// What was trained, and what comes next.
+pub fn report(trained: &TrainedNet, terminal: &Terminal) -> Result<()> {
+    terminal.result("train", trained, &text(trained))?;
     terminal.next(&format!("veridical evaluate --run {}", trained.out));
     Ok(())
 }
 
-pub fn text(trained: &TrainedNet) -> String {
+fn text(trained: &TrainedNet) -> String {
     let mut text = String::new();
     for NetRun { folder, seed, learnt, was_finished } in &trained.runs {
         let (model, parameters) = (&trained.model, trained.parameters);

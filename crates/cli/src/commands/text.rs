@@ -6,10 +6,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use veridical::net::text::{self, METHOD, TextRequest, TrainText};
-use veridical::train::Layer;
 use veridical::{Error, Result};
 
-use super::net::{number, text as shown};
+use super::net::{StartArgs, StoppingArgs, layers, number, report};
 use crate::terminal::Terminal;
 use crate::training::{OutputArgs, is_unset, values};
 
@@ -46,8 +45,11 @@ pub struct TextArgs {
     #[serde(flatten)]
     training: TrainingArgs,
     #[command(flatten)]
+    #[serde(flatten)]
+    stopping: StoppingArgs,
+    #[command(flatten)]
     #[serde(skip)]
-    start: TextStartArgs,
+    start: StartArgs,
     /// Seed of everything that is drawn while training, 0 to 2^53 - 1 [default: 0]
     #[arg(long, value_name = "S", help_heading = "Output")]
     seed: Option<u64>,
@@ -143,38 +145,12 @@ struct TrainingArgs {
     /// Scale gradients of the network of a larger norm down to it
     #[arg(long, value_name = "NORM", value_parser = number, allow_negative_numbers = true)]
     clip: Option<f64>,
-    /// Stop after N epochs without a lower loss, on the validation documents (then the best epoch is kept) or on
-    /// the training documents
-    #[arg(long, value_name = "N")]
-    patience: Option<u32>,
-    /// What counts as lower [default: 0]
-    #[arg(long, value_name = "X", value_parser = number, allow_negative_numbers = true)]
-    min_delta: Option<f64>,
-    /// Steps between two checkpoints [default: by time, a twentieth of it at most]
-    #[arg(long, value_name = "STEPS")]
-    checkpoint_every: Option<u64>,
-}
-
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Output")]
-struct TextStartArgs {
-    /// Train N runs with the seeds S, S+1, ... into OUT/seed-S, OUT/seed-S+1, ...
-    #[arg(long, value_name = "N")]
-    seeds: Option<u64>,
-    /// Settings of an earlier run: every one that is not given here, and the data it was trained on
-    #[arg(long, value_name = "RUN")]
-    from: Option<PathBuf>,
-    /// TOML file with the names of flags
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 impl TextArgs {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         let given = values(&self);
-        let TextStartArgs { seeds, from, config, output } = self.start;
+        let StartArgs { seeds, from, config, output } = self.start;
         train(given, seeds, from.as_deref(), config.as_deref(), &output, terminal)
     }
 }
@@ -188,23 +164,18 @@ pub fn train(
     output: &OutputArgs,
     terminal: &Terminal,
 ) -> Result<()> {
-    let mut layers = vec![Layer::given(given)];
-    layers.extend(config.map(Layer::toml).transpose()?);
-    if let Some(from) = from {
-        if !text::is_text(from) {
+    let earlier = |from: &Path| match text::is_text(from) {
+        true => text::layer_of(from),
+        false => {
             let what = "is no run that reads text; name one, or its run.json";
-            return Err(Error::Usage(format!("--from {} {what}", from.display())));
+            Err(Error::Usage(format!("--from {} {what}", from.display())))
         }
-        layers.push(text::layer_of(from)?);
-    }
+    };
     let settings = TrainText {
-        request: TextRequest::new(&layers)?,
+        request: TextRequest::new(&layers(given, config, from, earlier)?)?,
         out: output.out(METHOD),
         seeds,
         if_exists: output.if_exists(),
     };
-    let trained = text::train(&settings, terminal)?;
-    terminal.result("train", &trained, &shown(&trained))?;
-    terminal.next(&format!("veridical evaluate --run {}", trained.out));
-    Ok(())
+    report(&text::train(&settings, terminal)?, terminal)
 }

@@ -32,9 +32,9 @@ pub(in crate::reproduce) const TABLE_A1: Experiment = Experiment {
         "10,000 of the 50,000 reviews, divided 80 % / 10 % / 10 % by one shuffle; 5 pretrainings in place of 10",
         "window 3 and 3 negatives alone; the paper varies both between 3 and 4",
         "skip-gram over the documents to learn from, 30 epochs, words that occur 5 times, the first 128 words of a review",
-        "an LSTM of 32 in each direction, the tutorial has 64; rate 1e-3 in place of 1e-4 and an end after 4 epochs without a better \
+        "an LSTM of 16 in each direction, the tutorial has 64; rate 1e-3 in place of 1e-4 and an end after 3 epochs without a better \
          accuracy on validation in place of 5: an epoch is a fifth as long",
-        "the weight decay is chosen on validation for the first pretraining of each kind and kept for the others",
+        "the weight decay is chosen on validation from 1e-6, 1e-4 and 1e-2, for the first pretraining of each kind, and kept for the others",
         "the paper states neither the scaling of h nor of phi: unit rows, and phi of d coordinates with its factor 1 / sqrt(m), \
          u ~ N(0, I)",
         "all readers have the same seed: the paper does not say; the spread over the seeds of readers stands beside it",
@@ -55,6 +55,8 @@ struct Config {
     quick_seeds: u64,
     quick_epochs: u32,
     dims: Vec<usize>,
+    /// The one for which the reader's own spread and learnt vectors are measured too.
+    beside: usize,
     /// Weight decays to choose from.
     decays: Vec<f64>,
     /// That of learnt vectors.
@@ -131,23 +133,11 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
             let decay = chosen[&(kind, d)];
             jobs.extend((1..study.seeds).map(|n| Job { kind, d, decay, pretrained: n, seed: 0 }));
         }
-        let decay = chosen[&(Kind::H, d)];
-        jobs.extend((1..study.seeds).map(|n| Job {
-            kind: Kind::H,
-            d,
-            decay,
-            pretrained: 0,
-            seed: n,
-        }));
-        let decay = config.learnt_decay;
-        jobs.extend((0..study.seeds).map(|n| Job {
-            kind: Kind::Learnt,
-            d,
-            decay,
-            pretrained: 0,
-            seed: n,
-        }));
     }
+    let (d, decay) = (config.beside, chosen[&(Kind::H, config.beside)]);
+    jobs.extend((1..study.seeds).map(|n| Job { kind: Kind::H, d, decay, pretrained: 0, seed: n }));
+    let (kind, decay) = (Kind::Learnt, config.learnt_decay);
+    jobs.extend((0..study.seeds).map(|n| Job { kind, d, decay, pretrained: 0, seed: n }));
     let more = study.measure("measuring", &jobs)?;
     found.extend(jobs.into_iter().zip(more));
     Ok(study.report(&chosen, &found))
@@ -158,7 +148,7 @@ impl<'a> Study<'a> {
         let mut recipe = config.reader.clone();
         let mut pretraining = lab::grid(&config.pretraining).swap_remove(0);
         if options.quick {
-            recipe.epochs = config.quick_epochs;
+            (recipe.epochs, recipe.patience) = (config.quick_epochs, None);
             pretraining.insert("epochs".into(), config.quick_epochs.into());
         }
         let reading = TextNetOptions {
@@ -304,8 +294,10 @@ impl<'a> Study<'a> {
                 ),
                 (Kind::Learnt.name(d), &learnt, [joint, Some(0.12)]),
             ] {
-                rows.push(row(format!("accuracy, {name}"), expected[0], values));
-                rows.push(sd_row(format!("sd of accuracy, {name}"), expected[1], values));
+                if values.len() > 1 {
+                    rows.push(row(format!("accuracy, {name}"), expected[0], values));
+                    rows.push(sd_row(format!("sd of accuracy, {name}"), expected[1], values));
+                }
             }
             let gain: Vec<f64> = features.iter().zip(&h).map(|(a, b)| a - b).collect();
             let expected = paper.map(|paper| paper[2] - paper[0]);
