@@ -1,11 +1,12 @@
 //! `align`: what it writes, and what it refuses.
 
-use crate::common::*;
 use veridical::align::{ALIGNED_TO, MAP_ID, MapFile};
 use veridical::features::{FeatureSpec, Normalize, directions};
 use veridical::learn::{LinearMap, orthonormal};
 use veridical_core::{Seed, Stream};
 use veridical_data::{Ids, ReadOptions, Source, Table, TableReader, fingerprint};
+
+use crate::common::*;
 
 const DIM: usize = 6;
 

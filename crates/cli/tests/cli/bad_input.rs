@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::common::*;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
 use arrow_array::{Float64Array, Int64Array, ListArray, StringArray, UInt64Array};
 use veridical::features::FeatureSpec;
+
+use crate::common::*;
 
 /// `t.csv` of width 3 and `spec.json` for it.
 fn sandbox() -> Sandbox {

@@ -1,10 +1,11 @@
 //! Bad examples, weights and settings of networks: one message that names the place, exit code 2, nothing written.
 
-use crate::common::*;
 use veridical_core::Seed;
 use veridical_data::examples::{write_idx, write_image_folder};
 use veridical_data::generate;
 use veridical_data::run::{NamedTensor, TensorMap, read_tensors, write_tensors};
+
+use crate::common::*;
 
 const TRAIN: &str = "train net --model mlp:8 --epochs 1 --out run --data";
 

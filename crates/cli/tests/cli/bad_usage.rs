@@ -1,8 +1,9 @@
 //! Settings, specs and places that make no sense: exit code 2, one line that names what is wrong and
 //! the way out, and nothing left behind or lost.
 
-use crate::common::*;
 use veridical::features::FeatureSpec;
+
+use crate::common::*;
 
 /// `t.csv` of width 3 and `spec.json` for it.
 fn sandbox() -> Sandbox {

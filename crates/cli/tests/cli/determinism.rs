@@ -1,9 +1,10 @@
 //! The bytes of an output depend on the rows alone: not on threads, chunks or how many files there
 //! were.
 
-use crate::common::*;
 use veridical::features::FeatureSpec;
 use veridical_data::Table;
+
+use crate::common::*;
 
 /// More than a row group, and more than the 1,024 rows that the median rule samples.
 const ROWS: usize = 70_000;

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::Sandbox;
 use serde_json::{Value, json};
 use veridical_data::Table;
+
+use crate::common::Sandbox;
 
 fn oracles() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/oracles/encoder")

@@ -1,7 +1,8 @@
 //! `featurize export`: what it writes and prints, and what it refuses.
 
-use crate::common::*;
 use veridical::features::{FeatureSpec, Normalize, directions};
+
+use crate::common::*;
 
 fn spec() -> FeatureSpec {
     FeatureSpec::params(3, 8).seed(5).build().unwrap()

@@ -5,12 +5,14 @@
 //! loaded these tests pass without testing anything, and say so.
 
 #![cfg(target_os = "linux")]
+
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::common::*;
 use veridical::features::FeatureSpec;
 use veridical_data::{GROUP_ROWS, Table};
+
+use crate::common::*;
 
 const APPLY: &str = "featurize apply --spec spec.json t.parquet";
 const ENOSPC: &str = "28";

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::*;
 use serde_json::Value;
 use veridical_data::Table;
+
+use crate::common::*;
 
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();

@@ -1,9 +1,10 @@
 //! Kernels and families of directions on the command line: what is made, what is refused and why, and
 //! that their features depend on the rows alone.
 
-use crate::common::*;
 use serde_json::Value;
 use veridical::features::{Directions, FeatureMap, FeatureSpec, FeatureSpecParams, Kernel};
+
+use crate::common::*;
 
 const FAMILIES: [&str; 4] = ["iid", "orthogonal", "hadamard", "halton"];
 

@@ -1,15 +1,17 @@
 //! Networks: what runs hold, that they are the same for any threads, resume, take weights over, are judged and refitted.
 
 #![cfg(unix)]
+
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::*;
 use serde_json::Value;
 use veridical_core::Seed;
 use veridical_data::examples::write_idx;
 use veridical_data::generate;
+
+use crate::common::*;
 
 const CLASSES: usize = 3;
 

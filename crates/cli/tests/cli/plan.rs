@@ -1,8 +1,9 @@
 //! `featurize plan` and `featurize check`: what they measure, what they say, what they refuse.
 
-use crate::common::*;
 use serde_json::Value;
 use veridical::features::{FeatureMap, FeatureSpec, Kernel, Normalize};
+
+use crate::common::*;
 
 /// 2,000 rows of width 5 as `t.parquet`.
 fn sandbox() -> Sandbox {

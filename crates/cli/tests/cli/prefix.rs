@@ -1,7 +1,8 @@
 //! `vectors convert --prefix`: features cut to those of a shorter map.
 
-use crate::common::*;
 use veridical_data::Table;
+
+use crate::common::*;
 
 const ROWS: usize = 300;
 const WIDTH: usize = 30;

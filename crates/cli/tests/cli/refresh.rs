@@ -1,9 +1,10 @@
 //! `veridical refresh`: what it publishes, what it stops, and that nothing half is ever seen.
 
-use crate::common::Sandbox;
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
 use veridical_data::{Ids, Table};
+
+use crate::common::Sandbox;
 
 const DIM: usize = 16;
 

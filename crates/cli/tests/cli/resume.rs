@@ -2,14 +2,16 @@
 //! the same bytes.
 
 #![cfg(unix)]
+
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::*;
 use veridical::features::FeatureSpec;
 use veridical_data::GROUP_ROWS;
+
+use crate::common::*;
 
 /// `t.parquet` of `n` rows of width 4 and `spec.json` to D = `output_dim`.
 fn sandbox(n: usize, output_dim: usize) -> Sandbox {

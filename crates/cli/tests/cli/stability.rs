@@ -1,9 +1,10 @@
 //! `veridical stability`: what it says about planted cases, its gate, and what it refuses.
 
-use crate::common::{Outcome, Sandbox};
 use serde_json::Value;
 use veridical_core::{Order, Seed, Stream};
 use veridical_data::{Ids, Table};
+
+use crate::common::{Outcome, Sandbox};
 
 const N: usize = 300;
 const DIM: usize = 8;

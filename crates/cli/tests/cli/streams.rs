@@ -1,8 +1,9 @@
 //! Arrow IPC on stdin and stdout.
 
-use crate::common::*;
 use veridical::features::FeatureSpec;
 use veridical_data::GROUP_ROWS;
+
+use crate::common::*;
 
 /// `t.parquet` of two batches and a rest, `spec.json` for it.
 fn sandbox() -> Sandbox {

@@ -2,13 +2,15 @@
 //! and say something of new documents. Documents are generated: half of their words are of the topic of their label.
 
 #![cfg(unix)]
+
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::*;
 use serde_json::{Value, json as value};
 use veridical_core::{Seed, Stream};
+
+use crate::common::*;
 
 const GOOD: [&str; 6] = ["good", "great", "fine", "lovely", "superb", "brilliant"];
 const BAD: [&str; 6] = ["bad", "awful", "poor", "dull", "terrible", "boring"];

@@ -1,13 +1,15 @@
 //! Runs: what they hold, that they are the same for any threads, that they resume, replay and start warm.
 
 #![cfg(unix)]
+
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::*;
 use serde_json::Value;
 use veridical_data::Table;
+
+use crate::common::*;
 
 /// Every method with settings that keep it short.
 const METHODS: [(&str, &str); 9] = [

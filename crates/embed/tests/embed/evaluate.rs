@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::common::{lists, seed};
 use proptest::prelude::*;
 use serde_json::Value;
 use veridical_core::threads::with_threads;
@@ -10,6 +9,8 @@ use veridical_core::{Seed, Stream};
 use veridical_data::{IdMap, Interactions, Lists};
 use veridical_embed::evaluate::{self, Protocol, Report, Settings, Task, combine, ranking};
 use veridical_embed::{Embedding, Factors, Graphs, Input, Method, Model, Pair, Scorer, Similarity};
+
+use crate::common::{lists, seed};
 
 /// Scores as they are, one row per user.
 struct Table {

@@ -1,11 +1,12 @@
 //! Closed forms, alternating least squares and fold-in through their public face.
 
-use crate::common::{CLUSTERS, all_rows, lists, purity, settings, shop, train};
 use serde_json::{Value, json};
 use veridical_core::threads::with_threads;
 use veridical_data::{Graph, Interactions, Lists};
 use veridical_embed::fold_in::{FoldIn, fold_in};
 use veridical_embed::{Embedding, Factors, Graphs, Input, Method, Model, Result, recommend};
+
+use crate::common::{CLUSTERS, all_rows, lists, purity, settings, shop, train};
 
 fn learn(method: Method, values: Value, data: &Interactions, graphs: &Graphs) -> Result<Model> {
     let rows = all_rows(data);

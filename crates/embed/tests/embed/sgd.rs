@@ -1,12 +1,13 @@
 //! The SGD trainers through their public face: what they recover, and what they promise.
 
-use crate::common::{all_rows, lists, purity, seed, settings, shop, texts, train};
 use serde_json::{Value, json};
 use veridical_core::progress::Progress;
 use veridical_core::threads::with_threads;
 use veridical_data::{Graph, Interactions};
 use veridical_embed::trainers::doc2vec;
 use veridical_embed::{Error, Graphs, Input, Method, Model, Result};
+
+use crate::common::{all_rows, lists, purity, seed, settings, shop, texts, train};
 
 fn input<'a>(data: &'a Interactions, rows: &'a [u32]) -> Input<'a> {
     Input::of(data, rows)

@@ -3,7 +3,6 @@
 //! Both sides compute in f64. A value is a sum of at most some hundred products of numbers near 1 and differs by the order of
 //! the sum, so by about 100 eps ~ 2e-14 of them; 1e-11 is wide for the right formula and far for a wrong one.
 
-use crate::oracle::{Images, layer_tensor, list, mixed, near, read};
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
 use veridical_nets::layers::{
@@ -11,6 +10,8 @@ use veridical_nets::layers::{
     PadShortcut,
 };
 use veridical_nets::{Backward, Forward, Layer, Mode, Noise, Sequences, Spec};
+
+use crate::oracle::{Images, layer_tensor, list, mixed, near, read};
 
 const TOLERANCE: f64 = 1e-11;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::oracle::{INPUT, Images, layer_tensor, list, mixed, near, read};
 use serde_json::Value;
 use veridical_core::{Seed, threads};
 use veridical_nets::layers::Parameterisation;
@@ -10,6 +9,8 @@ use veridical_nets::{
     Architecture, Curve, Float, Init, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings,
     Plan, Schedule, Shape, TapFactors, Taps, Target, Tensors, Trainer, TrainerSettings, Workspace,
 };
+
+use crate::oracle::{INPUT, Images, layer_tensor, list, mixed, near, read};
 
 fn seed(n: u64) -> Seed {
     Seed::new(n).unwrap()

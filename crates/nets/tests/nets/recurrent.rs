@@ -3,12 +3,13 @@
 //! Both sides compute in f64. Differences of rounding, about 1e-15 in a step, grow by at most the norm of dh'/dh per step; with
 //! these weights it is near 1, so forty steps leave some 1e-13: 1e-10 is wide for the right formula and far for a wrong one.
 
-use crate::oracle::{list, mixed, near, read};
 use serde_json::Value;
 use veridical_core::Seed;
 use veridical_core::threads::with_threads;
 use veridical_nets::layers::{Direction, Gru, Linear, Lstm, SequencePool};
 use veridical_nets::{Builder, Float, Mode, Net, Plan, Shape, TapFactors, Taps, Workspace};
+
+use crate::oracle::{list, mixed, near, read};
 
 const TOLERANCE: f64 = 1e-10;
 

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::oracle::{layer_tensor, list, mixed, near, read};
 use serde_json::Value;
 use veridical_core::Seed;
 use veridical_core::threads::with_threads;
@@ -15,6 +14,8 @@ use veridical_nets::models::{Bert, Sasrec, TransformerBlock};
 use veridical_nets::{
     Builder, Float, Mode, Net, Plan, Shape, TapFactors, Taps, Tensor, Tensors, Workspace,
 };
+
+use crate::oracle::{layer_tensor, list, mixed, near, read};
 
 const TOLERANCE: f64 = 1e-10;
 
