@@ -59,7 +59,7 @@ struct Variant {
 struct Claim {
     better: String,
     than: String,
-    /// The paper's differences.
+    /// The paper's differences; 0 where it has none.
     by: [f64; 2],
 }
 
@@ -218,7 +218,7 @@ fn report(config: &Config, found: &[((usize, u64), Done<Measured>)]) -> Result<F
             let holds = is_claim.then_some(low > 0.0 && (low..=high).contains(&by[m]));
             rows.push(Row {
                 what,
-                expected: Some(by[m]),
+                expected: (by[m] != 0.0).then_some(by[m]),
                 measured,
                 interval: [low, high],
                 seeds,
