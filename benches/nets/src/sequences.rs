@@ -1,8 +1,7 @@
 //! Training steps on packed sequences.
 //!
 //! SASRec: items of a table, 2 blocks of width 64, binary cross entropy with one negative per position, Adam on everything.
-//! GRU and LSTM: one layer from width 32 to 32, length 50, on given rows, loss <c, y>, Adam; the gradient at the rows is
-//! computed too, as a table of embeddings would need it.
+//! GRU and LSTM: one layer from width 32 to 32, length 50, on given rows, loss <c, y>, Adam.
 //! The embedding: a table of a million rows of width 64, loss <c, y> on the rows of a batch of ids, Adam on these rows alone.
 //! The encoder: 6 blocks of width 384 with 12 heads and gelu on given rows, loss <c, y>, Adam.
 
@@ -32,8 +31,7 @@ struct Training {
 }
 
 impl Training {
-    fn new(net: Net<f32>, batch: usize, length: usize) -> Self {
-        let plan = Plan::new(&net, |_| true).with_input(&net);
+    fn new(net: Net<f32>, plan: Plan, batch: usize, length: usize) -> Self {
         let work = Workspace::new(&net, batch * length, Some(&plan));
         let optimiser = Optimiser::new(&adam(), net.params.len());
         let starts = (0..=batch).map(|i| i * length).collect();
@@ -80,7 +78,9 @@ pub fn train(case: &str, batch: usize, seconds: f64) -> Outcome<Option<Value>> {
 fn sasrec(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
     let (width, length) = (64, 200);
     let body = Sasrec { width, heads: 1, blocks: 2, length, dropout };
-    let mut training = Training::new(body.build(Seed::new(0)?)?, batch, length);
+    let net = body.build(Seed::new(0)?)?;
+    let plan = Plan::new(&net, |_| true).with_input(&net);
+    let mut training = Training::new(net, plan, batch, length);
     let values = normals("items", ITEMS * width, 0.02)?;
     let mut table = Table::new(width, values, &adam())?;
     let rows = batch * length;
@@ -147,7 +147,8 @@ fn recurrent(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
 /// Sequences per second of a network on given rows, as wide as its outputs, with the loss <c, y>.
 fn given(net: Net<f32>, batch: usize, length: usize, seconds: f64) -> Outcome<Value> {
     let count = batch * length * net.outputs();
-    let mut training = Training::new(net, batch, length);
+    let plan = Plan::new(&net, |_| true);
+    let mut training = Training::new(net, plan, batch, length);
     let (x, c) = (normals("rows", count, 1.0)?, normals("loss", count, 1e-4)?);
     let mut last = f64::NAN;
     let mut step = |i: usize| {

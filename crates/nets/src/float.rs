@@ -175,6 +175,29 @@ pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
+/// Work with tiles of R rows and two vectors, C values of f32. Their sums stay in registers, and are as many as hide the latency of an
+/// addition: eight of the sixteen that AVX2 has, twelve of the thirty-two of AVX-512.
+pub(crate) trait ByTiles {
+    /// To be marked `#[inline(always)]`; what it computes must not depend on R and C.
+    fn run<const R: usize, const C: usize>(self);
+}
+
+/// Runs such work as [`wide`] does.
+pub(crate) fn by_tiles(work: impl ByTiles) {
+    struct Dispatched<W>(W);
+    impl<W: ByTiles> pulp::WithSimd for Dispatched<W> {
+        type Output = ();
+        #[inline(always)]
+        fn with_simd<S: pulp::Simd>(self, _: S) {
+            match S::F32_LANES {
+                16.. => self.0.run::<6, 32>(),
+                _ => self.0.run::<4, 16>(),
+            }
+        }
+    }
+    pulp::Arch::new().dispatch(Dispatched(work));
+}
+
 /// Sums that are run side by side in [`sum`].
 const LANES: usize = 16;
 

@@ -52,6 +52,7 @@ mod taps;
 #[cfg(test)]
 mod testing;
 mod trainer;
+mod transpose;
 mod weights;
 
 pub use error::{Error, Result};

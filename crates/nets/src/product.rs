@@ -57,7 +57,7 @@ const GRAIN: usize = 16;
 const STRIPS: usize = 16;
 
 /// A strip has so many rows or columns, or half of all: each packs the whole other factor anew.
-const LEAST: usize = 256;
+const LEAST: usize = 384;
 
 fn accum(add: bool) -> Accum {
     if add { Accum::Add } else { Accum::Replace }
@@ -103,10 +103,11 @@ pub(crate) fn divided<T: Float>(
     if work < SMALL {
         return whole(c, add, alpha, a, b);
     }
-    let strips = (work / STRIP).clamp(2, STRIPS);
     let long = m.max(n);
-    let least = LEAST.min(long.div_ceil(2));
-    let size = long.div_ceil(strips).max(least).next_multiple_of(GRAIN);
+    // A power of two, so that two or four threads have equal parts.
+    let strips = (work / STRIP).min(long / LEAST).clamp(2, STRIPS);
+    let strips = 1 << strips.ilog2();
+    let size = long.div_ceil(strips).next_multiple_of(GRAIN);
     let mut rest = MatMut::from_row_major_slice_mut(&mut c[..m * n], m, n);
     let mut parts = Vec::with_capacity(strips);
     let mut first = 0;

@@ -6,7 +6,7 @@
 use pulp::Simd;
 
 /// Lanes of the widest SIMD that is used.
-const WIDEST: usize = 8;
+const WIDEST: usize = 16;
 
 /// `len` rounded up to whole vectors.
 pub(crate) const fn padded(len: usize) -> usize {

@@ -9,7 +9,7 @@
 //!
 //! dv_j = sum_i m_ij p_ij do_i,  ds_ij = p_ij (m_ij do_i . v_j - D_i)/sqrt(c),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i
 //!
-//! Rows i are taken in blocks of some dozen, small enough for s to stay in the cache; inside, tiles of four rows stop at the
+//! Rows i are taken in blocks of some dozen, small enough for s to stay in the cache; inside, tiles of a few rows stop at the
 //! last column that they see, so the masked half is never computed. p is computed again on the way back (Dao et al. 2022 do
 //! the same): it would be the largest thing of the network to keep.
 
@@ -17,9 +17,9 @@ mod tile;
 
 use veridical_core::Place;
 
-use self::tile::{COLUMNS, ROWS, View, add, columns_by_strip, rows_by_strip, store};
+use self::tile::{View, add, columns_by_strip, rows_by_strip, store};
 use super::Dropout;
-use crate::float::{sum, wide};
+use crate::float::{ByTiles, by_tiles, sum};
 use crate::layer::take;
 use crate::{Backward, Error, Float, Forward, Layer, Mode, Noise, Result, Sequences, Shape};
 
@@ -42,7 +42,9 @@ pub struct Attention {
 }
 
 /// Rows of s that are computed at once: whole tiles.
-const BLOCK: usize = 32;
+const BLOCK: usize = 24;
+/// Values of a row of s that loops take at once; strips have whole multiples of it.
+const LANES: usize = 16;
 /// Blocks of random bits of one row and head: those of 2^25 columns.
 const DRAWS: u32 = 1 << 22;
 
@@ -70,12 +72,12 @@ impl Attention {
     }
 
     /// The heads of the sequences, one after the other.
-    fn tasks<'a>(
+    fn tasks<'a, const R: usize, const C: usize>(
         &'a self,
         sequences: Sequences<'a>,
         mode: Mode,
         noise: Noise,
-    ) -> impl Iterator<Item = Head<'a>> {
+    ) -> impl Iterator<Item = Head<'a, R, C>> {
         let dropout = self.dropout.as_ref().filter(|_| mode == Mode::Training);
         sequences.ranges().flat_map(move |rows| {
             (0..self.heads).map(move |head| Head {
@@ -92,8 +94,8 @@ impl Attention {
     }
 }
 
-/// One head of one sequence.
-struct Head<'a> {
+/// One head of one sequence, its products in tiles of R rows and C columns.
+struct Head<'a, const R: usize, const C: usize> {
     width: usize,
     /// c.
     size: usize,
@@ -119,7 +121,7 @@ fn cut<T, const N: usize>(mut room: &mut [T], lens: [usize; N]) -> [&mut [T]; N]
     lens.map(|len| room.split_off_mut(..len).unwrap_or_default())
 }
 
-impl Head<'_> {
+impl<const R: usize, const C: usize> Head<'_, R, C> {
     fn blocks(&self) -> impl Iterator<Item = Block> {
         let (n, mask) = (self.rows, self.mask);
         (0..n).step_by(BLOCK).map(move |first| {
@@ -158,24 +160,24 @@ impl Head<'_> {
     /// How many columns the tile from row i on sees.
     #[inline(always)]
     fn seen_by_tile(&self, block: Block, i: usize) -> usize {
-        self.seen(block, (i + ROWS).min(block.rows) - 1)
+        self.seen(block, (i + R).min(block.rows) - 1)
     }
 
-    /// The length of a row of s.
+    /// The length of a row of s: whole tiles of columns, in whole strips.
     fn stride(&self) -> usize {
-        self.rows.next_multiple_of(COLUMNS)
+        self.rows.next_multiple_of(R).next_multiple_of(C)
     }
 
     /// Rows of a block times the strips of the transpose of all rows, as far as each tile sees.
     #[inline(always)]
     fn scores<T: Float>(&self, rows: View<'_, T>, strips: &[T], block: Block, s: &mut [T]) {
         let stride = self.stride();
-        for i in (0..block.rows).step_by(ROWS) {
-            let a = rows.tile(block.first + i);
+        for i in (0..block.rows).step_by(R) {
+            let a = rows.tile::<R>(block.first + i);
             let seen = self.seen_by_tile(block, i);
-            let strips = strips.chunks_exact(self.size * COLUMNS);
-            for (strip, first) in strips.zip((0..seen).step_by(COLUMNS)) {
-                let tile = rows_by_strip(a, strip);
+            let strips = strips.chunks_exact(self.size * C);
+            for (strip, first) in strips.zip((0..seen).step_by(C)) {
+                let tile = rows_by_strip::<T, R, C>(a, strip);
                 store(tile, s, i * stride + first, stride);
             }
         }
@@ -190,7 +192,7 @@ impl Head<'_> {
             softmax(row, self.seen(block, i), self.scale());
         }
         // Rows that fill the last tile.
-        let whole = block.rows.next_multiple_of(ROWS);
+        let whole = block.rows.next_multiple_of(R);
         p[block.rows * self.stride()..whole * self.stride()].fill(T::ZERO);
     }
 
@@ -199,7 +201,7 @@ impl Head<'_> {
     fn factors<'m, T: Float>(&self, block: Block, i: usize, m: &'m mut [T]) -> Option<&'m [T]> {
         let dropout = self.dropout?;
         let place: Place = self.noise.at(self.first + block.first + i);
-        let m = &mut m[..self.seen(block, i).next_multiple_of(COLUMNS)];
+        let m = &mut m[..self.seen(block, i).next_multiple_of(C)];
         dropout.factors(place, self.head as u32 * DRAWS, m);
         Some(m)
     }
@@ -215,18 +217,20 @@ impl Head<'_> {
         (stride, first): (usize, usize),
     ) {
         let long = self.stride();
-        for i in (0..block.rows).step_by(ROWS) {
+        for i in (0..block.rows).step_by(R) {
             let seen = self.seen_by_tile(block, i);
             let s = &s[i * long..];
-            let a =
-                [&s[..seen], &s[long..][..seen], &s[2 * long..][..seen], &s[3 * long..][..seen]];
-            for (k, strip) in strips.chunks_exact(self.rows * COLUMNS).enumerate() {
-                let tile = rows_by_strip(a, &strip[..seen * COLUMNS]);
-                let len = COLUMNS.min(self.size - k * COLUMNS);
+            let a = std::array::from_fn(
+                #[inline(always)]
+                |r| &s[r * long..][..seen],
+            );
+            for (k, strip) in strips.chunks_exact(self.rows * C).enumerate() {
+                let tile = rows_by_strip::<T, R, C>(a, &strip[..seen * C]);
+                let len = C.min(self.size - k * C);
                 for (r, row) in tile.iter().enumerate().take(block.rows - i) {
-                    let at = (self.first + block.first + i + r) * stride + first + k * COLUMNS;
-                    match to[at..].first_chunk_mut::<COLUMNS>() {
-                        Some(to) if len == COLUMNS => *to = *row,
+                    let at = (self.first + block.first + i + r) * stride + first + k * C;
+                    match to[at..].first_chunk_mut::<C>() {
+                        Some(to) if len == C => *to = *row,
                         _ => to[at..][..len].copy_from_slice(&row[..len]),
                     }
                 }
@@ -237,16 +241,16 @@ impl Head<'_> {
     /// sums_j += sum_i s_ij b_i over the rows i of a block, b in strips.
     #[inline(always)]
     fn scatter<T: Float>(&self, s: &[T], strips: &[T], block: Block, sums: &mut [T]) {
-        let (long, wide) = (self.stride(), self.size.next_multiple_of(COLUMNS));
-        for j in (0..block.columns).step_by(ROWS) {
+        let (long, wide) = (self.stride(), self.size.next_multiple_of(C));
+        for j in (0..block.columns).step_by(R) {
             // Rows before do not see the column.
             let hidden = if self.mask == Mask::Causal { j.saturating_sub(block.first) } else { 0 };
             let s = &s[hidden * long..block.rows * long];
-            for (k, strip) in strips.chunks_exact(self.rows * COLUMNS).enumerate() {
-                let strip = &strip[(block.first + hidden) * COLUMNS..];
-                let strip = &strip[..(block.rows - hidden) * COLUMNS];
-                let at = j * wide + k * COLUMNS;
-                add(columns_by_strip(s, long, j, strip), sums, at, wide);
+            for (k, strip) in strips.chunks_exact(self.rows * C).enumerate() {
+                let strip = &strip[(block.first + hidden) * C..];
+                let strip = &strip[..(block.rows - hidden) * C];
+                let at = j * wide + k * C;
+                add(columns_by_strip::<T, R, C>(s, long, j, strip), sums, at, wide);
             }
         }
     }
@@ -255,10 +259,10 @@ impl Head<'_> {
     fn forward<T: Float>(&self, x: &[T], y: &mut [T], room: &mut Vec<T>) {
         let (q, k, v) = (self.part(x, 0), self.part(x, 1), self.part(x, 2));
         let stride = self.stride();
-        let lens = [k.packed_transposed(), v.packed(), BLOCK * stride, stride];
+        let lens = [k.packed_transposed::<C>(), v.packed::<C>(), BLOCK * stride, stride];
         let [keys, values, p, m] = cut(take(room, lens.iter().sum()), lens);
-        k.pack_transposed(keys);
-        v.pack(values);
+        k.pack_transposed::<C>(keys);
+        v.pack::<C>(values);
         for block in self.blocks() {
             self.weights(q, keys, block, p);
             if self.dropout.is_some() {
@@ -279,19 +283,19 @@ impl Head<'_> {
         let (q, k, v) = (self.part(x, 0), self.part(x, 1), self.part(x, 2));
         let (out, dout) = (self.out(y), self.out(dy));
         let stride = self.stride();
-        let wide = self.size.next_multiple_of(COLUMNS);
-        let (long, sums) = (k.packed_transposed(), self.rows.next_multiple_of(ROWS) * wide);
-        let lens = [long, long, k.packed(), k.packed(), k.packed(), sums, sums];
+        let wide = self.size.next_multiple_of(C);
+        let (long, sums) = (k.packed_transposed::<C>(), self.rows.next_multiple_of(R) * wide);
+        let lens = [long, long, k.packed::<C>(), k.packed::<C>(), k.packed::<C>(), sums, sums];
         let blocks = [BLOCK * stride, BLOCK * stride, stride];
         let room = take(room, lens.iter().chain(&blocks).sum());
         let (packed, rest) = room.split_at_mut(lens.iter().sum());
         let [keys, values, own_keys, queries, douts, dk, dv] = cut(packed, lens);
         let [p, ds, m] = cut(rest, blocks);
-        k.pack_transposed(keys);
-        v.pack_transposed(values);
-        k.pack(own_keys);
-        q.pack(queries);
-        dout.pack(douts);
+        k.pack_transposed::<C>(keys);
+        v.pack_transposed::<C>(values);
+        k.pack::<C>(own_keys);
+        q.pack::<C>(queries);
+        dout.pack::<C>(douts);
         dk.fill(T::ZERO);
         dv.fill(T::ZERO);
         for block in self.blocks() {
@@ -308,7 +312,7 @@ impl Head<'_> {
                 let (m, seen) = (self.factors(block, i, m), self.seen(block, i));
                 slopes(p, ds, m, d, seen, self.scale());
             }
-            let whole = block.rows.next_multiple_of(ROWS);
+            let whole = block.rows.next_multiple_of(R);
             ds[block.rows * stride..whole * stride].fill(T::ZERO);
             self.gather(ds, own_keys, block, dx, (q.stride, q.first));
             self.scatter(ds, queries, block, dk);
@@ -327,7 +331,7 @@ impl Head<'_> {
 #[inline(always)]
 fn slopes<T: Float>(p: &mut [T], ds: &mut [T], m: Option<&[T]>, d: T, seen: usize, scale: T) {
     ds[seen..].fill(T::ZERO);
-    let len = seen.next_multiple_of(COLUMNS);
+    let len = seen.next_multiple_of(LANES);
     let (p, ds) = (&mut p[..len], &mut ds[..len]);
     match m {
         None => {
@@ -348,8 +352,8 @@ fn slopes<T: Float>(p: &mut [T], ds: &mut [T], m: Option<&[T]>, d: T, seen: usiz
 /// The first `seen` values of a row become exp(scale (s_j - max))/sum, the others 0.
 #[inline(always)]
 fn softmax<T: Float>(row: &mut [T], seen: usize, scale: T) {
-    let (whole, rest) = row[..seen].as_chunks::<COLUMNS>();
-    let mut lanes = [row[0]; COLUMNS];
+    let (whole, rest) = row[..seen].as_chunks::<LANES>();
+    let mut lanes = [row[0]; LANES];
     for s in whole {
         for (lane, &s) in lanes.iter_mut().zip(s) {
             *lane = lane.larger(s);
@@ -360,8 +364,8 @@ fn softmax<T: Float>(row: &mut [T], seen: usize, scale: T) {
         largest = largest.larger(s);
     }
     // Whole vectors; what is not seen is some other product.
-    let row_len = seen.next_multiple_of(COLUMNS);
-    for s in row[..row_len].as_chunks_mut::<COLUMNS>().0.as_flattened_mut() {
+    let row_len = seen.next_multiple_of(LANES);
+    for s in row[..row_len].as_chunks_mut::<LANES>().0.as_flattened_mut() {
         *s = ((*s - largest) * scale).exp();
     }
     row[seen..].fill(T::ZERO);
@@ -386,29 +390,40 @@ impl<T: Float> Layer<T> for Attention {
     }
 
     fn forward(&self, pass: Forward<'_, T>) {
-        let Forward { sequences, mode, x, y, noise, room, .. } = pass;
-        wide(
-            #[inline(always)]
-            move || {
-                for head in self.tasks(sequences, mode, noise) {
-                    head.forward(x, y, room);
-                }
-            },
-        );
+        by_tiles(There(self, pass));
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
+        by_tiles(Back(self, pass));
+    }
+}
+
+/// The way from x to y.
+struct There<'a, T>(&'a Attention, Forward<'a, T>);
+
+impl<T: Float> ByTiles for There<'_, T> {
+    #[inline(always)]
+    fn run<const R: usize, const C: usize>(self) {
+        let Self(attention, Forward { sequences, mode, x, y, noise, room, .. }) = self;
+        for head in attention.tasks::<R, C>(sequences, mode, noise) {
+            head.forward(x, y, room);
+        }
+    }
+}
+
+/// The way back.
+struct Back<'a, T>(&'a Attention, Backward<'a, T>);
+
+impl<T: Float> ByTiles for Back<'_, T> {
+    #[inline(always)]
+    fn run<const R: usize, const C: usize>(self) {
+        let Self(attention, pass) = self;
         let Backward { sequences, mode, x, y, dy, dx: Some(dx), noise, room, .. } = pass else {
             return;
         };
-        wide(
-            #[inline(always)]
-            move || {
-                for head in self.tasks(sequences, mode, noise) {
-                    head.backward(x, y, dy, dx, room);
-                }
-            },
-        );
+        for head in attention.tasks::<R, C>(sequences, mode, noise) {
+            head.backward(x, y, dy, dx, room);
+        }
     }
 }
 

@@ -11,9 +11,10 @@
 use rayon::prelude::*;
 use veridical_core::{Seed, Stream};
 
-use crate::float::wide;
+use crate::float::{sum, wide};
 use crate::layer::take;
 use crate::product::{Matrix, divided, whole};
+use crate::transpose::transpose;
 use crate::{
     Backward, Error, Factors, Float, Forward, Layer, Mode, Outer, Result, Scope, Shape, Spec,
 };
@@ -106,34 +107,30 @@ impl Linear {
         self.inputs * self.outputs
     }
 
-    /// dW and db of many rows with few values: parts of the rows apart, then their sum in order.
-    fn sum_parts<T: Float>(&self, x: &[T], dy: &[T], dparams: &mut [T], room: &mut Vec<T>) {
-        let (i, o) = (self.inputs, self.outputs);
-        let (s, t) = self.scales::<T>();
-        let n = x.len() / i;
-        let rows = n.div_ceil(PARTS);
-        let sums = take(room, n.div_ceil(rows) * dparams.len());
-        let parts = x.par_chunks(rows * i).zip(dy.par_chunks(rows * o));
-        parts.zip(sums.par_chunks_mut(dparams.len())).for_each(|((x, dy), sums)| {
-            let n = x.len() / i;
-            let (dweight, dbias) = sums.split_at_mut(self.weights());
-            let delta = Matrix::rows(dy, n, o).transposed();
-            whole(dweight, false, s, delta, Matrix::rows(x, n, i));
-            if self.bias {
-                column_sums(dy, dbias);
-                dbias.iter_mut().for_each(|b| *b *= t);
-            }
-        });
-        column_sums(sums, dparams);
+    /// Whether samples are treated apart.
+    fn is_narrow(&self) -> bool {
+        self.weights() <= NARROW
+    }
+
+    /// alpha a b, or y + alpha a b, on this thread or on all.
+    fn product<T: Float>(
+        &self,
+        y: &mut [T],
+        add: bool,
+        alpha: T,
+        a: Matrix<'_, T>,
+        b: Matrix<'_, T>,
+    ) {
+        let product = if self.is_narrow() { whole } else { divided };
+        product(y, add, alpha, a, b);
     }
 }
 
+/// With at most so many weights samples are treated apart: a copy of the gradient costs nothing, and what the layers before and behind
+/// read and write stays in the cache.
+const NARROW: usize = 1 << 15;
 /// Rows that one thread adds a bias to at once, or sums.
 const ROWS: usize = 64;
-/// So many times more rows than values of a row are many,
-const TALL: usize = 32;
-/// and are divided into so many parts.
-const PARTS: usize = 8;
 
 impl<T: Float> Layer<T> for Linear {
     fn output(&self, input: Shape) -> Result<Shape> {
@@ -169,7 +166,7 @@ impl<T: Float> Layer<T> for Linear {
     }
 
     fn scope(&self, _: Shape, _: Mode) -> Scope {
-        Scope::Batch
+        if self.is_narrow() { Scope::Samples } else { Scope::Batch }
     }
 
     fn as_linear(&self) -> Option<&Linear> {
@@ -181,16 +178,26 @@ impl<T: Float> Layer<T> for Linear {
         let (s, t) = self.scales::<T>();
         let (weight, bias) = params.split_at(self.weights());
         if self.bias {
-            let scaled = |b: &T| *b * t;
-            y.par_chunks_mut(ROWS * self.outputs).for_each(|y| {
-                for row in y.chunks_exact_mut(self.outputs) {
-                    row.iter_mut().zip(bias).for_each(|(y, b)| *y = scaled(b));
-                }
-            });
+            let fill = |y: &mut [T]| {
+                wide(
+                    #[inline(always)]
+                    move || {
+                        for row in y.chunks_exact_mut(bias.len()) {
+                            for (y, &b) in row.iter_mut().zip(bias) {
+                                *y = b * t;
+                            }
+                        }
+                    },
+                );
+            };
+            match self.is_narrow() {
+                true => fill(y),
+                false => y.par_chunks_mut(ROWS * self.outputs).for_each(fill),
+            }
         }
         let (x, w) =
             (Matrix::rows(x, n, self.inputs), Matrix::rows(weight, self.outputs, self.inputs));
-        divided(y, self.bias, s, x, w.transposed());
+        self.product(y, self.bias, s, x, w.transposed());
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
@@ -199,22 +206,24 @@ impl<T: Float> Layer<T> for Linear {
         let weight = Matrix::rows(params, self.outputs, self.inputs);
         let delta = Matrix::rows(dy, n, self.outputs);
         if let Some(dx) = dx {
-            divided(dx, false, s, delta, weight);
+            self.product(dx, false, s, delta, weight);
         }
         let Some(dparams) = dparams else { return };
-        if n >= TALL * self.inputs.max(self.outputs) {
-            return self.sum_parts(x, dy, dparams, room);
-        }
         let (dweight, dbias) = dparams.split_at_mut(self.weights());
-        divided(dweight, false, s, delta.transposed(), Matrix::rows(x, n, self.inputs));
-        if self.bias {
-            let len = ROWS * self.outputs;
-            let sums = take(room, dy.len().div_ceil(len) * self.outputs);
-            let parts = sums.par_chunks_mut(self.outputs).zip(dy.par_chunks(len));
-            parts.for_each(|(sums, dy)| column_sums(dy, sums));
-            column_sums(sums, dbias);
-            dbias.iter_mut().for_each(|b| *b *= t);
+        let x = Matrix::rows(x, n, self.inputs);
+        if self.is_narrow() {
+            whole(dweight, false, s, delta.transposed(), x);
+            if self.bias {
+                column_sums(dy, dbias);
+            }
+        } else {
+            // A product reads the columns of dy many times, and a long way apart.
+            let columns = take(room, dy.len());
+            transpose(dy, self.outputs, columns);
+            divided(dweight, false, s, Matrix::rows(columns, self.outputs, n), x);
+            row_sums(columns, dbias);
         }
+        dbias.iter_mut().for_each(|b| *b *= t);
     }
 
     fn factors(&self, _: Shape) -> Factors {
@@ -246,6 +255,26 @@ pub(crate) fn column_sums<T: Float>(values: &[T], sums: &mut [T]) {
     );
 }
 
+/// The sums of the rows of a row-major matrix.
+fn row_sums<T: Float>(values: &[T], sums: &mut [T]) {
+    let len = values.len() / sums.len().max(1);
+    let rows = values.par_chunks(ROWS * len).zip(sums.par_chunks_mut(ROWS));
+    rows.for_each(|(values, sums)| {
+        wide(
+            #[inline(always)]
+            move || {
+                for (row, to) in values.chunks_exact(len).zip(sums) {
+                    *to = sum(
+                        [row],
+                        #[inline(always)]
+                        |[x]| x,
+                    );
+                }
+            },
+        );
+    });
+}
+
 /// Uniform in +-bound.
 pub(crate) fn uniform<T: Float>(values: &mut [T], stream: Stream, bound: f64) {
     let place = stream.at(0, 0);
@@ -274,8 +303,6 @@ mod tests {
             Linear::new(6, 3).parameterised(Parameterisation::Ntk { bias: 0.1 }),
         ] {
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Training).check();
-            // Rows in parts.
-            Trial::new(&layer, Shape::row(layer.inputs), 7 * TALL + 3, Mode::Training).check();
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Frozen).check();
         }
     }

@@ -125,6 +125,11 @@ fn heads_must_divide_the_width() {
 
 #[test]
 fn strips_hold_every_number_once() {
+    every_number_once::<16>();
+    every_number_once::<32>();
+}
+
+fn every_number_once<const C: usize>() {
     for (rows, columns) in [(1, 1), (8, 8), (16, 16), (17, 9), (23, 40), (40, 50)] {
         let values: Vec<f64> = (0..rows * (columns + 3)).map(|i| i as f64 + 1.0).collect();
         let view = View { values: &values, stride: columns + 3, first: 2, rows, columns };
@@ -132,17 +137,50 @@ fn strips_hold_every_number_once() {
             true => values[i * (columns + 3) + 2 + k],
             false => 0.0,
         };
-        let mut strips = vec![f64::NAN; view.packed()];
-        view.pack(&mut strips);
+        let mut strips = vec![f64::NAN; view.packed::<C>()];
+        view.pack::<C>(&mut strips);
         for (n, x) in strips.iter().enumerate() {
-            let (strip, rest) = (n / (rows * COLUMNS), n % (rows * COLUMNS));
-            assert_eq!(*x, at(rest / COLUMNS, strip * COLUMNS + rest % COLUMNS));
+            let (strip, rest) = (n / (rows * C), n % (rows * C));
+            assert_eq!(*x, at(rest / C, strip * C + rest % C));
         }
-        let mut strips = vec![f64::NAN; view.packed_transposed()];
-        view.pack_transposed(&mut strips);
+        let mut strips = vec![f64::NAN; view.packed_transposed::<C>()];
+        view.pack_transposed::<C>(&mut strips);
         for (n, x) in strips.iter().enumerate() {
-            let (strip, rest) = (n / (columns * COLUMNS), n % (columns * COLUMNS));
-            assert_eq!(*x, at(strip * COLUMNS + rest % COLUMNS, rest / COLUMNS));
+            let (strip, rest) = (n / (columns * C), n % (columns * C));
+            assert_eq!(*x, at(strip * C + rest % C, rest / C));
         }
     }
+}
+
+/// Tiles of AVX2 and of AVX-512 give the same bytes, there and back.
+#[test]
+fn the_shape_of_tiles_does_not_matter() {
+    for (width, heads, mask) in [(20, 1, Mask::Causal), (64, 2, Mask::None), (50, 1, Mask::Causal)]
+    {
+        let layer = Attention::new(width, heads, mask).unwrap().dropout(0.1).unwrap();
+        let starts = [0, 1, 8, 8 + BLOCK, 95, 300];
+        let rows = starts[starts.len() - 1];
+        let x: Vec<f32> = normals(rows * 3 * width, "x").into_iter().map(|z| z as f32).collect();
+        let dy: Vec<f32> = normals(rows * width, "dy").into_iter().map(|z| z as f32).collect();
+        let small = there_and_back::<4, 16>(&layer, &starts, &x, &dy);
+        let large = there_and_back::<6, 32>(&layer, &starts, &x, &dy);
+        assert!(small == large, "{width} values in {heads} heads");
+    }
+}
+
+fn there_and_back<const R: usize, const C: usize>(
+    layer: &Attention,
+    starts: &[usize],
+    x: &[f32],
+    dy: &[f32],
+) -> (Vec<f32>, Vec<f32>) {
+    let (mut y, mut dx, mut room) = (vec![0.0; dy.len()], vec![0.0; x.len()], Vec::new());
+    let sequences = Sequences::new(starts);
+    for head in layer.tasks::<R, C>(sequences, Mode::Training, noise(0)) {
+        head.forward(x, &mut y, &mut room);
+    }
+    for head in layer.tasks::<R, C>(sequences, Mode::Training, noise(0)) {
+        head.backward(x, &y, dy, &mut dx, &mut room);
+    }
+    (y, dx)
 }

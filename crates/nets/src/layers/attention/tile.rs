@@ -1,18 +1,13 @@
-//! Small products in registers: tiles of four rows and sixteen columns.
+//! Small products in registers: tiles of R rows and C columns, as [`ByTiles`](crate::float::ByTiles) gives them.
 //!
-//! The right factor is packed in strips of sixteen columns, so that the rows of a strip are read one after the other. Every sum
-//! runs in order with fused operations: an entry has the same bytes in any company. All functions are to be called inside
-//! [`crate::float::wide`].
+//! The right factor is packed in strips of C columns, so that the rows of a strip are read one after the other. Every sum runs in
+//! order with fused operations: an entry has the same bytes in any company, and for any R and C.
 
 use crate::Float;
-
-/// Rows of a tile.
-pub(super) const ROWS: usize = 4;
-/// Columns of a tile, and of a strip.
-pub(super) const COLUMNS: usize = 16;
+use crate::transpose::{SIDE, block};
 
 /// Some sums of a product.
-pub(super) type Tile<T> = [[T; COLUMNS]; ROWS];
+pub(super) type Tile<T, const R: usize, const C: usize> = [[T; C]; R];
 
 /// Rows inside of a larger row-major matrix.
 #[derive(Clone, Copy)]
@@ -32,40 +27,38 @@ impl<'a, T: Float> View<'a, T> {
         &self.values[i * self.stride + self.first..][..self.columns]
     }
 
-    /// Four rows from `i` on; the last one stands for those that are not there.
+    /// The rows of a tile from `i` on; the last one stands for those that are not there.
     #[inline(always)]
-    pub fn tile(self, i: usize) -> [&'a [T]; ROWS] {
+    pub fn tile<const R: usize>(self, i: usize) -> [&'a [T]; R] {
         let last = self.rows - 1;
-        [
-            self.row(i),
-            self.row((i + 1).min(last)),
-            self.row((i + 2).min(last)),
-            self.row((i + 3).min(last)),
-        ]
+        std::array::from_fn(
+            #[inline(always)]
+            |r| self.row((i + r).min(last)),
+        )
     }
 
     /// Numbers of the strips of its rows.
-    pub fn packed(self) -> usize {
-        self.rows * self.columns.next_multiple_of(COLUMNS)
+    pub fn packed<const C: usize>(self) -> usize {
+        self.rows * self.columns.next_multiple_of(C)
     }
 
     /// Numbers of the strips of its transpose.
-    pub fn packed_transposed(self) -> usize {
-        self.columns * self.rows.next_multiple_of(COLUMNS)
+    pub fn packed_transposed<const C: usize>(self) -> usize {
+        self.columns * self.rows.next_multiple_of(C)
     }
 
     /// Strips of its columns, padded with zeros.
     #[inline(always)]
-    pub fn pack(self, room: &mut [T]) {
-        for (s, strip) in room.chunks_exact_mut(self.rows * COLUMNS).enumerate() {
-            let first = s * COLUMNS;
-            let len = COLUMNS.min(self.columns - first);
-            for (i, to) in strip.as_chunks_mut::<COLUMNS>().0.iter_mut().enumerate() {
+    pub fn pack<const C: usize>(self, room: &mut [T]) {
+        for (s, strip) in room.chunks_exact_mut(self.rows * C).enumerate() {
+            let first = s * C;
+            let len = C.min(self.columns - first);
+            for (i, to) in strip.as_chunks_mut::<C>().0.iter_mut().enumerate() {
                 let row = &self.row(i)[first..];
-                match row.first_chunk::<COLUMNS>() {
+                match row.first_chunk::<C>() {
                     Some(row) => *to = *row,
                     None => {
-                        *to = [T::ZERO; COLUMNS];
+                        *to = [T::ZERO; C];
                         to[..len].copy_from_slice(row);
                     }
                 }
@@ -75,25 +68,24 @@ impl<'a, T: Float> View<'a, T> {
 
     /// Strips of the columns of its transpose, padded with zeros.
     #[inline(always)]
-    pub fn pack_transposed(self, room: &mut [T]) {
-        for (s, strip) in room.chunks_exact_mut(self.columns * COLUMNS).enumerate() {
-            let first = s * COLUMNS;
-            let strip = strip.as_chunks_mut::<COLUMNS>().0;
-            // Blocks of 8 x 8 in registers, the rest one by one.
-            for l in (0..COLUMNS).step_by(8) {
-                let whole = if first + l + 8 <= self.rows { self.columns / 8 * 8 } else { 0 };
-                for k in (0..whole).step_by(8) {
-                    let mut block = [[T::ZERO; 8]; 8];
-                    for (i, row) in block.iter_mut().enumerate() {
-                        if let Some(eight) = self.row(first + l + i)[k..].first_chunk::<8>() {
-                            *row = *eight;
-                        }
+    pub fn pack_transposed<const C: usize>(self, room: &mut [T]) {
+        for (s, strip) in room.chunks_exact_mut(self.columns * C).enumerate() {
+            let first = s * C;
+            let strip = strip.as_chunks_mut::<C>().0;
+            // Blocks in registers, the rest one by one.
+            for l in (0..C).step_by(SIDE) {
+                let whole =
+                    if first + l + SIDE <= self.rows { self.columns / SIDE * SIDE } else { 0 };
+                for k in (0..whole).step_by(SIDE) {
+                    let mut square = [[T::ZERO; SIDE]; SIDE];
+                    for (i, row) in square.iter_mut().enumerate() {
+                        row.copy_from_slice(&self.row(first + l + i)[k..k + SIDE]);
                     }
-                    for (row, to) in transposed(block).iter().zip(&mut strip[k..k + 8]) {
-                        to[l..l + 8].copy_from_slice(row);
+                    for (row, to) in block(square).iter().zip(&mut strip[k..k + SIDE]) {
+                        to[l..l + SIDE].copy_from_slice(row);
                     }
                 }
-                for l in l..l + 8 {
+                for l in l..l + SIDE {
                     if first + l < self.rows {
                         let row = self.row(first + l);
                         for k in whole..self.columns {
@@ -110,81 +102,80 @@ impl<'a, T: Float> View<'a, T> {
     }
 }
 
-/// Rows become columns, by three rounds of interleaving.
-#[inline(always)]
-fn transposed<T: Float>(rows: [[T; 8]; 8]) -> [[T; 8]; 8] {
-    let mut from = rows;
-    for _ in 0..3 {
-        let mut to = [[T::ZERO; 8]; 8];
-        for i in 0..4 {
-            for k in 0..4 {
-                to[2 * i][2 * k] = from[i][k];
-                to[2 * i][2 * k + 1] = from[i + 4][k];
-                to[2 * i + 1][2 * k] = from[i][k + 4];
-                to[2 * i + 1][2 * k + 1] = from[i + 4][k + 4];
-            }
-        }
-        from = to;
-    }
-    from
-}
-
 /// A tile to `at` of a matrix whose rows are `stride` long.
 #[inline(always)]
-pub(super) fn store<T: Float>(tile: Tile<T>, to: &mut [T], at: usize, stride: usize) {
+pub(super) fn store<T: Float, const R: usize, const C: usize>(
+    tile: Tile<T, R, C>,
+    to: &mut [T],
+    at: usize,
+    stride: usize,
+) {
     for (r, row) in tile.iter().enumerate() {
-        to[at + r * stride..][..COLUMNS].copy_from_slice(row);
+        to[at + r * stride..][..C].copy_from_slice(row);
     }
 }
 
 /// The same, added to what is there.
 #[inline(always)]
-pub(super) fn add<T: Float>(tile: Tile<T>, to: &mut [T], at: usize, stride: usize) {
+pub(super) fn add<T: Float, const R: usize, const C: usize>(
+    tile: Tile<T, R, C>,
+    to: &mut [T],
+    at: usize,
+    stride: usize,
+) {
     for (r, row) in tile.iter().enumerate() {
-        let to = &mut to[at + r * stride..][..COLUMNS];
-        for l in 0..COLUMNS {
+        let to = &mut to[at + r * stride..][..C];
+        for l in 0..C {
             to[l] += row[l];
         }
     }
 }
 
-/// sum_t a_r[t] b[t] over the rows b of a strip, for four rows a.
+/// sum_t a_r[t] b[t] over the rows b of a strip, for the rows a of a tile.
 #[inline(always)]
-pub(super) fn rows_by_strip<T: Float>(a: [&[T]; ROWS], strip: &[T]) -> Tile<T> {
-    let [a0, a1, a2, a3] = a;
-    let zero = [T::ZERO; COLUMNS];
-    let [mut s0, mut s1, mut s2, mut s3] = [zero; ROWS];
-    let rows = strip.as_chunks::<COLUMNS>().0.iter();
-    for ((((b, &a0), &a1), &a2), &a3) in rows.zip(a0).zip(a1).zip(a2).zip(a3) {
-        for l in 0..COLUMNS {
-            s0[l] = a0.fused(b[l], s0[l]);
-            s1[l] = a1.fused(b[l], s1[l]);
-            s2[l] = a2.fused(b[l], s2[l]);
-            s3[l] = a3.fused(b[l], s3[l]);
+pub(super) fn rows_by_strip<T: Float, const R: usize, const C: usize>(
+    a: [&[T]; R],
+    strip: &[T],
+) -> Tile<T, R, C> {
+    let strip = strip.as_chunks::<C>().0;
+    let a = a.map(
+        #[inline(always)]
+        |a| &a[..strip.len()],
+    );
+    let mut sums = [[T::ZERO; C]; R];
+    for (t, b) in strip.iter().enumerate() {
+        let mut at = [T::ZERO; R];
+        for r in 0..R {
+            at[r] = a[r][t];
         }
+        step(at, b, &mut sums);
     }
-    [s0, s1, s2, s3]
+    sums
 }
 
-/// sum_t a[t][r] b[t] over the rows b of a strip, for four columns of a from `first` on; rows of a are `stride` apart.
+/// sum_t a[t][r] b[t] over the rows b of a strip, for the columns of a of a tile from `first` on; rows of a are `stride` apart.
 #[inline(always)]
-pub(super) fn columns_by_strip<T: Float>(
+pub(super) fn columns_by_strip<T: Float, const R: usize, const C: usize>(
     a: &[T],
     stride: usize,
     first: usize,
     strip: &[T],
-) -> Tile<T> {
-    let zero = [T::ZERO; COLUMNS];
-    let [mut s0, mut s1, mut s2, mut s3] = [zero; ROWS];
-    for (a, b) in a.chunks_exact(stride).zip(strip.as_chunks::<COLUMNS>().0) {
-        let a = &a[first..first + ROWS];
-        let (a0, a1, a2, a3) = (a[0], a[1], a[2], a[3]);
-        for l in 0..COLUMNS {
-            s0[l] = a0.fused(b[l], s0[l]);
-            s1[l] = a1.fused(b[l], s1[l]);
-            s2[l] = a2.fused(b[l], s2[l]);
-            s3[l] = a3.fused(b[l], s3[l]);
+) -> Tile<T, R, C> {
+    let mut sums = [[T::ZERO; C]; R];
+    for (a, b) in a.chunks_exact(stride).zip(strip.as_chunks::<C>().0) {
+        let mut at = [T::ZERO; R];
+        at.copy_from_slice(&a[first..first + R]);
+        step(at, b, &mut sums);
+    }
+    sums
+}
+
+/// One term of every sum.
+#[inline(always)]
+fn step<T: Float, const R: usize, const C: usize>(a: [T; R], b: &[T; C], sums: &mut Tile<T, R, C>) {
+    for r in 0..R {
+        for l in 0..C {
+            sums[r][l] = a[r].fused(b[l], sums[r][l]);
         }
     }
-    [s0, s1, s2, s3]
 }
