@@ -6,13 +6,15 @@ from pathlib import Path
 
 
 def cpu_model():
+    """Its name, and the widest vectors it has."""
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        pass
-    return platform.processor() or platform.machine()
+        return platform.processor() or platform.machine()
+    value = lambda key: next((x.split(":", 1)[1] for x in lines if x.startswith(key)), "").strip()
+    flags = value("flags").split()
+    vectors = [name for flag, name in [("avx512f", "AVX-512"), ("avx2", "AVX2")] if flag in flags]
+    return " with ".join([value("model name") or platform.machine(), *vectors[:1]])
 
 
 def described(load, threads, about):

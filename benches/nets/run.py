@@ -70,7 +70,8 @@ def page(results, about):
         "# Networks: results\n",
         "Written by `run.sh nets --markdown`; [README.md](README.md) explains the columns.\n",
         *described(results["load"], results["threads"], about),
-        f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}\n",
+        f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}"
+        f"{', torch.compile left out' if results['no_compile'] else ''}\n",
         "| training step | samples/s | PyTorch | its variant | ratio | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -119,6 +120,7 @@ def main():
     results = {
         "load": load,
         "threads": args.threads,
+        "no_compile": args.no_compile,
         "taps": [
             {"case": case, "batch": batch}
             | ours(args.binary, "taps", case, batch, args.threads, 8 * args.seconds)
