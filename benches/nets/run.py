@@ -66,12 +66,12 @@ def shown(rate):
 
 
 def page(results, about):
+    left_out = ", torch.compile left out" if results["no_compile"] else ""
     lines = [
         "# Networks: results\n",
         "Written by `run.sh nets --markdown`; [README.md](README.md) explains the columns.\n",
         *described(results["load"], results["threads"], about),
-        f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}"
-        f"{', torch.compile left out' if results['no_compile'] else ''}\n",
+        f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}{left_out}\n",
         "| training step | samples/s | PyTorch | its variant | ratio | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
