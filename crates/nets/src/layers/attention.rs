@@ -41,7 +41,7 @@ pub struct Attention {
     dropout: Option<Dropout>,
 }
 
-/// Rows of s that are computed at once: whole tiles.
+/// Rows of s that are computed at once: whole tiles, of four rows or of six.
 const BLOCK: usize = 24;
 /// Values of a row of s that loops take at once; strips have whole multiples of it.
 const LANES: usize = 16;

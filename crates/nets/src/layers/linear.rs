@@ -306,4 +306,48 @@ mod tests {
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Frozen).check();
         }
     }
+
+    /// Layers that see the whole batch, against the formulas written out; sums of 30 to 200 terms of size 1 round by far less.
+    #[test]
+    fn wide_layers_are_the_formula() {
+        let ntk = Parameterisation::Ntk { bias: 0.1 };
+        for layer in [
+            Linear::new(205, 163),
+            Linear::new(163, 205).without_bias(),
+            Linear::new(190, 177).parameterised(ntk),
+        ] {
+            assert!(!layer.is_narrow());
+            let (n, i, o) = (37, layer.inputs, layer.outputs);
+            let (s, t) = layer.scales::<f64>();
+            let trial = Trial::new(&layer, Shape::row(i), n, Mode::Training);
+            let (weight, bias) = trial.params.split_at(i * o);
+            let near = |what: &str, got: f64, want: f64| {
+                assert!((got - want).abs() < 1e-11, "{what}: {got} {want}");
+            };
+            let (x, dy) =
+                (|r: usize, k: usize| trial.x[r * i + k], |r: usize, k: usize| trial.c[r * o + k]);
+            let (y, _) = trial.forward();
+            let (dx, dparams) = trial.backward(0..n);
+            for r in 0..n {
+                for a in 0..o {
+                    let product: f64 = (0..i).map(|b| weight[a * i + b] * x(r, b)).sum();
+                    near("y", y[r * o + a], s * product + bias.get(a).map_or(0.0, |b| t * b));
+                }
+                for b in 0..i {
+                    let product: f64 = (0..o).map(|a| weight[a * i + b] * dy(r, a)).sum();
+                    near("dx", dx[r * i + b], s * product);
+                }
+            }
+            for a in 0..o {
+                for b in 0..i {
+                    let product: f64 = (0..n).map(|r| dy(r, a) * x(r, b)).sum();
+                    near("dW", dparams[a * i + b], s * product);
+                }
+                if layer.bias {
+                    let sum: f64 = (0..n).map(|r| dy(r, a)).sum();
+                    near("db", dparams[i * o + a], t * sum);
+                }
+            }
+        }
+    }
 }
