@@ -22,17 +22,19 @@ lint: $(RUFF)
 	$(RUFF) check .
 	$(RUFF) format --check .
 
+# Benches are compiled by clippy alone: nothing in them is a test.
+WITHOUT_BENCHES := $(addprefix --exclude ,$(notdir $(patsubst benches/%/Cargo.toml,bench-%,$(wildcard benches/*/Cargo.toml))))
 rust-test:
 ifeq ($(NEXTEST),yes)
-	cargo nextest run --workspace --locked --no-fail-fast
+	cargo nextest run --workspace $(WITHOUT_BENCHES) --locked --no-fail-fast
 else
-	cargo test --workspace --locked --all-targets
+	cargo test --workspace $(WITHOUT_BENCHES) --locked --all-targets
 endif
-	cargo test --workspace --locked --doc
+	cargo test --workspace $(WITHOUT_BENCHES) --locked --doc
 
 python-test: $(VENV)/.installed
 	python3 python/reference/check_reference.py
-	cargo build --workspace --tests --locked --quiet
+	cargo build --workspace $(WITHOUT_BENCHES) --tests --locked --quiet
 	$(VENV)/bin/pytest -q -p no:cacheprovider python/tests
 
 # Reports in a real browser: `tests/browser/`. Pictures of every page are left in target/browser to look at.
@@ -41,7 +43,7 @@ browser-test:
 ifeq ($(and $(shell command -v npm),$(CHROMIUM)),)
 	@echo "browser-test is skipped: it needs node, npm and Chromium (apt-get install npm chromium, or CHROMIUM=path)"
 else
-	cargo build --workspace --tests --examples --locked --quiet
+	cargo build --workspace $(WITHOUT_BENCHES) --tests --examples --locked --quiet
 	npm ci --prefix tests/browser --silent --no-audit --no-fund
 	tests/browser/pages.sh target/debug target/browser
 	CHROMIUM=$(CHROMIUM) PAGES=target/browser node --test tests/browser/report.test.js

@@ -46,16 +46,6 @@ pub enum Budget {
     Time(Duration),
 }
 
-/// Keeps panics that become errors off the terminal.
-pub fn silence_guarded_panics() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        if !veridical_data::panic_is_guarded() {
-            before(panic);
-        }
-    }));
-}
-
 /// Replays the corpus of `target`, then mutates it, and every input that ended in a new way.
 ///
 /// # Errors

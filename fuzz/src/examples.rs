@@ -9,7 +9,8 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use veridical_data::examples::{Dataset, ExampleOptions, Examples, Targets, Values, read_examples};
+use veridical_data::examples::{Dataset, Examples, Targets, Values};
+use veridical_io::examples::{ExampleOptions, read_examples};
 
 use crate::{Outcome, words};
 

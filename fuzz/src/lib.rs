@@ -15,7 +15,7 @@ mod table;
 
 use std::path::PathBuf;
 
-use veridical_data::ReadOptions;
+use veridical_io::ReadOptions;
 
 /// What a target did with its input, in words without numbers. An input with new words found a new
 /// way through the code and is worth mutating further.
@@ -58,7 +58,7 @@ pub const TARGETS: &[Target] = &[
     table("glove", "t.txt", |_| {}),
     table("csv", "t.csv", |_| {}),
     table("csv_kept", "t.csv", |o| o.keep_columns = vec!["title".into()]),
-    table("csv_no_header", "t.csv", |o| o.has_header = false),
+    table("csv_no_header", "t.csv", |o| o.no_header = true),
     table("csv_utf16", "t.csv", |o| o.encoding = Some("utf-16".into())),
     table("csv_shift_jis", "t.csv", |o| o.encoding = Some("shift_jis".into())),
     table("csv_gz", "t.csv.gz", |_| {}),

@@ -38,7 +38,6 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    driver::silence_guarded_panics();
     let mut targets: Vec<&Target> =
         arguments.targets.iter().filter_map(|name| Target::find(name)).collect();
     if let Some(path) = arguments.replay {

@@ -16,12 +16,11 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use veridical_data::interactions::{self, InteractionOptions};
-use veridical_data::models::affine;
-use veridical_data::{
-    Corpus, EdgeOptions, Error, Graph, IdMap, Interactions, LabelOptions, Labels, TextOptions,
-    Tokenizer, read_names,
-};
+use veridical_data::{Graph, IdMap, Interactions};
+use veridical_io::models::affine;
+use veridical_io::{EdgeOptions, Error, LabelOptions, TextOptions, read_names};
+use veridical_io::{interactions, interactions::InteractionOptions};
+use veridical_text::Tokenizer;
 
 use crate::{Outcome, words};
 
@@ -79,7 +78,7 @@ pub(crate) fn read_tokenizer(path: &Path, _again: bool) -> Result<String, Error>
         let _ = fs::remove_file(folder.join("tokenizer.json")); // of the other target, if it ran
         fs::write(folder.join("tokenizer_config.json"), "{}").expect("a file can be written");
     }
-    let tokenizer = Tokenizer::open(folder)?;
+    let tokenizer = Tokenizer::open(&veridical_io::FolderFiles::new(folder))?;
     let around = tokenizer.n_special();
     for text in [
         "",
@@ -145,7 +144,7 @@ pub(crate) fn read_triples(path: &Path, again: bool) -> Result<String, Error> {
 }
 
 fn labels(path: &Path, again: bool, options: &LabelOptions) -> Result<String, Error> {
-    let (labels, notes) = Labels::read(path, options, &nodes())?;
+    let (labels, notes) = veridical_io::read_labels(path, options, &nodes())?;
     assert!(labels.of.len() == nodes().len());
     for classes in labels.of.iter() {
         assert!(classes.windows(2).all(|pair| pair[0] < pair[1]));
@@ -159,7 +158,7 @@ fn labels(path: &Path, again: bool, options: &LabelOptions) -> Result<String, Er
 }
 
 pub(crate) fn read_edges(path: &Path, again: bool) -> Result<String, Error> {
-    let (graph, notes) = Graph::read_edges(path, &EdgeOptions::default(), &nodes())?;
+    let (graph, notes) = veridical_io::read_edges(path, &EdgeOptions::default(), &nodes())?;
     check_graph(&graph);
     if let Graph::Edges { weights, .. } = &graph {
         // Sums of weights may leave the range of f32.
@@ -167,12 +166,12 @@ pub(crate) fn read_edges(path: &Path, again: bool) -> Result<String, Error> {
     }
     if again {
         let copy = path.with_file_name("copy.csv");
-        graph.write(&copy, &nodes()).expect("edges can be written");
-        let back = Graph::read_edges(&copy, &EdgeOptions::default(), &nodes());
+        veridical_io::write_graph(&graph, &copy, &nodes()).expect("edges can be written");
+        let back = veridical_io::read_edges(&copy, &EdgeOptions::default(), &nodes());
         assert!(back.expect("edges can be read back").0 == graph, "edges read back differ");
     }
     let strict = EdgeOptions { strict: true, ..EdgeOptions::default() };
-    if let Ok((strict, _)) = Graph::read_edges(path, &strict, &nodes()) {
+    if let Ok((strict, _)) = veridical_io::read_edges(path, &strict, &nodes()) {
         assert!(strict == graph);
     }
     Ok(format!("{} edges, {} notes", graph.describe().edges.min(3), notes.len()))
@@ -194,7 +193,7 @@ fn check_graph(graph: &Graph) {
 
 pub(crate) fn read_documents(path: &Path, _again: bool) -> Result<String, Error> {
     let options = TextOptions { min_count: 1, ..TextOptions::default() };
-    let (corpus, notes) = Corpus::read(path, &options)?;
+    let (corpus, notes) = veridical_io::read_corpus(path, &options)?;
     assert_eq!(corpus.docs.len(), corpus.tokens.len());
     let mut counts = vec![0; corpus.words.len()];
     corpus.tokens.values().iter().for_each(|&word| counts[word as usize] += 1);
@@ -205,7 +204,8 @@ pub(crate) fn read_documents(path: &Path, _again: bool) -> Result<String, Error>
     for (number, word) in corpus.words.iter().enumerate() {
         assert_eq!(vocabulary.tokenize(word), [number as u32], "{word:?}");
     }
-    let (again, _) = Corpus::read_with(path, &options, &vocabulary).expect("it was read before");
+    let (again, _) =
+        veridical_io::read_corpus_with(path, &options, &vocabulary).expect("it was read before");
     assert!(again == corpus, "the same documents under the same words differ");
     Ok(format!("{} documents, {} notes", corpus.docs.len().min(3), notes.len()))
 }

@@ -6,7 +6,8 @@
 //! Nearly every mutation breaks the ids, which stand for all other fields: they are repaired, so that
 //! the fields are tested too.
 
-use veridical_features::{Error, FeatureMap, FeatureSpec, Normalize};
+use veridical_core::Rows;
+use veridical_features::{Error, FeatureMap, FeatureSpec};
 
 use crate::{Outcome, words};
 
@@ -43,15 +44,11 @@ fn check(spec: &FeatureSpec) -> Outcome {
         Err(error) => return words(&error.to_string()),
     };
     let rows: Vec<f32> = (0..3 * d).map(|i| ((i * 37 % 101) as f32 - 50.0) / 25.0).collect();
-    let phi = match map.transform(&rows) {
+    let phi = match map.transform(Rows::new(&rows, d).expect("three whole rows")) {
         Ok(phi) => phi,
         Err(Error::TooLarge { .. }) => return "too large".into(),
         // Extreme means or deviations carry an ordinary row out of f32.
-        Err(Error::NotFinite { .. })
-            if matches!(spec.normalize(), Normalize::Standardize { .. }) =>
-        {
-            return "not finite".into();
-        }
+        Err(Error::Normalization { .. }) => return "not finite".into(),
         Err(error) => panic!("ordinary rows are refused: {error}"),
     };
     assert_eq!(phi.len(), 3 * width);

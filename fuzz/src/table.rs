@@ -17,7 +17,8 @@ use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
-use veridical_data::{Error, Ids, OnNan, ReadOptions, Source, TableReader};
+use veridical_data::Ids;
+use veridical_io::{Error, OnNan, ReadOptions, Source, TableReader};
 
 use crate::{Outcome, words};
 
@@ -56,7 +57,7 @@ pub(crate) fn run_ids(file: &str, bytes: &[u8], intact: bool) -> Outcome {
         let (rows, path) = (folder.path().join("rows.csv"), folder.path().join(file));
         put(&rows, b"a,b\n1,2\n3,4\n5,6\n7,8\n9,10\n");
         put(&path, bytes);
-        check(&rows, &ReadOptions { ids_file: Some(path), ..ReadOptions::default() }, intact)
+        check(&rows, &ReadOptions { ids: Some(path.into()), ..ReadOptions::default() }, intact)
     })
 }
 

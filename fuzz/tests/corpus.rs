@@ -15,7 +15,6 @@ const MUTATIONS: u64 = 1500;
 
 #[test]
 fn no_reader_breaks_a_promise_on_the_corpus_or_its_mutations() {
-    driver::silence_guarded_panics();
     for target in TARGETS {
         let seed = Seed::new(0).unwrap();
         let peak = || ALLOCATOR.max_allocated();

@@ -250,7 +250,8 @@ def test_an_upload_that_is_killed_or_refused_is_taken_up_again(box, s3, stub):
     assert stub.puts.wait(60)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert len(box.staged()) == 1
+    # The lock that a killed job leaves is taken over by the next one.
+    assert len([name for name in box.staged() if not name.endswith(".lock")]) == 1
 
     box.environment["AWS_ENDPOINT_URL"] = good
     box.ok(*job, "--resume")

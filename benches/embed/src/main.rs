@@ -7,13 +7,12 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use serde_json::{Map, Value, json};
-use veridical_core::Seed;
-use veridical_core::progress::Progress;
-use veridical_core::threads::with_threads;
-use veridical_embed::{Embedding, Factors, Graphs, Method, Model};
-
 use input::Data;
+use serde_json::{Map, Value, json};
+use veridical_core::threads::with_threads;
+use veridical_core::{Job, Seed};
+use veridical_embed::fit::{FitSettings, Nowhere, fit};
+use veridical_embed::{Embedding, Factors, Graphs, Method, Model, Trainer};
 
 // The product's allocator.
 #[global_allocator]
@@ -77,13 +76,11 @@ fn train(
     let mut trainer = method.trainer(settings, data.input(), &graphs, seed)?;
     let prepared = begin.elapsed().as_secs_f64();
 
-    let (epochs, samples) = (trainer.epochs(), data.len());
-    let hidden = Progress::hidden();
-    let mut loss = None;
+    let samples = data.len();
+    let (settings, job) = (FitSettings::default(), Job::silent());
+    let each = |_, _: Option<f64>, _: &dyn Trainer| Ok::<(), veridical_embed::Error>(());
     let begin = Instant::now();
-    for epoch in 0..epochs {
-        loss = trainer.epoch(epoch, &hidden)?;
-    }
+    let fitted = fit(&mut *trainer, settings, None, None::<&Nowhere>, None, &job, each)?;
     let seconds = begin.elapsed().as_secs_f64();
     let peak = peak_bytes();
 
@@ -102,10 +99,10 @@ fn train(
     Ok(json!({
         "prepare_seconds": prepared,
         "train_seconds": seconds,
-        "epochs": epochs,
+        "epochs": fitted.epochs,
         "samples": samples,
-        "samples_per_second": samples as f64 * f64::from(epochs) / seconds,
-        "loss": loss,
+        "samples_per_second": samples as f64 * f64::from(fitted.epochs) / seconds,
+        "loss": fitted.loss,
         "peak_bytes": peak,
         "table_bytes": table_bytes,
         "shapes": shapes,

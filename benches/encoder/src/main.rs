@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use veridical::core::threads::with_threads;
-use veridical::encoder::{Encoder, Texts};
+use veridical::encoder::Texts;
 
 // The product's allocator.
 #[global_allocator]
@@ -54,12 +54,12 @@ fn run(args: &[&str]) -> Outcome<Value> {
 fn rate(folder: &Path, texts: &Path, batch: usize, seconds: f64, out: &Path) -> Outcome<Value> {
     let texts = fs::read_to_string(texts)?;
     let texts: Vec<&str> = texts.lines().collect();
-    let encoder = Encoder::open(folder)?;
+    let encoder = veridical::encoder::open(folder)?;
     let mut passes = encoder.passes(batch, 1024)?;
     let mut once = || -> Outcome<(Vec<f32>, usize)> {
         let mut tokens = Texts::default();
         let count = texts.iter().map(|text| encoder.tokenize(text, &mut tokens).tokens).sum();
-        Ok((encoder.vectors(&tokens, &mut passes, |_| Ok(()))?, count))
+        Ok((encoder.vectors(&tokens, &mut passes, |_| Ok::<(), veridical::Error>(()))?, count))
     };
     let (vectors, tokens) = once()?;
     fs::write(out, vectors.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>())?;

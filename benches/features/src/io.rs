@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use veridical_data::{
+use veridical_io::{
     Chunk, Cuts, Dtype, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter,
     Vectors, WriteOptions,
 };
@@ -102,5 +102,5 @@ fn write(mut writer: TableWriter, from: &Receiver<Piece>) -> Outcome<()> {
     for piece in from {
         writer.write(piece)?;
     }
-    Ok(writer.finish()?)
+    Ok(writer.finish(&veridical_core::Cancel::default())?)
 }

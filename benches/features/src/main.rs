@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use veridical_core::Rows;
 use veridical_core::threads::with_threads;
 use veridical_features::{Directions, FeatureMap, FeatureSpec, directions};
 
@@ -102,7 +103,7 @@ fn transform(
     let singles = n.min(SINGLE_ROWS);
     let single = best_of(|| {
         for row in rows.chunks_exact(d).take(singles) {
-            black_box(map.transform_into(black_box(row), &mut one)?);
+            black_box(map.transform_into(black_box(Rows::new(row, d)?), &mut one)?);
         }
         Ok(())
     })? / singles as f64;
@@ -110,7 +111,7 @@ fn transform(
     let mut out = vec![0.0f32; n * width];
     let batch = with_threads(Some(threads), || {
         best_of(|| {
-            black_box(map.transform_into(black_box(&rows), &mut out)?);
+            black_box(map.transform_into(black_box(Rows::new(&rows, d)?), &mut out)?);
             Ok(())
         })
     })??;

@@ -8,7 +8,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, Par};
 use serde_json::{Value, json};
 use veridical_core::threads::with_threads;
-use veridical_core::{Seed, Stream};
+use veridical_core::{Rows, Seed, Stream};
 use veridical_learn::{
     LinearMap, Logistic, LogisticSettings, PairMoments, Procrustes, orthonormal, residual,
 };
@@ -84,7 +84,7 @@ fn logistic(
     let mut last = None;
     for _ in 0..rounds {
         let start = Instant::now();
-        last = Some(Logistic::fit(rows, dim, labels, classes, settings, None));
+        last = Some(Logistic::fit(Rows::new(rows, dim)?, labels, classes, settings, None)?);
         seconds.push(start.elapsed().as_secs_f64());
     }
     let fit = last.ok_or("at least one round")?;

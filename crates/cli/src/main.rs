@@ -1,18 +1,20 @@
 //! The `veridical` command: arguments in, results on stdout, everything else on stderr.
 
 mod args;
+mod bar;
 mod commands;
+mod flags;
 mod help;
 mod methods;
+mod signals;
 mod terminal;
-mod training;
 mod typed;
 
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
 use veridical::core::exit::Exit;
-use veridical::core::{interrupt, threads};
+use veridical::core::threads;
 
 use crate::args::Cli;
 use crate::terminal::{Terminal, say};
@@ -25,11 +27,14 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_bug));
     let matches = help::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    let terminal = Terminal::new(cli.common.quiet, cli.common.json);
-    if let Err(error) = interrupt::listen() {
-        terminal.error(&error.to_string());
-        return ExitCode::from(Exit::BadInput.code());
-    }
+    let cancel = match signals::listen() {
+        Ok(cancel) => cancel,
+        Err(error) => {
+            say(&format!("veridical: error: {error}"));
+            return ExitCode::from(Exit::BadInput.code());
+        }
+    };
+    let terminal = Terminal::new(cli.common.quiet, cli.common.json, cancel);
     let outcome = threads::with_threads(cli.common.threads, || cli.command.run(&terminal));
     let outcome = outcome.unwrap_or_else(|e| Err(e.into()));
     let exit = match outcome {
@@ -45,14 +50,11 @@ fn main() -> ExitCode {
 
 /// A reader that has seen enough, such as `head`, closes the pipe: that is no error.
 fn is_closed_pipe(error: &veridical::Error) -> bool {
-    matches!(error, veridical::Error::Data(e) if e.is_closed_pipe())
+    matches!(error, veridical::Error::Io(e) if e.is_closed_pipe())
 }
 
 /// A panic is our mistake: say so, ask for a report, exit with 3.
 fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
-    if veridical::data::panic_is_guarded() {
-        return; // becomes an error about the file
-    }
     let version = env!("CARGO_PKG_VERSION");
     say(&format!("veridical: this is a bug: {panic}"));
     say(&format!("veridical: please report it with the command you ran and the version {version}"));

@@ -1,54 +1,71 @@
 //! One subcommand per training method, its flags taken from the settings of the method.
 
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use serde_json::{Map, Value};
-use veridical::embed::{Flag, Method, Purpose};
+use std::path::PathBuf;
 
-/// Sets every `sse-*` probability that has no flag of its own.
-const SSE: &str = "sse";
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
+use veridical::core::settings::{Field, Layer, Settings, Values};
+use veridical::embed::{Method, Purpose};
+use veridical::{Result, config, train};
+
+use crate::flags::{CONFIG, arguments, config_argument, given};
 
 /// Flags that the help of methods for other data leaves out; given all the same, they are refused with a
 /// reason.
 const FOR_TEXT: &[&str] =
-    &["text", "column", "id_column", "min_count", "sse_graph_word", "sse_groups_word"];
+    &["text", "column", "id-column", "min-count", "sse-graph-word", "sse-groups-word"];
 const FOR_INTERACTIONS: &[&str] = &[
     "interactions",
     "columns",
-    "min_rating",
-    "text_ids",
+    "min-rating",
+    "text-ids",
     "split",
-    "split_seed",
+    "split-seed",
     "validation",
-    "short_users",
+    "short-users",
     "patience",
-    "eval_every",
-    "sse_graph_user",
-    "sse_graph_item",
-    "sse_groups_user",
-    "sse_groups_item",
+    "eval-every",
+    "sse-graph-user",
+    "sse-graph-item",
+    "sse-groups-user",
+    "sse-groups-item",
 ];
 
-/// A method, the settings that were given, and the flags `S` that all methods share.
+/// A method, the settings that were given, and those of the verb, `S`.
 #[derive(Clone, Debug)]
 pub struct Chosen<S> {
     pub method: Method,
-    /// What was wrong with the first that does not fit.
-    pub settings: Result<Map<String, Value>, String>,
-    pub shared: S,
+    given: Result<Values, veridical::core::Error>,
+    config: Option<PathBuf>,
+    verb: Result<S, veridical::core::Error>,
 }
 
-impl<S: Args> Subcommand for Chosen<S> {
+impl<S> Chosen<S> {
+    /// What was given of the method, the strongest first, and the settings of the verb.
+    pub fn layers(self) -> Result<(Vec<Layer>, S)> {
+        let mut layers = vec![Layer::given(self.given?)];
+        layers.extend(self.config.as_deref().map(config::layer).transpose()?);
+        Ok((layers, self.verb?))
+    }
+}
+
+/// The flags of a method under the verb of `S`.
+fn fields<S: Settings>(method: Method) -> Vec<Field> {
+    train::fields(method).into_iter().chain(S::fields()).collect()
+}
+
+impl<S: Settings> Subcommand for Chosen<S> {
     fn augment_subcommands(command: Command) -> Command {
         let method = |method: Method| {
-            let own = method.flags().into_iter().map(argument);
-            let all = has_sse(method).then(all_tables);
-            let sub = Command::new(method.name()).next_help_heading("Method").args(own).args(all);
-            let sub = S::augment_args(sub).about(method.about());
+            let own = arguments(&fields::<S>(method));
+            let sub = Command::new(method.name()).args(own).arg(config_argument());
             let useless = match method.purpose() {
                 Purpose::Text => FOR_INTERACTIONS,
                 Purpose::Rating | Purpose::Ranking => FOR_TEXT,
             };
-            useless.iter().fold(sub, |sub, name| sub.mut_arg(name, |argument| argument.hide(true)))
+            useless
+                .iter()
+                .fold(sub, |sub, name| sub.mut_arg(name, |argument| argument.hide(true)))
+                .about(method.about())
         };
         command.subcommand_value_name("METHOD").subcommands(Method::ALL.map(method))
     }
@@ -62,66 +79,22 @@ impl<S: Args> Subcommand for Chosen<S> {
     }
 }
 
-impl<S: FromArgMatches> FromArgMatches for Chosen<S> {
+impl<S: Settings> FromArgMatches for Chosen<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = matches.subcommand().ok_or_else(missing)?;
         let method = Method::from_name(name).ok_or_else(missing)?;
-        let flags = method.flags().into_iter().chain(has_sse(method).then(all_flag));
-        let given = flags.filter_map(|flag| Some((matches.get_one::<String>(&flag.name)?, flag)));
-        let parsed = given.map(|(text, flag)| match flag.parse(text) {
-            Ok(value) => Ok((flag.name, value)),
-            Err(e) => Err(e.to_string()),
-        });
-        let settings = parsed.collect();
-        Ok(Self { method, settings, shared: S::from_arg_matches(matches)? })
+        let verb = given(&S::fields(), matches).and_then(|values| S::of(&values));
+        Ok(Self {
+            method,
+            given: given(&train::fields(method), matches),
+            config: matches.get_one::<PathBuf>(CONFIG).cloned(),
+            verb,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
-}
-
-fn is_sse_probability(flag: &Flag) -> bool {
-    flag.name.starts_with("sse-") && flag.default.is_number()
-}
-
-fn has_sse(method: Method) -> bool {
-    method.flags().iter().any(is_sse_probability)
-}
-
-fn all_flag() -> Flag {
-    let help = "SSE: probability of a replacement in every table without a flag of its own; 0.01 is a good start";
-    Flag { name: SSE.into(), help, default: Value::from(0.0) }
-}
-
-fn all_tables() -> Arg {
-    let Flag { name, help, .. } = all_flag();
-    Arg::new(name.clone()).long(name).value_name("P").help(help).allow_negative_numbers(true)
-}
-
-fn argument(flag: Flag) -> Arg {
-    let default = match &flag.default {
-        Value::String(text) => text.clone(),
-        Value::Bool(true) => "on".into(),
-        Value::Bool(false) => "off".into(),
-        Value::Null => "none".into(),
-        other => other.to_string(),
-    };
-    let argument = Arg::new(flag.name.clone()).help(format!("{} [default: {default}]", flag.help));
-    let argument = argument.allow_negative_numbers(true);
-    let argument = match &flag.default {
-        Value::Bool(_) => argument
-            .num_args(0..=1)
-            .default_missing_value("on")
-            .value_parser(["on", "off", "true", "false"])
-            .hide_possible_values(true)
-            .value_name("ON|OFF"),
-        Value::Number(_) if is_sse_probability(&flag) => argument.value_name("P"),
-        Value::Number(n) if n.is_f64() => argument.value_name("X"),
-        Value::Number(_) => argument.value_name("N"),
-        _ => argument.value_name("NAME"),
-    };
-    argument.long(flag.name)
 }

@@ -3,20 +3,33 @@
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
-use veridical::Observer;
-use veridical::core::progress::Progress;
-use veridical::data::Error as DataError;
+use veridical::core::{Cancel, Job, Meter, Observer, Silent};
+use veridical::flags;
+use veridical::io::{Error as IoError, Output, publish};
+
+use crate::bar::Bar;
 
 /// The two streams and how much is said on them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Terminal {
     quiet: bool,
     json: bool,
+    cancel: Cancel,
 }
 
 impl Terminal {
-    pub fn new(quiet: bool, json: bool) -> Self {
-        Self { quiet, json }
+    pub fn new(quiet: bool, json: bool, cancel: Cancel) -> Self {
+        Self { quiet, json, cancel }
+    }
+
+    /// A job that is told here and stopped by signals.
+    pub fn job(&self) -> Job<'_> {
+        Job { observer: self, cancel: self.cancel.clone() }
+    }
+
+    /// Whether results are asked for as JSON.
+    pub const fn is_json(&self) -> bool {
+        self.json
     }
 
     pub fn error(&self, text: &str) {
@@ -40,6 +53,19 @@ impl Terminal {
         put(&format!("{document}\n"))
     }
 
+    /// Writes a page or another text to a file, where one is asked for, with its settings as flags.
+    pub fn write_page(
+        &self,
+        path: Option<&Output>,
+        page: impl FnOnce() -> String,
+    ) -> veridical::Result<()> {
+        if let Some(path) = path {
+            publish::put(path, flags(&page()).as_bytes())?;
+            self.note(&format!("wrote {path}"));
+        }
+        Ok(())
+    }
+
     /// A result that is text whatever was asked for.
     pub fn text(&self, text: &str) -> veridical::Result<()> {
         put(text)
@@ -55,13 +81,13 @@ impl Terminal {
 
 /// A line to stderr. A stderr that is full or closed must not stop a job, as `eprintln!` would.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", flags(line));
 }
 
 /// Text to stdout.
 fn put(text: &str) -> veridical::Result<()> {
     let mut out = io::stdout().lock();
-    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(DataError::stdout)?)
+    Ok(out.write_all(flags(text).as_bytes()).and_then(|()| out.flush()).map_err(IoError::stdout)?)
 }
 
 impl Observer for Terminal {
@@ -75,7 +101,7 @@ impl Observer for Terminal {
         say(&format!("veridical: warning: {text}"));
     }
 
-    fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress {
-        Progress::new(what, unit, total, !self.quiet)
+    fn meter(&self, what: &str, unit: &str, total: Option<u64>) -> Box<dyn Meter> {
+        if self.quiet { Box::new(Silent) } else { Box::new(Bar::new(what, unit, total)) }
     }
 }

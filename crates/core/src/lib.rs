@@ -1,11 +1,14 @@
 //! The ground Veridical stands on: randomness that means the same on every machine, and the few
-//! services (threads, progress, interruption, exit codes) that every job needs.
+//! services (threads, progress, cancellation, errors) that every job needs.
 //!
 //! - [`Seed`] and [`Stream`]: named, counter-based random streams; every draw has an address.
 //! - [`elementary`]: ln, sin and cos built from IEEE operations only, so their bits are portable.
+//! - [`Rows`]: a slice with its width, checked once.
 //! - [`orthogonal`]: Gram-Schmidt with a fixed order of summation.
-//! - [`stats`]: moments and medians that do not depend on chunking.
-//! - [`progress`], [`interrupt`], [`threads`], [`exit`]: how a job talks to the outside.
+//! - [`stats`]: moments and medians that do not depend on chunking; [`Estimate`]: a value with its interval.
+//! - [`Job`]: who is told how far long work is, and who may stop it; [`threads`]: on how many cores it runs.
+//! - [`mod@settings`]: what a computation can be told, defined once.
+//! - [`Error`]: what can go wrong, by who can put it right; [`exit`]: how a command says it to a shell.
 //!
 //! ```
 //! use veridical_core::{Seed, Stream};
@@ -17,20 +20,29 @@
 //! # Ok::<(), veridical_core::Error>(())
 //! ```
 
+pub mod distributions;
 mod draws;
 pub mod elementary;
-mod error;
+pub mod error;
+pub mod estimate;
 pub mod exit;
-pub mod interrupt;
+mod job;
 pub mod orthogonal;
+mod pace;
 pub mod philox;
-pub mod progress;
+mod rows;
 mod sample;
+pub mod settings;
 pub mod stats;
+pub mod stopping;
 mod stream;
 pub mod threads;
 
 pub use draws::{Alias, AliasLists, Draws, Order, threshold};
-pub use error::Error;
+pub use error::{Error, Result};
+pub use estimate::Estimate;
+pub use job::{Cancel, Job, Meter, Observer, Progress, Silent};
+pub use pace::Pace;
+pub use rows::Rows;
 pub use sample::RowSample;
 pub use stream::{Place, Seed, Stream};

@@ -27,10 +27,10 @@ impl Seed {
     /// Checks the range.
     ///
     /// # Errors
-    /// [`Error::Param`] when `value` is above [`Seed::MAX`].
+    /// [`Error::Setting`] when `value` is above [`Seed::MAX`].
     pub fn new(value: u64) -> Result<Self, Error> {
         if value > Self::MAX {
-            return Err(Error::param("seed", "an integer from 0 to 2^53 - 1", value));
+            return Err(Error::setting("seed", "an integer from 0 to 2^53 - 1", value));
         }
         Ok(Self(value))
     }
@@ -145,7 +145,7 @@ mod tests {
     fn seeds_end_at_two_to_the_53() {
         assert_eq!(Seed::new(Seed::MAX).unwrap().get(), Seed::MAX);
         let message = Seed::new(Seed::MAX + 1).unwrap_err().to_string();
-        assert_eq!(message, "seed must be an integer from 0 to 2^53 - 1, got 9007199254740992");
+        assert_eq!(message, "⟨seed⟩ must be an integer from 0 to 2^53 - 1, got 9007199254740992");
     }
 
     #[test]

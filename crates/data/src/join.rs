@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use arrow_array::{Int64Array, StringArray};
 
-use crate::{Error, Ids, Result, Table};
+use crate::{Error, IdMap, Ids, Result, Table};
 
 /// Tables that share the same ids in the same order.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct Joined {
 /// Joins `tables` on id.
 ///
 /// # Errors
-/// [`Error::Usage`] for an id that stands twice in a table, for integer ids against text ids, and
+/// [`Error`] for an id that stands twice in a table, for integer ids against text ids, and
 /// for tables that have no id in common.
 ///
 /// ```
@@ -47,7 +47,7 @@ pub fn join(tables: Vec<Table>) -> Result<Joined> {
 /// As [`join`].
 pub fn join_named(tables: Vec<Table>, names: &[String]) -> Result<Joined> {
     match tables.first().map(|t| &t.ids) {
-        None => Err(Error::Usage("a join needs at least one table".into())),
+        None => Err(Error::missing("a join needs at least one table", "")),
         Some(Ids::Int(_)) => join_on(tables, names, |ids| match ids {
             Ids::Int(ids) => Some(ids.values().to_vec()),
             Ids::Text(_) => None,
@@ -61,6 +61,14 @@ pub fn join_named(tables: Vec<Table>, names: &[String]) -> Result<Joined> {
     }
 }
 
+/// The row of every id of `ids` among `earlier`; integers and text are told apart by what they spell.
+pub fn places(earlier: &Ids, ids: &Ids) -> Vec<Option<usize>> {
+    let (map, numbers) = IdMap::of(earlier);
+    let mut row_of = vec![0; map.len()];
+    numbers.iter().enumerate().for_each(|(row, &number)| row_of[number as usize] = row);
+    (0..ids.len()).map(|i| map.number(&ids.get(i)).map(|number| row_of[number as usize])).collect()
+}
+
 fn join_on<K: Hash + Eq + ToString>(
     tables: Vec<Table>,
     names: &[String],
@@ -71,7 +79,7 @@ fn join_on<K: Hash + Eq + ToString>(
     for table in &tables {
         let table_keys = keys_of(&table.ids).ok_or_else(|| {
             let what = "one table has integer ids and another has text ids";
-            Error::Usage(format!("{what}; convert one of them so that both are of the same type"))
+            Error::unfit(what, "convert one of them so that both are of the same type")
         })?;
         keys.push(table_keys);
     }
@@ -79,11 +87,9 @@ fn join_on<K: Hash + Eq + ToString>(
         let mut place = HashMap::with_capacity(table_keys.len());
         for (row, key) in table_keys.iter().enumerate() {
             if let Some(before) = place.insert(key, row) {
-                return Err(Error::Usage(format!(
-                    "{} has the id {} twice, in rows {before} and {row}; a join needs each id once",
-                    names[t],
-                    key.to_string(),
-                )));
+                let (name, id) = (&names[t], key.to_string());
+                let what = format!("{name} has the id {id} twice, in rows {before} and {row}");
+                return Err(Error::unfit(what, "a join needs each id once"));
             }
         }
         places.push(place);
@@ -91,7 +97,7 @@ fn join_on<K: Hash + Eq + ToString>(
     let common: Vec<&K> =
         keys[0].iter().filter(|key| places[1..].iter().all(|p| p.contains_key(key))).collect();
     if common.is_empty() {
-        return Err(Error::Usage("the tables have no id in common".into()));
+        return Err(Error::unfit("the tables have no id in common", ""));
     }
     let missing = places.iter().map(|p| keys[0].iter().filter(|k| !p.contains_key(k)).count());
     let extra = keys.iter().map(|ks| ks.iter().filter(|k| !places[0].contains_key(k)).count());

@@ -1,72 +1,46 @@
-//! Data, read from what users have and written so that a killed job loses nothing: vector tables (ids and an
-//! n x d float matrix, one row per id), interactions, labels, graphs and documents.
+//! What representations are learned from and what they are: values in memory, without a file in sight.
 //!
-//! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, npz, safetensors, CSV/TSV,
-//!   word2vec, GloVe) as [`Chunk`]s; no reader allocates by what a header promises.
-//! - [`TableWriter`]: writes through `OUTPUT.partial/`, resumable, published by one rename.
-//! - [`Table`]: a whole table in memory; [`join`] lines several up on their ids.
-//! - [`models`]: a feature map as ONNX, SavedModel or safetensors.
-//! - [`storage`]: objects of S3, Google and Azure, written like paths.
-//! - [`interactions`]: who did what, under the numbers that trainers use; [`split`] keeps rows back.
+//! - [`Table`]: a vector table, ids and an n x d matrix of f32; [`join`] lines several up on their ids.
+//! - [`Interactions`]: user-item interactions under the numbers that trainers use; [`split`] holds rows out.
 //! - [`Labels`] and [`Graph`]: what is known about users and items besides. [`Corpus`]: documents.
 //! - [`examples`]: images and numeric rows with classes or numbers to predict.
-//! - [`ColumnWriter`]: tables of results. [`run`]: what a training leaves behind.
-//! - [`fingerprint`]: BLAKE3 of inputs. [`generate`]: data with planted truth.
+//! - [`TensorMap`]: tensors by name, as models and checkpoints consist of.
+//! - [`Files`]: bytes that belong together, by name, wherever they are.
+//! - [`fingerprint`]: BLAKE3 of values. [`generate`]: data with planted truth.
 //!
 //! ```
-//! use veridical_data::{ReadOptions, Source, Table, TableReader, generate};
 //! use veridical_core::Seed;
+//! use veridical_data::{generate, join};
 //!
-//! let folder = tempfile::tempdir()?;
-//! let path = folder.path().join("items.parquet");
-//! generate::clusters(100, 8, 3, Seed::new(0)?).save(&path)?;
-//!
-//! let mut reader = TableReader::open(&Source::from_arg(&path), &ReadOptions::default())?;
-//! let first = reader.next_chunk()?.expect("the table has rows");
-//! assert_eq!(first.dim(), 8);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! let table = generate::clusters(100, 8, 3, Seed::new(0)?);
+//! let turned = generate::rotated(&table, Seed::new(1)?);
+//! let joined = join(vec![table, turned])?;
+//! assert_eq!(joined.tables[1].n_rows(), 100);
+//! # Ok::<(), veridical_core::Error>(())
 //! ```
 
-mod columns;
-mod error;
+mod cell;
+mod checkpoints;
 pub mod examples;
+mod files;
 pub mod fingerprint;
-mod format;
 pub mod generate;
 mod graph;
-mod guard;
-pub mod interactions;
+mod interactions;
 mod join;
-pub mod models;
-mod read;
-mod records;
-pub mod run;
 pub mod split;
-pub mod storage;
 mod table;
-#[cfg(test)]
-mod testing;
+mod tensors;
 mod text;
-mod write;
-mod zip;
 
-pub use error::{Error, Result};
-pub use format::{Format, Source};
-pub use graph::{
-    EdgeOptions, Graph, GraphSummary, LabelOptions, Labels, NameOptions, read_names, read_weights,
-};
-pub use guard::panic_is_guarded;
-pub use interactions::{IdMap, Interactions, Lists};
-pub use join::{Joined, join, join_named};
-pub use read::{OnNan, ReadOptions, TableReader, read_ids};
-pub use records::{ColumnMap, RecordFormat};
+pub use cell::{Cell, shortened};
+pub use checkpoints::{Checkpoint, Checkpoints, NamedTensor, named};
+pub use files::{Files, MemoryFiles};
+pub use graph::{Graph, GraphSummary, Labels};
+pub use interactions::{IdMap, Interactions, Interner, Lists};
+pub use join::{Joined, join, join_named, places};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
-pub use table::{Chunk, Dtype, IdKind, Ids, Table, TableSchema};
-pub use text::{
-    Corpus, Documents, Encoded, LabelledOptions, LabelledTexts, Part, TextOptions, Tokenizer,
-    Vocabulary,
-};
-pub use write::{
-    ColumnWriter, Cuts, GROUP_ROWS, IfExists, OutputSchema, Piece, Resumed, TableWriter, Vectors,
-    WriteOptions, difference, write_atomically,
-};
+pub use table::{Ids, Table};
+pub use tensors::TensorMap;
+pub use text::{Corpus, CorpusBuilder, LabelledTexts, Part, Vocabulary};
+pub use veridical_core::{Error, Result};

@@ -1,60 +1,9 @@
-//! The pieces of a vector table: ids, rows of f32, and columns that are carried along.
+//! Vector tables: ids and rows of f32.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
-use arrow_buffer::ScalarBuffer;
-use arrow_schema::{DataType, Field};
-
-use crate::{Error, IfExists, OutputSchema, Piece, ReadOptions, Result, Source};
-use crate::{TableReader, TableWriter, Vectors, WriteOptions};
-
-/// A float type on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dtype {
-    /// IEEE half.
-    F16,
-    /// bfloat16.
-    Bf16,
-    /// IEEE single.
-    #[default]
-    F32,
-    /// IEEE double; rounded to single when read.
-    F64,
-}
-
-impl Dtype {
-    /// Bytes of one value.
-    pub const fn size(self) -> usize {
-        match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::F32 => 4,
-            Self::F64 => 8,
-        }
-    }
-
-    /// The name used in flags and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-        }
-    }
-}
-
-/// What the ids of a table are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdKind {
-    /// The table has none: rows are numbered from 0.
-    RowNumber,
-    /// 64-bit integers.
-    Int,
-    /// UTF-8 text.
-    Text,
-}
+use arrow_schema::DataType;
 
 /// Some ids.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,7 +16,7 @@ pub enum Ids {
 
 impl Ids {
     /// Row numbers from `first` on.
-    pub(crate) fn numbered(first: u64, n: usize) -> Self {
+    pub fn numbered(first: u64, n: usize) -> Self {
         Self::Int(Int64Array::from_iter_values((first..).take(n).map(|row| row as i64)))
     }
 
@@ -100,7 +49,8 @@ impl Ids {
         }
     }
 
-    pub(crate) fn to_array(&self) -> ArrayRef {
+    /// As a column.
+    pub fn to_array(&self) -> ArrayRef {
         match self {
             Self::Int(ids) => Arc::new(ids.clone()),
             Self::Text(ids) => Arc::new(ids.clone()),
@@ -108,130 +58,13 @@ impl Ids {
     }
 
     /// From an array of exactly the types of the two variants.
-    pub(crate) fn from_array(array: &dyn Array) -> Option<Self> {
+    pub fn from_array(array: &dyn Array) -> Option<Self> {
         let any = array.as_any();
         match array.data_type() {
             DataType::Int64 => any.downcast_ref().cloned().map(Self::Int),
             DataType::Utf8 => any.downcast_ref().cloned().map(Self::Text),
             _ => None,
         }
-    }
-}
-
-/// What a reader found out about a table.
-#[derive(Clone, Debug)]
-pub struct TableSchema {
-    /// d.
-    pub dim: usize,
-    /// What the ids are.
-    pub ids: IdKind,
-    /// How the vectors are stored.
-    pub dtype: Dtype,
-    /// The columns carried along, in the order they were asked for.
-    pub kept: Vec<Field>,
-}
-
-/// Consecutive rows of a table.
-#[derive(Clone, Debug)]
-pub struct Chunk {
-    /// Number of the first row in the whole table.
-    pub first_row: u64,
-    /// One id per row.
-    pub ids: Ids,
-    /// Row-major.
-    pub vectors: ScalarBuffer<f32>,
-    /// The columns carried along.
-    pub kept: Vec<ArrayRef>,
-    /// The number of every row, once rows were left out; otherwise they follow on `first_row`.
-    pub(crate) row_numbers: Option<Vec<u64>>,
-    /// How many values of every row were set to 0, if any was.
-    pub(crate) zeroed: Option<Vec<u32>>,
-}
-
-impl Chunk {
-    /// Rows as they are read, without columns that are carried along.
-    pub(crate) fn bare(first_row: u64, ids: Ids, vectors: ScalarBuffer<f32>) -> Self {
-        Self { first_row, ids, vectors, kept: Vec::new(), row_numbers: None, zeroed: None }
-    }
-
-    /// Number of row `i` in the whole table.
-    pub fn row_number(&self, i: usize) -> u64 {
-        self.row_numbers.as_ref().map_or(self.first_row + i as u64, |numbers| numbers[i])
-    }
-
-    /// The numbers of all rows in the whole table.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        (0..self.n_rows()).map(|i| self.row_number(i))
-    }
-
-    /// Values that were set to 0 because they were not numbers.
-    pub fn zeroed_values(&self) -> u64 {
-        self.zeroed.iter().flatten().map(|&n| u64::from(n)).sum()
-    }
-
-    /// How many rows.
-    pub fn n_rows(&self) -> usize {
-        self.ids.len()
-    }
-
-    /// d.
-    pub fn dim(&self) -> usize {
-        self.vectors.len().checked_div(self.n_rows()).unwrap_or(0)
-    }
-
-    /// Some of the rows.
-    pub fn slice(&self, from: usize, n: usize) -> Self {
-        let dim = self.dim();
-        let row_numbers = self.row_numbers.as_ref().map(|numbers| numbers[from..from + n].to_vec());
-        let zeroed = self.zeroed.as_ref().map(|zeroed| zeroed[from..from + n].to_vec());
-        Self {
-            first_row: self.first_row + from as u64,
-            row_numbers,
-            zeroed,
-            ids: self.ids.slice(from, n),
-            vectors: self.vectors.slice(from * dim, n * dim),
-            kept: self.kept.iter().map(|column| column.slice(from, n)).collect(),
-        }
-    }
-}
-
-impl Chunk {
-    /// Chunks that follow each other, as one.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if their columns are not of the same types.
-    ///
-    /// # Panics
-    /// If there is no chunk.
-    pub fn concat(chunks: &[Self]) -> Result<Self> {
-        if let [only] = chunks {
-            return Ok(only.clone());
-        }
-        let joined = |arrays: Vec<ArrayRef>| {
-            let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-            arrow_select::concat::concat(&arrays)
-                .map_err(|e| Error::Usage(format!("rows cannot be put together: {e}")))
-        };
-        let ids = joined(chunks.iter().map(|c| c.ids.to_array()).collect())?;
-        let column = |k| joined(chunks.iter().map(|c| Arc::clone(&c.kept[k])).collect());
-        let mut vectors = Vec::with_capacity(chunks.iter().map(|c| c.vectors.len()).sum());
-        chunks.iter().for_each(|c| vectors.extend_from_slice(&c.vectors));
-        let numbered = chunks.iter().any(|c| c.row_numbers.is_some());
-        let numbers =
-            || chunks.iter().flat_map(|c| (0..c.n_rows()).map(|i| c.row_number(i))).collect();
-        let zeroed = || {
-            let of = |c: &Self| c.zeroed.clone().unwrap_or_else(|| vec![0; c.n_rows()]);
-            chunks.iter().flat_map(of).collect()
-        };
-        Ok(Self {
-            first_row: chunks[0].first_row,
-            ids: Ids::from_array(&ids)
-                .ok_or_else(|| Error::Usage("ids changed their type".into()))?,
-            vectors: vectors.into(),
-            kept: (0..chunks[0].kept.len()).map(column).collect::<Result<_>>()?,
-            row_numbers: numbered.then(numbers),
-            zeroed: chunks.iter().any(|c| c.zeroed.is_some()).then(zeroed),
-        })
     }
 }
 
@@ -255,66 +88,5 @@ impl Table {
     /// Row `r`.
     pub fn row(&self, r: usize) -> &[f32] {
         &self.vectors[r * self.dim..][..self.dim]
-    }
-
-    /// Reads a whole table.
-    ///
-    /// # Errors
-    /// As [`TableReader`].
-    pub fn load(source: &Source, options: &ReadOptions) -> Result<Self> {
-        Self::from_reader(TableReader::open(source, options)?)
-    }
-
-    /// Reads what is left of a table.
-    ///
-    /// # Errors
-    /// As [`TableReader`].
-    pub fn from_reader(mut reader: TableReader) -> Result<Self> {
-        let dim = reader.schema().dim;
-        let mut vectors = Vec::new();
-        let mut ids = Vec::new();
-        while let Some(chunk) = reader.next_chunk()? {
-            vectors.extend_from_slice(&chunk.vectors);
-            let none = ScalarBuffer::default();
-            ids.push(Chunk { vectors: none, kept: Vec::new(), ..chunk });
-        }
-        if ids.is_empty() {
-            return Err(Error::Usage(format!("{}: no rows are left", reader.source())));
-        }
-        Ok(Self { ids: Chunk::concat(&ids)?.ids, dim, vectors })
-    }
-
-    /// Writes the table to `path`, replacing what is there.
-    ///
-    /// # Errors
-    /// As [`TableWriter`].
-    pub fn save(&self, path: &Path) -> Result<()> {
-        let schema = OutputSchema {
-            dim: self.dim,
-            dtype: Dtype::F32,
-            ids: match self.ids {
-                Ids::Int(_) => IdKind::Int,
-                Ids::Text(_) => IdKind::Text,
-            },
-            kept: Vec::new(),
-            metadata: Vec::new(),
-        };
-        let options = WriteOptions { if_exists: IfExists::Force, ..WriteOptions::default() };
-        let output = Source::Path(path.to_owned());
-        let mut writer = TableWriter::create(&output, schema, &options, serde_json::Value::Null)?;
-        let chunk = Chunk::bare(0, self.ids.clone(), self.vectors.clone().into());
-        let mut at = 0;
-        while at < self.n_rows() {
-            let rows = chunk.slice(at, writer.cuts().next_rows().min(self.n_rows() - at));
-            at += rows.n_rows();
-            let vectors = Vectors::F32(rows.vectors);
-            writer.write(Piece {
-                ids: rows.ids,
-                vectors,
-                kept: Vec::new(),
-                input_rows: at as u64,
-            })?;
-        }
-        writer.finish()
     }
 }

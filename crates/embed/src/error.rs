@@ -1,52 +1,71 @@
+use std::borrow::Cow;
+
+use veridical_core::Error as Kind;
+
 /// The result of learning or judging embeddings.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong while embeddings are learnt or judged.
+/// What can go wrong while embeddings are learned or judged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting is outside its range, named as the flag is.
-    #[error("--{name} must be {must_be}, got {got}")]
-    Setting {
-        /// The flag without its dashes.
-        name: &'static str,
-        /// The rule it broke.
-        must_be: String,
-        /// The value that was given.
-        got: String,
-    },
-    /// The data does not serve this trainer or this measure; the text says what to do.
-    #[error("{0}")]
-    Data(String),
-    /// The loss is no number any more.
-    #[error(
-        "epoch {epoch}: the loss is {loss} at learning rate {rate}: training diverged; lower --lr or raise --weight-decay"
-    )]
-    Diverged {
-        /// The epoch, counted from 1.
-        epoch: u32,
-        /// What the loss became.
-        loss: f64,
-        /// The learning rate of the epoch.
-        rate: f64,
-    },
-    /// A checkpoint or a model does not fit; the text says where and what to do.
-    #[error("{0}")]
-    State(String),
     /// A network refused.
     #[error(transparent)]
     Nets(#[from] veridical_nets::Error),
-    /// The ground layer refused, or the user interrupted.
+    /// A setting, the data or a stored state does not serve, training diverged, or the user interrupted.
     #[error(transparent)]
-    Core(#[from] veridical_core::Error),
-    /// A file could not be read or written.
-    #[error(transparent)]
-    File(#[from] veridical_data::Error),
+    Core(#[from] Kind),
+}
+
+/// A sentence as what is wrong and what to do about it.
+fn halves(text: &str) -> (&str, &str) {
+    text.split_once("; ").unwrap_or((text, ""))
 }
 
 impl Error {
+    /// Whether the user asked the job to stop.
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            Self::Core(e) => e.is_interrupted(),
+            Self::Nets(e) => e.is_interrupted(),
+        }
+    }
+
+    /// Whether the loss became no number: other settings may do.
+    pub const fn is_diverged(&self) -> bool {
+        matches!(self, Self::Core(Kind::Diverged { .. }))
+    }
+
     /// A setting outside its range.
-    pub fn setting(name: &'static str, must_be: impl Into<String>, got: impl ToString) -> Self {
-        Self::Setting { name, must_be: must_be.into(), got: got.to_string() }
+    pub fn setting(
+        name: impl Into<Cow<'static, str>>,
+        must_be: impl Into<Cow<'static, str>>,
+        got: impl ToString,
+    ) -> Self {
+        Kind::setting(name, must_be, got).into()
+    }
+
+    /// Settings that exclude each other, that do not exist, or that do not fit the data.
+    pub(crate) fn request(text: impl AsRef<str>) -> Self {
+        let (what, hint) = halves(text.as_ref());
+        Kind::request(what, hint).into()
+    }
+
+    /// Data that does not serve this trainer or this measure.
+    pub(crate) fn unfit(text: impl AsRef<str>) -> Self {
+        let (what, hint) = halves(text.as_ref());
+        Kind::unfit(what, hint).into()
+    }
+
+    /// A state of another configuration.
+    pub(crate) fn shape(text: impl AsRef<str>) -> Self {
+        let (what, hint) = halves(text.as_ref());
+        Kind::shape(what, hint).into()
+    }
+
+    /// A state that is none.
+    pub(crate) fn damaged(text: impl AsRef<str>) -> Self {
+        let (what, hint) = halves(text.as_ref());
+        Kind::damaged(what, hint).into()
     }
 }

@@ -15,7 +15,9 @@ use veridical_data::Lists;
 use veridical_learn::solve_spd;
 
 use crate::trainers::als;
-use crate::{Error, Factors, Method, Model, Pair, Result, Scorer, settings};
+use veridical_core::settings::Settings as _;
+
+use crate::{Error, Factors, Method, Model, Pair, Result, Scorer};
 
 /// The least squares problem of a new user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,11 +47,11 @@ impl FoldIn {
     /// That of a method under its settings.
     ///
     /// # Errors
-    /// [`Error::State`] for settings that are not those of the method.
+    /// [`veridical_core::Error::Shape`] for settings that are not those of the method.
     pub fn of(method: Method, given: &Map<String, Value>) -> Result<Self> {
         Ok(match method {
             Method::Als => {
-                let settings: als::Settings = settings::parse(given)?;
+                let settings = als::Settings::of(given)?;
                 let weight_decay = settings.weight_decay;
                 match settings.feedback {
                     als::Feedback::Explicit => {
@@ -61,11 +63,11 @@ impl FoldIn {
                 }
             }
             Method::Mf => {
-                let settings: crate::trainers::mf::Settings = settings::parse(given)?;
+                let settings = crate::trainers::mf::Settings::of(given)?;
                 Self::Ratings { weight_decay: settings.weight_decay, scaled: true }
             }
             Method::Bpr => {
-                let settings: crate::trainers::bpr::Settings = settings::parse(given)?;
+                let settings = crate::trainers::bpr::Settings::of(given)?;
                 Self::Balanced { weight_decay: settings.weight_decay }
             }
             _ => Self::Balanced { weight_decay: 0.01 },
@@ -77,7 +79,7 @@ impl FoldIn {
 /// `history.values()` if there are any.
 ///
 /// # Errors
-/// [`Error::Data`] if the method needs ratings and there are none, and for a model without items.
+/// [`veridical_core::Error::Unfit`] if the method needs ratings and there are none, and for a model without items.
 pub fn fold_in<'a>(
     model: &'a Model,
     history: &Lists,
@@ -86,8 +88,8 @@ pub fn fold_in<'a>(
 ) -> Result<Box<dyn Scorer + 'a>> {
     let Model::Factors(factors) = model else { return model.scorer() };
     if matches!(problem, FoldIn::Ratings { .. }) && ratings.is_none() {
-        return Err(Error::Data(
-            "the model was learnt from ratings: new users need a rating of every item".into(),
+        return Err(Error::unfit(
+            "the model was learnt from ratings: new users need a rating of every item",
         ));
     }
     let dim = factors.item.dim();

@@ -37,15 +37,13 @@ impl<'a> Input<'a> {
     /// The interactions, for a method that learns from nothing else.
     ///
     /// # Errors
-    /// [`Error::Data`] for text.
+    /// [`veridical_core::Error::Unfit`] for text.
     pub fn interactions(self) -> Result<(&'a Interactions, &'a [u32])> {
         match self {
             Self::Interactions { data, rows, .. } if !rows.is_empty() => Ok((data, rows)),
-            Self::Interactions { .. } => {
-                Err(Error::Data("no interaction is left to learn from".into()))
-            }
+            Self::Interactions { .. } => Err(Error::unfit("no interaction is left to learn from")),
             Self::Text(_) => {
-                Err(Error::Data("this method learns from --interactions, not from --text".into()))
+                Err(Error::request("this method learns from ⟨interactions⟩, not from ⟨text⟩"))
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Every method by name: its settings, its flags, its trainer.
+//! Every method by name: its settings, its trainer.
 
 use serde_json::{Map, Value};
 use veridical_core::Seed;
+use veridical_core::settings::{Field, Settings as _};
 
-use crate::settings::{self, Flag};
 use crate::trainers::{
     als, bpr, doc2vec, ease, item2vec, itemknn, mf, pop, ppmi_svd, sasrec, two_tower,
 };
@@ -36,22 +36,21 @@ macro_rules! methods {
                 match self { $( Self::$variant => Purpose::$judged, )* }
             }
 
-            /// Its settings as flags.
-            pub fn flags(self) -> Vec<Flag> {
-                match self { $( Self::$variant => settings::flags::<$module::Settings>(), )* }
+            /// Its settings.
+            pub fn fields(self) -> Vec<Field> {
+                match self { $( Self::$variant => $module::Settings::fields(), )* }
             }
 
             /// Every setting with its value: those given, and the defaults of the others.
             ///
             /// # Errors
-            /// [`crate::Error::State`] names the setting that does not exist or does not fit.
-            pub fn settings(self, given: &Map<String, Value>) -> Result<Value> {
+            /// [`veridical_core::Error::Shape`] names the setting that does not exist or does not fit.
+            pub fn settings(
+                self,
+                given: &Map<String, Value>,
+            ) -> veridical_core::Result<Map<String, Value>> {
                 Ok(match self {
-                    $( Self::$variant => {
-                        let settings: $module::Settings = settings::parse(given)?;
-                        // INVARIANT: settings are structs of numbers, booleans and names.
-                        serde_json::to_value(settings).expect("settings serialise")
-                    } )*
+                    $( Self::$variant => $module::Settings::of(given)?.values(), )*
                 })
             }
 
@@ -67,7 +66,7 @@ macro_rules! methods {
                 seed: Seed,
             ) -> Result<Box<dyn Trainer + 'a>> {
                 match self {
-                    $( Self::$variant => $module::trainer(&settings::parse(given)?, input, graphs, seed), )*
+                    $( Self::$variant => $module::trainer(&$module::Settings::of(given)?, input, graphs, seed), )*
                 }
             }
         }

@@ -1,12 +1,6 @@
 //! What a trainer leaves behind.
 
-use std::collections::BTreeMap;
-
 use crate::Embedding;
-
-/// Tensors by name, as they come from a safetensors file: shape and values.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tensors(pub BTreeMap<String, (Vec<usize>, Vec<f32>)>);
 
 /// Two tables whose inner products are ratings or scores: mean + b_u + b_i + <u, i>.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,6 +9,17 @@ use crate::{Embedding, Error, Model, Result, Scorer};
 
 /// The `k` best items of each of `users`, best first, ties by number; those in the history are left out
 /// unless `keep_seen`. `sequences` is the history in the order of time, for scorers that read it so. Memory is that of one block of scores per thread beside the answer.
+///
+/// ```
+/// use veridical_data::Lists;
+/// use veridical_embed::{Model, recommend};
+///
+/// let popularity = Model::Popularity(vec![1.0, 2.0, 3.0]);
+/// let history = Lists::collect(1, [(0, 2)].into_iter());
+/// let best = recommend(&*popularity.scorer()?, &[0], &history, None, 2, false);
+/// assert_eq!((best[0][0].number, best[0][1].number), (1, 0));
+/// # Ok::<(), veridical_embed::Error>(())
+/// ```
 pub fn recommend(
     scorer: &dyn Scorer,
     users: &[u32],
@@ -44,6 +55,13 @@ fn without<'a>(row: &'a [f32], seen: &'a [u32]) -> impl Iterator<Item = (u32, f3
 }
 
 /// The `k` rows with the largest cosine to row `r`, without itself; a row of zeros is at cosine 0.
+///
+/// ```
+/// use veridical_embed::{Embedding, similar};
+///
+/// let table = Embedding::new(2, vec![1.0, 0.0, 0.0, 5.0, 3.0, 0.1]);
+/// assert_eq!(similar(&table, 0, 1)[0].number, 2);
+/// ```
 pub fn similar(table: &Embedding, r: usize, k: usize) -> Vec<Scored> {
     let own = table.row(r);
     let norm = |row: &[f32]| dot(row, row).sqrt();
@@ -60,7 +78,7 @@ impl Model {
     /// model without vectors, whose only table is `item`.
     ///
     /// # Errors
-    /// [`Error::Data`] if there is no such table.
+    /// [`veridical_core::Error::Unfit`] if there is no such table.
     pub fn similar(&self, table: &str, r: usize, k: usize) -> Result<Vec<Scored>> {
         if let Some(table) = self.tables().iter().find(|t| t.name == table) {
             return Ok(similar(table.rows, r, k));
@@ -76,12 +94,12 @@ impl Model {
                 Ok(top_k(near.filter(|&(i, _)| i as usize != r), k))
             }
             Self::Popularity(_) => {
-                Err(Error::Data("popularity knows no similar items; train another method".into()))
+                Err(Error::unfit("popularity knows no similar items; train another method"))
             }
             _ => {
                 let names: Vec<&str> = self.tables().iter().map(|t| t.name).collect();
                 let names = if names.is_empty() { "item".into() } else { names.join(", ") };
-                Err(Error::Data(format!("the model has no table `{table}`; it has {names}")))
+                Err(Error::unfit(format!("the model has no table `{table}`; it has {names}")))
             }
         }
     }

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use veridical_data::{NamedTensor, TensorMap};
+
 use crate::sequential::Sequential;
-use crate::{Embedding, Error, Factors, Model, Result, Tensors};
+use crate::{Embedding, Error, Factors, Model, Result};
 
 /// Item numbers are written as f32, which is exact up to here.
 const MOST_ITEMS: usize = 1 << 24;
@@ -20,6 +22,13 @@ pub struct Part<'a> {
     pub shape: Vec<usize>,
     /// Row-major.
     pub values: Cow<'a, [f32]>,
+}
+
+impl Part<'_> {
+    /// As it is kept.
+    pub fn named(&self) -> NamedTensor<'_> {
+        NamedTensor { name: &self.name, shape: &self.shape, values: &self.values }
+    }
 }
 
 /// A vector table of a model.
@@ -46,7 +55,7 @@ impl Model {
     /// Everything that was learnt, under fixed names.
     ///
     /// # Errors
-    /// [`Error::State`] for a list of neighbours of more than 2^24 items.
+    /// [`veridical_core::Error::Shape`] for a list of neighbours of more than 2^24 items.
     pub fn parts(&self) -> Result<Vec<Part<'_>>> {
         Ok(match self {
             Self::Factors(factors) => {
@@ -72,7 +81,7 @@ impl Model {
             Self::Neighbours { k, item, similarity } => {
                 let n = similarity.len().checked_div(*k).unwrap_or(0);
                 if n > MOST_ITEMS {
-                    return Err(Error::State(format!(
+                    return Err(Error::shape(format!(
                         "{n} items are too many: at most {MOST_ITEMS}"
                     )));
                 }
@@ -94,7 +103,7 @@ impl Model {
                 let mut parts = vec![rows("item", item)];
                 let shape = vec![numbers.len(), 1];
                 parts.push(Part { name: ARCHITECTURE.into(), shape, values: numbers.into() });
-                parts.extend(nets.0.iter().chain(&state.0).map(|(name, (shape, values))| Part {
+                parts.extend(nets.iter().chain(state).map(|(name, (shape, values))| Part {
                     name: name.into(),
                     shape: shape.clone(),
                     values: values.into(),
@@ -102,6 +111,15 @@ impl Model {
                 parts
             }
         })
+    }
+
+    /// A copy of them.
+    ///
+    /// # Errors
+    /// As of [`Self::parts`].
+    pub fn tensors(&self) -> Result<TensorMap> {
+        let parts = self.parts()?.into_iter();
+        Ok(parts.map(|p| (p.name.into_owned(), (p.shape, p.values.into_owned()))).collect())
     }
 
     /// The vector tables among them.
@@ -129,7 +147,7 @@ impl Model {
     /// Refuses a model of another kind or shape in the place of this one.
     ///
     /// # Errors
-    /// [`Error::State`] names the matrix that differs.
+    /// [`veridical_core::Error::Shape`] names the matrix that differs.
     pub(crate) fn check_replacement(&self, other: &Self) -> Result<()> {
         let (own, new) = (self.parts()?, other.parts()?);
         let differs = |own: &&Part<'_>| {
@@ -137,7 +155,7 @@ impl Model {
         };
         match own.iter().find(differs) {
             None if own.len() == new.len() => Ok(()),
-            differing => Err(Error::State(format!(
+            differing => Err(Error::shape(format!(
                 "matrix `{}` is missing or of another shape: it is of another configuration",
                 differing.map_or("?", |part| &*part.name)
             ))),
@@ -147,13 +165,13 @@ impl Model {
     /// The model that was written as these matrices.
     ///
     /// # Errors
-    /// [`Error::State`] if they are not those of a model.
-    pub fn from_parts(mut parts: Tensors) -> Result<Self> {
-        if let Some((_, numbers)) = parts.0.remove(ARCHITECTURE) {
+    /// [`veridical_core::Error::Shape`] if they are not those of a model.
+    pub fn from_parts(mut parts: TensorMap) -> Result<Self> {
+        if let Some((_, numbers)) = parts.remove(ARCHITECTURE) {
             return Sequential::from_parts(&numbers, parts).map(Self::Sequential);
         }
         let mut take = |name: &str| {
-            let (shape, values) = parts.0.remove(name)?;
+            let (shape, values) = parts.remove(name)?;
             Some((<[usize; 2]>::try_from(shape).ok()?, values))
         };
         let embedding =
@@ -177,7 +195,7 @@ impl Model {
             let (Some(item), Some(mean)) = (take("item"), take("mean")) else {
                 return Err(incomplete());
             };
-            if user.0[1] != item.0[1] {
+            if user.0[1] != item.0[1] || mean.1.len() != 1 {
                 return Err(incomplete());
             }
             return Ok(Self::Factors(Factors {
@@ -212,21 +230,12 @@ impl Model {
 }
 
 pub(crate) fn incomplete() -> Error {
-    Error::State("the matrices are not those of a model; train it again".into())
+    Error::damaged("the matrices are not those of a model; train it again")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn saved(model: &Model) -> Tensors {
-        let parts = model.parts().unwrap().into_iter();
-        Tensors(
-            parts
-                .map(|p| (p.name.into_owned(), (p.shape.to_vec(), p.values.into_owned())))
-                .collect(),
-        )
-    }
 
     #[test]
     fn every_model_comes_back() {
@@ -260,8 +269,8 @@ mod tests {
             Model::Weights(rows(2, 0.0)),
         ];
         for model in models {
-            assert_eq!(Model::from_parts(saved(&model)).unwrap(), model);
+            assert_eq!(Model::from_parts(model.tensors().unwrap()).unwrap(), model);
         }
-        assert!(Model::from_parts(Tensors::default()).is_err());
+        assert!(Model::from_parts(TensorMap::default()).is_err());
     }
 }

@@ -11,6 +11,7 @@
 //! bytes for any number of threads; equal vectors get equal scores (tested in `veridical-learn`).
 
 use std::borrow::Cow;
+use veridical_core::choices;
 
 use veridical_data::Lists;
 use veridical_learn::{products, unit_rows};
@@ -43,15 +44,14 @@ pub fn block_users(n_items: usize) -> usize {
     ((1 << 21) / n_items.max(1)).clamp(4, 256)
 }
 
-/// How two vectors are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Similarity {
-    /// The inner product.
-    #[default]
-    Dot,
-    /// The inner product of unit vectors.
-    Cosine,
+choices! {
+    /// How two vectors are compared.
+    pub enum Similarity {
+        /// The inner product.
+        Dot = "dot",
+        /// The inner product of unit vectors.
+        Cosine = "cosine",
+    }
 }
 
 /// Scores by the products of two tables, with biases if there are any.
@@ -69,11 +69,11 @@ impl<'a> Pair<'a> {
     /// Any two tables of vectors of the same width.
     ///
     /// # Errors
-    /// [`Error::Data`] if the widths differ.
+    /// [`veridical_core::Error::Unfit`] if the widths differ.
     pub fn new(user: &'a Embedding, item: &'a Embedding, similarity: Similarity) -> Result<Self> {
         let dim = user.dim();
         if dim != item.dim() {
-            return Err(Error::Data(format!(
+            return Err(Error::unfit(format!(
                 "vectors of users have {dim} values and vectors of items {}; they must come from the same model",
                 item.dim()
             )));
@@ -226,7 +226,7 @@ impl Model {
     /// What scores its items.
     ///
     /// # Errors
-    /// [`Error::Data`] for a model of documents, which has no items.
+    /// [`veridical_core::Error::Unfit`] for a model of documents, which has no items.
     pub fn scorer(&self) -> Result<Box<dyn Scorer + '_>> {
         Ok(match self {
             Self::Factors(factors) => Box::new(Pair::of(factors)),
@@ -241,8 +241,8 @@ impl Model {
             Self::Weights(weights) => Box::new(Weights(weights)),
             Self::Sequential(model) => Box::new(model.reader()?),
             Self::Documents { .. } => {
-                return Err(Error::Data(
-                    "a model of documents scores no items for users; train another method".into(),
+                return Err(Error::unfit(
+                    "a model of documents scores no items for users; train another method",
                 ));
             }
         })
@@ -251,11 +251,11 @@ impl Model {
     /// The ratings of pairs: mean + b_u + b_i + <u, i>.
     ///
     /// # Errors
-    /// [`Error::Data`] for a model that knows no ratings.
+    /// [`veridical_core::Error::Unfit`] for a model that knows no ratings.
     pub fn predict(&self, users: &[u32], items: &[u32]) -> Result<Vec<f32>> {
         let Self::Factors(factors) = self else {
-            return Err(Error::Data(
-                "this model ranks items and predicts no ratings; `mf` and `als --feedback explicit` do".into(),
+            return Err(Error::unfit(
+                "this model ranks items and predicts no ratings; `mf` and `als ⟨feedback⟩ explicit` do",
             ));
         };
         let Factors { user, item, user_bias, item_bias, mean } = factors;

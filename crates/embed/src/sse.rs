@@ -55,19 +55,19 @@ impl<'a> Transition<'a> {
     /// Over a table of `n` rows. `table` names the flags in errors: `--sse-TABLE`, `--rho-TABLE`.
     ///
     /// # Errors
-    /// [`Error::Data`] for p0 outside [0, 1], a negative rho, or a graph of another table.
+    /// [`veridical_core::Error::Unfit`] for p0 outside [0, 1], a negative rho, or a graph of another table.
     pub fn new(table: &str, n: usize, p0: f64, rho: f64, graph: Option<&'a Graph>) -> Result<Self> {
         if !(0.0..=1.0).contains(&p0) {
-            return Err(Error::Data(format!("--sse-{table} must be from 0 to 1, got {p0}")));
+            return Err(Error::setting(format!("sse-{table}"), "from 0 to 1", p0));
         }
         if !(rho >= 0.0 && rho.is_finite()) {
-            return Err(Error::Data(format!("--rho-{table} must be 0 or above, got {rho}")));
+            return Err(Error::setting(format!("rho-{table}"), "0 or above", rho));
         }
         let n = u32::try_from(n)
-            .map_err(|_| Error::Data(format!("table `{table}` has {n} rows; at most 2^32 - 1")))?;
+            .map_err(|_| Error::unfit(format!("table `{table}` has {n} rows; at most 2^32 - 1")))?;
         let wrong = |rows: usize| {
             let what = format!("the graph of table `{table}` has {rows} nodes for {n} rows");
-            Err(Error::Data(what))
+            Err(Error::unfit(what))
         };
         // A transition that never happens needs no graph.
         let graph = match graph.filter(|_| p0 > 0.0) {
@@ -90,7 +90,7 @@ impl<'a> Transition<'a> {
                         Some(lists) => Some((lists, total(weights))),
                         None => {
                             let what = "weights of edges must be positive numbers";
-                            return Err(Error::Data(what.into()));
+                            return Err(Error::unfit(what));
                         }
                     },
                 };
@@ -99,7 +99,6 @@ impl<'a> Transition<'a> {
             Some(Graph::Groups { of, members }) => {
                 Some(Neighbours::Groups { of, members, counts: union_sizes(of, members) })
             }
-            Some(_) => return Err(Error::Data("this kind of graph is not known".into())),
         };
         Ok(Self { n, p0, rho, graph })
     }
@@ -496,9 +495,9 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_named() {
         let message = |p0, rho| Transition::new("user", 4, p0, rho, None).unwrap_err().to_string();
-        assert_eq!(message(1.5, 1.0), "--sse-user must be from 0 to 1, got 1.5");
-        assert_eq!(message(f64::NAN, 1.0), "--sse-user must be from 0 to 1, got NaN");
-        assert_eq!(message(0.1, -1.0), "--rho-user must be 0 or above, got -1");
+        assert_eq!(message(1.5, 1.0), "⟨sse-user⟩ must be from 0 to 1, got 1.5");
+        assert_eq!(message(f64::NAN, 1.0), "⟨sse-user⟩ must be from 0 to 1, got NaN");
+        assert_eq!(message(0.1, -1.0), "⟨rho-user⟩ must be 0 or above, got -1");
         let graph = edges(4, &[(0, 1, 1.0)], false);
         let message = Transition::new("item", 5, 0.1, 1.0, Some(&graph)).unwrap_err().to_string();
         assert_eq!(message, "the graph of table `item` has 4 nodes for 5 rows");

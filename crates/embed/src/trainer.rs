@@ -1,9 +1,10 @@
 //! What every trainer has in common.
 
-use serde::{Deserialize, Serialize};
-use veridical_core::progress::Progress;
+use veridical_core::Progress;
+use veridical_core::choices;
+use veridical_core::stopping::EarlyStopping;
 
-use crate::{Error, Model, Result};
+use crate::{Model, Result};
 
 /// Learns a model, one pass over the data at a time.
 ///
@@ -22,74 +23,53 @@ pub trait Trainer: Send {
     }
 
     /// When the loss has settled and training ends before its last epoch.
-    fn settling(&self) -> Option<Settling> {
+    fn settling(&self) -> Option<EarlyStopping> {
         None
     }
 
     /// Passes over the data once; `epoch` counts from 0. Returns the mean loss of a sample, if the method
-    /// has one. Asks [`veridical_core::interrupt::check`] now and then.
+    /// has one. Asks [`Progress::check`] now and then.
     ///
     /// # Errors
-    /// [`Error::Diverged`] when the loss is not finite, and when the user interrupts.
+    /// [`veridical_core::Error::Diverged`] when the loss is not finite, and when the user interrupts.
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>>;
 
-    /// Everything that has been learnt so far; the whole state of the trainer.
+    /// Everything that has been learnt so far; the whole state of the trainer. It may cost a copy, which is kept until the
+    /// next epoch: ask when it is needed.
     fn model(&self) -> &Model;
 
     /// Takes up a model of the same shapes: of a checkpoint, or warm rows.
     ///
     /// # Errors
-    /// [`Error::State`] if it is of another kind or shape.
+    /// [`veridical_core::Error::Shape`] if it is of another kind or shape.
     fn restore(&mut self, model: Model) -> Result<()>;
 
     /// What is handed out at the end.
     fn into_model(self: Box<Self>) -> Model;
 }
 
-/// When a loss has settled.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settling {
-    /// An epoch that improves the loss by less than this counts.
-    pub improvement: f64,
-    /// So many of them in a row end the training.
-    pub epochs: u32,
-}
-
-impl Settling {
-    /// How many epochs in a row have counted, after another one: `still` before it, and the losses before and after.
-    pub fn count(self, still: u32, before: Option<f64>, after: Option<f64>) -> u32 {
-        match (before, after) {
-            (Some(before), Some(after)) if before - after < self.improvement => still + 1,
-            (Some(_), Some(_)) => 0,
-            _ => still,
-        }
+choices! {
+    /// How a trainer uses its threads.
+    pub enum Mode {
+        /// The same bytes for any number of threads.
+        Deterministic = "deterministic",
+        /// Threads take samples as they come and lock one row at a time: different at every run.
+        Hogwild = "hogwild",
     }
 }
 
-/// How a trainer uses its threads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// The same bytes for any number of threads.
-    #[default]
-    Deterministic,
-    /// Threads take samples as they come and lock one row at a time: different at every run.
-    Hogwild,
-}
-
-/// How the learning rate falls over the epochs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Schedule {
-    /// It does not.
-    Constant,
-    /// In a straight line to a hundredth of its first value.
-    #[default]
-    Linear,
-    /// lr / (1 + epoch).
-    Inverse,
-    /// lr 0.9^epoch: like `inverse` and `constant`, the rate of an epoch does not depend on how many follow.
-    Exponential,
+choices! {
+    /// How the learning rate falls over the epochs.
+    pub enum Schedule {
+        /// It does not.
+        Constant = "constant",
+        /// In a straight line to a hundredth of its first value.
+        Linear = "linear",
+        /// lr / (1 + epoch).
+        Inverse = "inverse",
+        /// lr 0.9^epoch: like `inverse` and `constant`, the rate of an epoch does not depend on how many follow.
+        Exponential = "exponential",
+    }
 }
 
 impl Schedule {
@@ -112,9 +92,14 @@ impl Schedule {
 /// Refuses a loss that is no number.
 ///
 /// # Errors
-/// [`Error::Diverged`].
+/// [`veridical_core::Error::Diverged`].
 pub fn finite(loss: f64, epoch: u32, rate: f64) -> Result<f64> {
-    if loss.is_finite() { Ok(loss) } else { Err(Error::Diverged { epoch: epoch + 1, loss, rate }) }
+    if loss.is_finite() {
+        return Ok(loss);
+    }
+    let hint = "lower ⟨lr⟩ or raise ⟨weight-decay⟩".to_owned();
+    let place = format!("epoch {}", epoch + 1);
+    Err(veridical_core::Error::Diverged { place, loss, rate, hint }.into())
 }
 
 #[cfg(test)]

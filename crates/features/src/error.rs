@@ -31,7 +31,7 @@ pub enum Error {
     /// The rows are not as wide as the spec says.
     #[error(
         "rows have {got} columns but the spec's input_dim is {expected}; use the table the spec \
-         was made for, or make a spec with --input-dim {got}"
+         was made for, or make a spec with ⟨input-dim⟩ {got}"
     )]
     Width {
         /// `input_dim` of the spec.
@@ -39,6 +39,9 @@ pub enum Error {
         /// Width of the rows.
         got: usize,
     },
+    /// A slice is not made of whole rows.
+    #[error(transparent)]
+    Rows(#[from] veridical_core::Error),
     /// A value is not a finite number.
     #[error("row {row} has a value that is not finite")]
     NotFinite {
@@ -48,7 +51,7 @@ pub enum Error {
     /// The projection would leave the range of f32.
     #[error(
         "row {row} has a value of size {value:e}: its projection overflows; \
-         rescale the rows, for example with --normalize standardize"
+         rescale the rows, for example with ⟨normalize⟩ standardize"
     )]
     TooLarge {
         /// Number of the row inside the slice.
@@ -56,8 +59,19 @@ pub enum Error {
         /// The largest absolute value in it.
         value: f32,
     },
+    /// The row could be projected, and the spec's normalization carries it too far.
+    #[error(
+        "the spec's normalization takes row {row} to a value of size {value:e}, which overflows: its \
+         means or deviations are too extreme for this table; make a spec from the table itself"
+    )]
+    Normalization {
+        /// Number of the row inside the slice.
+        row: usize,
+        /// The largest absolute value of the normalized row.
+        value: f32,
+    },
     /// The data gives no length scale.
-    #[error("cannot choose a length scale: {why}; pass a number with --length-scale")]
+    #[error("cannot choose a length scale: {why}; pass a number with ⟨length-scale⟩")]
     LengthScale {
         /// What is wrong with the data.
         why: String,

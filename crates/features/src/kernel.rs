@@ -14,6 +14,7 @@
 //! sqrt(chi^2_2nu / 2nu), a multivariate t (Rasmussen & Williams 2006, section 4.2.1).
 
 use rayon::prelude::*;
+use veridical_core::Rows;
 
 use crate::{Directions, Error};
 
@@ -119,8 +120,18 @@ impl Kernel {
     }
 
     /// k of every pair of rows (0, 1), (0, 2), .. (1, 2), ..
-    pub fn pairs(&self, rows: &[f32], dim: usize, length_scale: f64) -> Vec<f64> {
-        over_pairs(rows, dim, |x, y| self.value(x, y, length_scale))
+    ///
+    /// ```
+    /// use veridical_core::Rows;
+    /// use veridical_features::Kernel;
+    ///
+    /// let rows = [0.0, 0.0, 3.0, 4.0, 0.0, 0.0];
+    /// let values = Kernel::Matern12.pairs(Rows::new(&rows, 2)?, 5.0);
+    /// assert_eq!(values, [(-1.0f64).exp(), 1.0, (-1.0f64).exp()]);
+    /// # Ok::<(), veridical_core::Error>(())
+    /// ```
+    pub fn pairs(&self, rows: Rows<'_, f32>, length_scale: f64) -> Vec<f64> {
+        over_pairs(rows, |x, y| self.value(x, y, length_scale))
     }
 
     /// k for two rows at a distance; `None` if the distance does not decide it.
@@ -232,11 +243,10 @@ impl Kernel {
 
 /// `f` of every pair of rows (0, 1), (0, 2), .. (1, 2), ..
 pub(crate) fn over_pairs(
-    rows: &[f32],
-    dim: usize,
+    rows: Rows<'_, f32>,
     f: impl Fn(&[f32], &[f32]) -> f64 + Sync,
 ) -> Vec<f64> {
-    let rows: Vec<&[f32]> = rows.chunks_exact(dim).collect();
+    let rows: Vec<&[f32]> = rows.iter().collect();
     let of_row = |i: usize| rows[i + 1..].iter().map(|y| f(rows[i], y)).collect::<Vec<f64>>();
     (0..rows.len()).into_par_iter().map(of_row).collect::<Vec<_>>().concat()
 }

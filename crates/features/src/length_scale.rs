@@ -6,6 +6,7 @@
 //!
 //! Both look at the normalized rows, the ones the kernel will see.
 
+use veridical_core::Rows;
 use veridical_core::stats::median;
 
 use crate::kernel::over_pairs;
@@ -27,12 +28,21 @@ pub fn from_gamma(gamma: f64) -> Result<f64, Error> {
     Ok((0.5 / gamma).sqrt())
 }
 
-/// The median rule on `rows`, normalized, row-major.
+/// The median rule on normalized rows.
 ///
 /// # Errors
 /// [`Error::LengthScale`] for fewer than two rows or a median distance of 0.
-pub fn from_median(rows: &[f32], dim: usize, kernel: &Kernel) -> Result<f64, Error> {
-    let mut distances = distances(rows, dim, kernel);
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_features::{Kernel, length_scale};
+///
+/// let points = Rows::new(&[0.0, 1.0, 3.0], 1)?; // distances 1, 2 and 3
+/// assert_eq!(length_scale::from_median(points, &Kernel::Gaussian)?, 2.0);
+/// # Ok::<(), veridical_features::Error>(())
+/// ```
+pub fn from_median(rows: Rows<'_, f32>, kernel: &Kernel) -> Result<f64, Error> {
+    let mut distances = distances(rows, kernel);
     let refused = |why: &str| Error::LengthScale { why: why.into() };
     let median = median(&mut distances).ok_or_else(|| refused("it takes at least two rows"))?;
     if median > 0.0 {
@@ -53,13 +63,17 @@ pub fn from_gamma_scale(variance: f64, dim: usize) -> Result<f64, Error> {
 }
 
 /// The kernel's distance for every pair of rows, in f64.
-pub fn distances(rows: &[f32], dim: usize, kernel: &Kernel) -> Vec<f64> {
-    over_pairs(rows, dim, |x, y| kernel.distance(x, y))
+pub fn distances(rows: Rows<'_, f32>, kernel: &Kernel) -> Vec<f64> {
+    over_pairs(rows, |x, y| kernel.distance(x, y))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn from_median(values: &[f32], dim: usize, kernel: &Kernel) -> Result<f64, Error> {
+        super::from_median(Rows::new(values, dim)?, kernel)
+    }
 
     #[test]
     fn median_of_a_line_of_points() {
@@ -79,7 +93,7 @@ mod tests {
         assert_eq!(
             message,
             "cannot choose a length scale: more than half of the sampled pairs of rows are \
-             identical; pass a number with --length-scale"
+             identical; pass a number with ⟨length-scale⟩"
         );
         assert!(
             from_median(&[1.0, 2.0], 2, &Kernel::Gaussian)

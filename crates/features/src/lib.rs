@@ -13,12 +13,13 @@
 //! retrained after a refresh of h needs the new h aligned to the old one first.
 //!
 //! ```
+//! use veridical_core::Rows;
 //! use veridical_features::{FeatureMap, FeatureSpec};
 //!
 //! let spec = FeatureSpec::params(3, 8).seed(7).length_scale(0.5).build()?;
 //! let map = FeatureMap::new(&spec)?;
 //! let rows = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]; // two rows of width 3
-//! let phi = map.transform(&rows)?;
+//! let phi = map.transform(Rows::new(&rows, 3)?)?;
 //! assert_eq!(phi.len(), 2 * 8);
 //! assert_eq!(spec.spec_id().len(), 64); // names every bit of phi
 //! # Ok::<(), veridical_features::Error>(())

@@ -5,6 +5,7 @@
 //!
 //! Computed in f64 and rounded once to f32, with the order of operations of `docs/format-spec.md`.
 
+use veridical_core::Rows;
 use veridical_core::orthogonal::squared_norm;
 
 use crate::Error;
@@ -83,17 +84,46 @@ impl Normalize {
     }
 
     /// The normalized rows, row-major.
-    pub fn rows(&self, rows: &[f32], dim: usize) -> Vec<f32> {
-        let mut out = vec![0.0; rows.len()];
-        for (row, out) in rows.chunks_exact(dim).zip(out.chunks_exact_mut(dim)) {
+    ///
+    /// # Errors
+    /// [`Error::Width`] if there are means and deviations for rows of another width.
+    ///
+    /// ```
+    /// use veridical_core::Rows;
+    /// use veridical_features::Normalize;
+    ///
+    /// let rows = Rows::new(&[3.0, 4.0, 0.0, 0.0], 2)?;
+    /// assert_eq!(Normalize::Unit.rows(rows)?, [0.6, 0.8, 0.0, 0.0]);
+    /// # Ok::<(), veridical_features::Error>(())
+    /// ```
+    pub fn rows(&self, rows: Rows<'_, f32>) -> Result<Vec<f32>, Error> {
+        match self {
+            Self::Standardize { means, .. } if means.len() != rows.dim() => {
+                return Err(Error::Width { expected: means.len(), got: rows.dim() });
+            }
+            _ => {}
+        }
+        let mut out = vec![0.0; rows.values().len()];
+        for (row, out) in rows.iter().zip(out.chunks_exact_mut(rows.dim())) {
             self.apply(row, out);
         }
-        out
+        Ok(out)
     }
 }
 
 /// Means and variances of the columns of a table, one row at a time (Welford 1962). The result
 /// depends on the rows and their order alone.
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_features::{ColumnMoments, Normalize};
+///
+/// let mut moments = ColumnMoments::new(2);
+/// moments.push_rows(Rows::new(&[1.0, 10.0, 3.0, 30.0], 2)?)?;
+/// let (means, deviations) = (vec![2.0, 20.0], vec![1.0, 10.0]);
+/// assert_eq!(moments.standardize(), Normalize::Standardize { means, deviations });
+/// # Ok::<(), veridical_features::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ColumnMoments {
     count: u64,
@@ -107,9 +137,15 @@ impl ColumnMoments {
         Self { count: 0, means: vec![0.0; dim], sums_of_squares: vec![0.0; dim] }
     }
 
-    /// Takes rows, row-major.
-    pub fn push_rows(&mut self, rows: &[f32]) {
-        for row in rows.chunks_exact(self.means.len()) {
+    /// Takes rows.
+    ///
+    /// # Errors
+    /// [`Error::Width`] if they have another width.
+    pub fn push_rows(&mut self, rows: Rows<'_, f32>) -> Result<(), Error> {
+        if rows.dim() != self.means.len() {
+            return Err(Error::Width { expected: self.means.len(), got: rows.dim() });
+        }
+        for row in rows {
             self.count += 1;
             let share = 1.0 / self.count as f64;
             for ((&x, mean), squares) in
@@ -120,6 +156,7 @@ impl ColumnMoments {
                 *squares += delta * (f64::from(x) - *mean);
             }
         }
+        Ok(())
     }
 
     /// Population variances of the columns.
@@ -163,7 +200,8 @@ mod tests {
     #[test]
     fn moments_match_scikit_learn() {
         let mut moments = ColumnMoments::new(3);
-        moments.push_rows(&ROWS);
+        moments.push_rows(Rows::new(&ROWS, 3).unwrap()).unwrap();
+        assert!(moments.push_rows(Rows::new(&ROWS, 2).unwrap()).is_err());
         let Normalize::Standardize { means, deviations } = moments.standardize() else { panic!() };
         assert_eq!((means, deviations), (vec![2.0, 20.0, 5.0], vec![1.0, 10.0, 1.0]));
         let all = ROWS.map(f64::from);
@@ -175,7 +213,8 @@ mod tests {
 
     #[test]
     fn unit_keeps_zero_rows_and_survives_tiny_and_huge_ones() {
-        let got = Normalize::Unit.rows(&[0.0, 0.0, 3e38, 4e37, 3e-44, 4e-44], 2);
+        let rows = [0.0, 0.0, 3e38, 4e37, 3e-44, 4e-44];
+        let got = Normalize::Unit.rows(Rows::new(&rows, 2).unwrap()).unwrap();
         assert_eq!(got[..2], [0.0, 0.0]);
         for row in got[2..].chunks(2) {
             let norm = f64::from(row[0]).hypot(f64::from(row[1]));

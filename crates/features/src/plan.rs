@@ -17,6 +17,7 @@
 //! magnitude, the alignment bound is a rate.
 
 use rayon::prelude::*;
+use veridical_core::Rows;
 use veridical_core::elementary::normal_quantile;
 use veridical_core::stats::{Moments, mean_upper_bound, quantile_bound_rank};
 
@@ -147,6 +148,10 @@ pub fn smallest(
 }
 
 /// Numbers of directions worth trying: 1, 2, 3, 4, 6, 8, 12, .. up to `largest`, and that.
+///
+/// ```
+/// assert_eq!(veridical_features::plan::candidates(8), [1, 2, 3, 4, 6, 8]);
+/// ```
 pub fn candidates(largest: usize) -> Vec<usize> {
     let powers = (0..usize::BITS - 1).map(|bit| 1usize << bit).take_while(|p| *p <= largest);
     let mut all: Vec<usize> =
@@ -164,17 +169,20 @@ pub fn candidates(largest: usize) -> Vec<usize> {
 /// As [`FeatureMap::transform_into`].
 pub fn pair_errors(
     spec: &FeatureSpec,
-    rows: &[f32],
+    rows: Rows<'_, f32>,
     candidates: &[usize],
 ) -> Result<Vec<Vec<f64>>, Error> {
     let (d, width) = (spec.input_dim(), spec.output_dim());
     let map = FeatureMap::new(spec)?;
-    let normalized = spec.normalize().rows(rows, d);
+    if rows.dim() != d {
+        return Err(Error::Width { expected: d, got: rows.dim() });
+    }
+    let normalized = spec.normalize().rows(rows)?;
     let pairs: Vec<(&[f32], &[f32])> =
-        rows.chunks_exact(2 * d).zip(normalized.chunks_exact(2 * d)).collect();
+        rows.values().chunks_exact(2 * d).zip(normalized.chunks_exact(2 * d)).collect();
     let of_pair = |phi: &mut Vec<f32>, (rows, normalized): &(&[f32], &[f32])| {
         phi.resize(2 * width, 0.0);
-        map.transform_into(rows, phi)?;
+        map.transform_into(Rows::new(rows, d)?, phi)?;
         let (x, y) = normalized.split_at(d);
         let k = spec.kernel().value(x, y, spec.length_scale());
         Ok(prefix_estimates(phi, candidates).into_iter().map(|e| (e - k).abs()).collect())
@@ -251,10 +259,10 @@ mod tests {
     fn errors_of_prefixes_are_those_of_the_shorter_maps() {
         let spec = FeatureSpec::params(5, 64).build().unwrap();
         let rows = normals(8 * 5, "rows");
-        let errors = pair_errors(&spec, &rows, &[3, 20, 32]).unwrap();
+        let errors = pair_errors(&spec, Rows::new(&rows, 5).unwrap(), &[3, 20, 32]).unwrap();
         for (m, got) in [3, 20, 32].into_iter().zip(errors) {
             let short = spec.prefix(2 * m).unwrap();
-            let want = pair_errors(&short, &rows, &[m]).unwrap().remove(0);
+            let want = pair_errors(&short, Rows::new(&rows, 5).unwrap(), &[m]).unwrap().remove(0);
             assert_eq!(got.len(), 4);
             assert!(got.iter().zip(want).all(|(a, b)| (a - b).abs() < 1e-6));
         }
@@ -273,7 +281,7 @@ mod tests {
         let row = |i: usize| &rows[i * d..][..d];
         let pairs = (0..n_rows).flat_map(|i| (i + 1..n_rows).map(move |j| (i, j)));
         let both: Vec<f32> = pairs.flat_map(|(i, j)| [row(i), row(j)].concat()).collect();
-        let population = pair_errors(&spec, &both, &all).unwrap();
+        let population = pair_errors(&spec, Rows::new(&both, d).unwrap(), &all).unwrap();
         let truth: Vec<Measured> = population.iter().map(|e| Measured::of(e, 0.5)).collect();
         let stream = Stream::new(Seed::new(3).unwrap(), "repetitions");
         let (mut broken_mean, mut broken_quantile) = (0u32, 0u32);

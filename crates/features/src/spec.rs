@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use veridical_core::Seed;
+use veridical_core::choices;
 
 use crate::{Error, Kernel, Normalize};
 
@@ -14,32 +15,17 @@ const MAX_OUTPUT_DIM: usize = 1 << 24;
 /// m d: eight gigabytes of directions in f32.
 const MAX_DIRECTION_ELEMENTS: usize = 1 << 31;
 
-/// How U is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Directions {
-    /// Independent directions.
-    Iid,
-    /// Orthogonal inside blocks of d: a smaller error at the same D.
-    Orthogonal,
-    /// Products of Hadamard matrices and random signs: nothing is stored, O(D log d) for a row.
-    Hadamard,
-    /// Scrambled Halton points: evenly spread, for small d.
-    Halton,
-}
-
-impl Directions {
-    /// All families.
-    pub const ALL: [Self; 4] = [Self::Iid, Self::Orthogonal, Self::Hadamard, Self::Halton];
-
-    /// The name used in specs and flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Iid => "iid",
-            Self::Orthogonal => "orthogonal",
-            Self::Hadamard => "hadamard",
-            Self::Halton => "halton",
-        }
+choices! {
+    /// How U is drawn.
+    pub enum Directions {
+        /// Independent
+        Iid = "iid",
+        /// Orthogonal inside blocks of d: a smaller error
+        Orthogonal = "orthogonal",
+        /// Nothing stored, O(D log d) for a row: fastest for wide vectors
+        Hadamard = "hadamard",
+        /// Evenly spread points, for vectors of up to 32 values
+        Halton = "halton",
     }
 }
 

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use serde_json::Value;
-use veridical_core::{Seed, Stream, philox};
+use veridical_core::{Rows, Seed, Stream, philox};
 use veridical_features::{Cpu, FeatureMap, FeatureSpec, directions, sincos};
 
 fn golden(name: &str) -> Value {
@@ -92,7 +92,8 @@ fn phi_on_every_path() {
             golden_f32_bits(&case["rows"]).into_iter().map(f32::from_bits).collect();
         for cpu in [Cpu::Detected, Cpu::Portable] {
             let map = FeatureMap::with_cpu(&spec, cpu).unwrap();
-            let got = f32_bits(&map.transform(&rows).unwrap());
+            let got =
+                f32_bits(&map.transform(Rows::new(&rows, spec.input_dim()).unwrap()).unwrap());
             assert_eq!(got, golden_f32_bits(&case["phi"]), "{cpu:?} {}", case["spec"]);
         }
     }

@@ -12,8 +12,14 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd;
 use faer::{MatMut, MatRef, Par};
 use rayon::prelude::*;
+use veridical_core::{Error, Result, Rows};
 
 /// Eigenvalues, largest first, and eigenvectors as columns of a row-major n x n matrix.
+///
+/// ```
+/// let (values, vectors) = veridical_learn::eigen(&[1.0, 0.0, 0.0, 3.0], 2);
+/// assert_eq!((values, vectors), (vec![3.0, 1.0], vec![0.0, 1.0, 1.0, 0.0]));
+/// ```
 ///
 /// # Panics
 /// If the matrix is not n x n, or holds values that are no numbers.
@@ -108,20 +114,37 @@ pub struct Pca {
 }
 
 impl Pca {
-    /// The first `k` components of rows of `dim` values.
+    /// The first `k` components of the rows.
     ///
-    /// # Panics
-    /// If there are no rows or more components than values.
-    pub fn fit(rows: &[f32], dim: usize, k: usize) -> Self {
-        let n = rows.len() / dim;
-        assert!(n > 0 && k <= dim, "rows, and no more components than values");
+    /// # Errors
+    /// [`Error::Shape`] for more components than values, [`Error::Unfit`] if there are no rows or a value is no number.
+    ///
+    /// ```
+    /// use veridical_core::Rows;
+    /// use veridical_learn::Pca;
+    ///
+    /// let rows = Rows::new(&[0.0, 0.0, 3.0, 4.0, 6.0, 8.0], 2)?; // on a line
+    /// let pca = Pca::fit(rows, 1)?;
+    /// assert!((pca.variances[0] - pca.total_variance).abs() < 1e-12);
+    /// assert_eq!(pca.transform(rows)?, [-5.0, 0.0, 5.0]);
+    /// # Ok::<(), veridical_core::Error>(())
+    /// ```
+    pub fn fit(rows: Rows<'_, f32>, k: usize) -> Result<Self> {
+        let (n, dim) = (rows.n(), rows.dim());
+        if k > dim {
+            let what = format!("rows of {dim} values have no {k} components");
+            return Err(Error::shape(what, ""));
+        }
+        if n == 0 || !rows.values().iter().all(|x| x.is_finite()) {
+            return Err(Error::unfit("components need rows of finite numbers", ""));
+        }
         let mut mean = vec![0.0; dim];
-        for row in rows.chunks_exact(dim) {
+        for row in rows {
             mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x));
         }
         mean.iter_mut().for_each(|m| *m /= n as f64);
         let centred: Vec<f64> = rows
-            .chunks_exact(dim)
+            .iter()
             .flat_map(|row| row.iter().zip(&mean).map(|(&x, m)| f64::from(x) - m))
             .collect();
         let mut covariance = gram_f64(&centred, dim);
@@ -131,18 +154,25 @@ impl Pca {
         variances.truncate(k);
         let directions =
             (0..k).flat_map(|c| (0..dim).map(move |r| (r, c))).map(|(r, c)| vectors[r * dim + c]);
-        Self { directions: directions.collect(), mean, variances, total_variance }
+        Ok(Self { directions: directions.collect(), mean, variances, total_variance })
     }
 
     /// Coordinates along the components, k per row.
-    pub fn transform(&self, rows: &[f32]) -> Vec<f32> {
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for rows of another width.
+    pub fn transform(&self, rows: Rows<'_, f32>) -> Result<Vec<f32>> {
         let dim = self.mean.len();
+        if rows.dim() != dim {
+            let what = format!("components of {dim} values do not fit rows of {}", rows.dim());
+            return Err(Error::shape(what, ""));
+        }
         let coordinate = |row: &[f32], direction: &[f64]| -> f32 {
             let terms = row.iter().zip(&self.mean).zip(direction);
             terms.map(|((&x, m), d)| (f64::from(x) - m) * d).sum::<f64>() as f32
         };
         let along = |row| self.directions.chunks_exact(dim).map(move |d| coordinate(row, d));
-        rows.chunks_exact(dim).flat_map(along).collect()
+        Ok(rows.iter().flat_map(along).collect())
     }
 }
 
@@ -194,12 +224,14 @@ mod tests {
         let rows: Vec<f32> = (0..50)
             .flat_map(|i| [3.0 * i as f32, 4.0 * i as f32, if i % 2 == 0 { 1.0 } else { -1.0 }])
             .collect();
-        let pca = Pca::fit(&rows, 3, 2);
+        let rows = Rows::new(&rows, 3).unwrap();
+        let pca = Pca::fit(rows, 2).unwrap();
+        assert!(Pca::fit(rows, 4).is_err());
         assert!((pca.directions[0] - 0.6).abs() < 1e-3 && (pca.directions[1] - 0.8).abs() < 1e-3);
         // 25 times the variance 212.5 of 0..49, and 50/49 of the noise.
         assert!((pca.variances[0] - 25.0 * 212.5).abs() < 1.0);
         assert!((pca.total_variance - 25.0 * 212.5 - 50.0 / 49.0).abs() < 1e-9);
-        let coordinates = pca.transform(&rows);
+        let coordinates = pca.transform(rows).unwrap();
         assert_eq!(coordinates.len(), 100);
         let mean: f32 = coordinates.iter().step_by(2).sum::<f32>() / 50.0;
         assert!(mean.abs() < 1e-4);

@@ -18,6 +18,14 @@ const BLOCK_ROWS: usize = 16 * TILE_ROWS;
 const SMALL: usize = 1 << 18;
 
 /// y = (x - from) M + to.
+///
+/// ```
+/// use veridical_learn::LinearMap;
+///
+/// let quarter = LinearMap { from: vec![0.0; 2], matrix: vec![0.0, 1.0, -1.0, 0.0], to: vec![0.0; 2] };
+/// assert!(quarter.is_rotation());
+/// assert_eq!(quarter.apply(&[1.0, 2.0]), [-2.0, 1.0]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearMap {
     /// What is taken from a row first.

@@ -21,6 +21,12 @@ const STEP: usize = 1024;
 const SMALL: usize = 1 << 19;
 
 /// Moments of rows (a_i, b_i).
+///
+/// ```
+/// let moments = veridical_learn::PairMoments::of(&[1.0, 2.0, 3.0], 1, &[2.0, 4.0, 6.0], 1);
+/// assert_eq!((moments.count(), moments.ab()), (3, &[28.0][..]));
+/// assert_eq!(moments.means(), [vec![2.0], vec![4.0]]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairMoments {
     dims: [usize; 2],

@@ -17,10 +17,21 @@
 
 use faer::{Mat, MatRef};
 
+use veridical_core::{Error, Result, Rows};
+
 use crate::dense::{Svd, product, row_major, view};
 use crate::{LinearMap, PairMoments};
 
 /// Orthogonal Procrustes of the rows b to the rows a; plain: neither scaled nor centred.
+///
+/// ```
+/// use veridical_learn::{PairMoments, Procrustes, residual};
+///
+/// let (a, b) = ([1.0, 0.0, 0.0, 2.0], [0.0, 1.0, -2.0, 0.0]); // b is a, turned by a quarter
+/// let moments = PairMoments::of(&a, 2, &b, 2);
+/// let map = Procrustes::default().fit(&moments);
+/// assert!(map.is_rotation() && residual(&moments, &map) < 1e-7);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Procrustes {
     /// Whether lengths may be multiplied by a number.
@@ -96,12 +107,17 @@ pub fn residual(moments: &PairMoments, map: &LinearMap) -> f64 {
 /// Turns all tables, with the same number of rows each, to their common mean: a rotation for each and the mean of
 /// the turned tables.
 ///
-/// # Panics
-/// If there are no tables, or they are not equally many whole rows.
-pub fn generalised_procrustes(tables: &[&[f32]], dim: usize) -> (Vec<LinearMap>, Vec<f32>) {
-    let n = tables.first().map_or(0, |table| table.len());
-    assert!(!tables.is_empty() && dim > 0 && n.is_multiple_of(dim), "tables of whole rows");
-    assert!(tables.iter().all(|table| table.len() == n), "equally many rows");
+/// # Errors
+/// [`Error::Shape`] if there are no tables, or they are not equally many whole rows.
+pub fn generalised_procrustes(tables: &[&[f32]], dim: usize) -> Result<(Vec<LinearMap>, Vec<f32>)> {
+    let Some(first) = tables.first() else {
+        return Err(Error::shape("there are no tables to turn to each other", ""));
+    };
+    let n = Rows::new(first, dim)?.values().len();
+    if let Some(other) = tables.iter().find(|table| table.len() != n) {
+        let what = format!("tables of {} and {} values have no common mean", n, other.len());
+        return Err(Error::shape(what, ""));
+    }
     let m = tables.len();
     // X_i'X_j for i < j.
     let at = |i: usize, j: usize| i * m - i * (i + 1) / 2 + j - i - 1;
@@ -145,7 +161,7 @@ pub fn generalised_procrustes(tables: &[&[f32]], dim: usize) -> (Vec<LinearMap>,
         let turned = map.apply(table);
         mean.iter_mut().zip(turned).for_each(|(s, x)| *s += f64::from(x));
     }
-    (maps, mean.iter().map(|s| (s / m as f64) as f32).collect())
+    Ok((maps, mean.iter().map(|s| (s / m as f64) as f32).collect()))
 }
 
 #[cfg(test)]
@@ -269,7 +285,7 @@ mod tests {
                 (0..m as u64).map(|i| rotation(dim, 100 * at + i + 20_000)).collect();
             let copies: Vec<Vec<f32>> = turns.iter().map(|turn| turn.apply(&base)).collect();
             let tables: Vec<&[f32]> = copies.iter().map(Vec::as_slice).collect();
-            let (maps, mean) = generalised_procrustes(&tables, dim);
+            let (maps, mean) = generalised_procrustes(&tables, dim).unwrap();
             prop_assert_eq!(&maps[0], &LinearMap::identity(dim));
             for (map, copy) in maps.iter().zip(&copies) {
                 prop_assert!(map.is_rotation());
@@ -294,7 +310,7 @@ mod tests {
             })
             .collect();
         let tables: Vec<&[f32]> = noisy.iter().map(Vec::as_slice).collect();
-        let (maps, mean) = generalised_procrustes(&tables, dim);
+        let (maps, mean) = generalised_procrustes(&tables, dim).unwrap();
         let spread = |maps: &[LinearMap]| -> f64 {
             let turned: Vec<_> = maps.iter().zip(&tables).map(|(m, t)| m.apply(t)).collect();
             let pairs = (0..4).flat_map(|i| (0..i).map(move |j| (i, j)));

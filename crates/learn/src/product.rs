@@ -55,6 +55,13 @@ pub fn to_unit_rows(rows: &mut [f32], dim: usize) {
 
 /// The `k` rows of `table` with the largest cosine to each row of `queries`; `itself` names the row of the
 /// table that is left out of the answer to query q. The table is read block by block and not copied.
+///
+/// ```
+/// let table = [1.0, 0.0, 0.0, 1.0, 3.0, 1.0];
+/// let nearest = veridical_learn::cosine_neighbours(&table, &[2.0, 0.0], 2, 2, |_| None);
+/// let numbers: Vec<u32> = nearest[0].iter().map(|scored| scored.number).collect();
+/// assert_eq!(numbers, [0, 2]);
+/// ```
 pub fn cosine_neighbours(
     table: &[f32],
     queries: &[f32],

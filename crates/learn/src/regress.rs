@@ -17,6 +17,14 @@ use crate::{LinearMap, PairMoments, eigen};
 
 /// Ridge regression of a on b.
 ///
+/// ```
+/// use veridical_learn::{PairMoments, ridge_map};
+///
+/// let (a, b) = ([1.0, 3.0, 5.0], [0.0, 1.0, 2.0]); // a = 2 b + 1
+/// let map = ridge_map(&PairMoments::of(&a, 1, &b, 1), 0.0);
+/// assert!((map.apply(&[10.0])[0] - 21.0).abs() < 1e-5);
+/// ```
+///
 /// # Panics
 /// If lambda is negative or no number, or the moments are no numbers.
 pub fn ridge_map(moments: &PairMoments, lambda: f64) -> LinearMap {

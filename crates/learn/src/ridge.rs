@@ -11,6 +11,7 @@
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::qr::no_pivoting::factor;
 use faer::{Mat, Par};
+use veridical_core::{Error, Result, Rows};
 
 use crate::dense::{Svd, product, row_major};
 
@@ -41,13 +42,35 @@ const BLOCK: usize = 512;
 const PANEL: usize = 32;
 
 impl RidgePath {
-    /// Decomposes rows x of `dim` values with `targets` values y each; weights are 1 without.
+    /// Decomposes rows x with a row y of targets each; weights are 1 without.
     ///
-    /// # Panics
-    /// If there are no whole rows, as many targets and weights, or a value is no number.
-    pub fn new(x: &[f64], dim: usize, y: &[f64], targets: usize, weights: Option<&[f64]>) -> Self {
-        let n = x.len() / dim;
-        assert!(n > 0 && x.len() == n * dim && y.len() == n * targets, "whole rows");
+    /// # Errors
+    /// [`Error::Shape`] if there are not as many rows y and weights as rows x, [`Error::Unfit`] if there are none or a
+    /// value is no number.
+    ///
+    /// ```
+    /// use veridical_core::Rows;
+    /// use veridical_learn::RidgePath;
+    ///
+    /// let (x, y) = (Rows::new(&[0.0, 1.0, 2.0], 1)?, Rows::new(&[1.0, 3.0, 5.0], 1)?);
+    /// let line = RidgePath::new(x, y, None)?.solve(0.0);
+    /// assert!((line.weights[0] - 2.0).abs() < 1e-12 && (line.intercepts[0] - 1.0).abs() < 1e-12);
+    /// # Ok::<(), veridical_core::Error>(())
+    /// ```
+    pub fn new(x: Rows<'_, f64>, y: Rows<'_, f64>, weights: Option<&[f64]>) -> Result<Self> {
+        let (n, dim, targets) = (x.n(), x.dim(), y.dim());
+        let n_weights = weights.map_or(n, <[f64]>::len);
+        if y.n() != n || n_weights != n {
+            let what = format!("{n} rows have targets for {} and weights for {n_weights}", y.n());
+            return Err(Error::shape(what, ""));
+        }
+        if n == 0 {
+            return Err(Error::unfit("there are no rows to fit", ""));
+        }
+        let (x, y) = (x.values(), y.values());
+        if !x.iter().chain(y).chain(weights.unwrap_or_default()).all(|value| value.is_finite()) {
+            return Err(Error::unfit("a row, a target or a weight to fit is not finite", ""));
+        }
         let weight = |i: usize| weights.map_or(1.0, |w| w[i]);
         let total: f64 = (0..n).map(weight).sum();
         let mean = |values: &[f64], width: usize| {
@@ -82,7 +105,7 @@ impl RidgePath {
         let qy = Mat::from_fn(size, targets, |i, j| r[(i, dim + j)]);
         let Svd { u, s, v } = Svd::of(upper.as_ref());
         let uy = product(u.transpose(), qy.as_ref());
-        Self { s, v, uy, mean_x, mean_y, rows: n }
+        Ok(Self { s, v, uy, mean_x, mean_y, rows: n })
     }
 
     /// The solution for a penalty of lambda s_1^2; 0 is least squares of least norm.
@@ -143,6 +166,20 @@ mod tests {
     use super::*;
     use crate::solve_spd;
 
+    fn fit(x: &[f64], dim: usize, y: &[f64], weights: Option<&[f64]>) -> RidgePath {
+        RidgePath::new(Rows::new(x, dim).unwrap(), Rows::new(y, 1).unwrap(), weights).unwrap()
+    }
+
+    #[test]
+    fn what_cannot_be_fitted_is_refused() {
+        let rows = |values: &'static [f64]| Rows::new(values, 1).unwrap();
+        let told = |x, y, w| RidgePath::new(x, y, w).unwrap_err();
+        assert!(matches!(told(rows(&[1.0]), rows(&[1.0, 2.0]), None), Error::Shape { .. }));
+        assert!(matches!(told(rows(&[1.0]), rows(&[1.0]), Some(&[])), Error::Shape { .. }));
+        assert!(matches!(told(rows(&[]), rows(&[]), None), Error::Unfit { .. }));
+        assert!(matches!(told(rows(&[f64::NAN]), rows(&[1.0]), None), Error::Unfit { .. }));
+    }
+
     fn data(n: usize, dim: usize, targets: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
         let number =
             |i: usize, k: usize| ((i * 7919 + k * 104_729 + 13) % 1009) as f64 / 504.5 - 1.0;
@@ -179,7 +216,7 @@ mod tests {
     fn the_path_solves_the_normal_equations() {
         for (n, dim) in [(40, 5), (1300, 7), (6, 9)] {
             let (x, y, w) = data(n, dim, 1);
-            let path = RidgePath::new(&x, dim, &y, 1, Some(&w));
+            let path = fit(&x, dim, &y, Some(&w));
             let unit = path.s[0] * path.s[0];
             for lambda in [1e-3, 0.1] {
                 let fit = path.solve(lambda);
@@ -196,7 +233,7 @@ mod tests {
     fn least_squares_of_a_singular_matrix() {
         let x: Vec<f64> = (0..30).flat_map(|i| [f64::from(i), 2.0 * f64::from(i), 1.0]).collect();
         let y: Vec<f64> = (0..30).map(|i| 5.0 * f64::from(i) - 3.0).collect();
-        let fit = RidgePath::new(&x, 3, &y, 1, None).solve(0.0);
+        let fit = fit(&x, 3, &y, None).solve(0.0);
         assert!((fit.weights[0] - 1.0).abs() < 1e-12 && (fit.weights[1] - 2.0).abs() < 1e-12);
         assert!(fit.predict(&x).iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-11));
     }
@@ -209,7 +246,7 @@ mod tests {
         let at = |i: usize| i as f64 / (n - 1) as f64;
         let x: Vec<f64> = (0..n).flat_map(|i| (1..=14).map(move |k| at(i).powi(k))).collect();
         let y: Vec<f64> = (0..n).map(|i| at(i).powi(13) - 2.0 * at(i).powi(7)).collect();
-        let fit = RidgePath::new(&x, 14, &y, 1, None).solve(0.0);
+        let fit = fit(&x, 14, &y, None).solve(0.0);
         let worst = fit.predict(&x).iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-10, "{worst}");
     }

@@ -8,6 +8,7 @@ use faer::linalg::cholesky::llt;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
+use veridical_core::{Error, Result};
 
 /// Into how many parts faer divides its work, whatever the number of threads.
 const PARTS: usize = 8;
@@ -49,17 +50,29 @@ pub fn solve_spd(a: &mut [f64], b: &[f64]) -> Vec<f64> {
 ///
 /// The work is divided in the same way on any number of threads, so the bytes are the same.
 ///
-/// # Panics
-/// If the matrix is not n x n.
-pub fn invert_spd(mut matrix: Vec<f64>, n: usize) -> Option<Vec<f64>> {
-    assert_eq!(matrix.len(), n * n, "a square matrix");
+/// # Errors
+/// [`Error::Shape`] if the matrix is not n x n.
+///
+/// ```
+/// let inverse = veridical_learn::invert_spd(vec![4.0, 0.0, 0.0, 16.0], 2)?;
+/// assert_eq!(inverse, Some(vec![0.25, 0.0, 0.0, 0.0625]));
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
+pub fn invert_spd(mut matrix: Vec<f64>, n: usize) -> Result<Option<Vec<f64>>> {
+    if matrix.len() != n * n {
+        let what = format!("{} values are no matrix of {n} x {n}", matrix.len());
+        return Err(Error::shape(what, ""));
+    }
     let par = Par::rayon(PARTS);
     let scratch = llt::factor::cholesky_in_place_scratch::<f64>(n, par, Default::default());
     let mut memory = MemBuffer::new(scratch);
     let stack = MemStack::new(&mut memory);
     let view = MatMut::from_column_major_slice_mut(&mut matrix, n, n);
-    llt::factor::cholesky_in_place(view, Default::default(), par, stack, Default::default())
-        .ok()?;
+    if llt::factor::cholesky_in_place(view, Default::default(), par, stack, Default::default())
+        .is_err()
+    {
+        return Ok(None);
+    }
     let mut inverse = vec![0.0; n * n];
     let mut memory = MemBuffer::new(llt::inverse::inverse_scratch::<f64>(n, par));
     let stack = MemStack::new(&mut memory);
@@ -76,7 +89,7 @@ pub fn invert_spd(mut matrix: Vec<f64>, n: usize) -> Option<Vec<f64>> {
             inverse[i * n + j] = inverse[j * n + i];
         }
     }
-    Some(inverse)
+    Ok(Some(inverse))
 }
 
 /// Y'Y in f64 of rows of `dim` values: f32 products of a thousand rows at a time, their sums in f64 in an
@@ -139,7 +152,9 @@ mod tests {
         (0..n).for_each(|i| a[i * n + i] += 1.0);
         let run = |threads| {
             let a = a.clone();
-            veridical_core::threads::with_threads(Some(threads), || invert_spd(a, n).unwrap())
+            veridical_core::threads::with_threads(Some(threads), || {
+                invert_spd(a, n).unwrap().unwrap()
+            })
         };
         let inverse = run(1).unwrap();
         for threads in [2, 5] {
@@ -152,6 +167,6 @@ mod tests {
                 assert!((sum - want).abs() < 1e-9 * n as f64, "{i} {j}: {sum}");
             }
         }
-        assert!(invert_spd(vec![0.0, 1.0, 1.0, 0.0], 2).is_none());
+        assert!(invert_spd(vec![0.0, 1.0, 1.0, 0.0], 2).unwrap().is_none());
     }
 }

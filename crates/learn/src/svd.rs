@@ -5,7 +5,7 @@
 //! With A'Q = B', B B' = V diag(s^2) V' the factors are U = Q V and s. All in f64; W comes from a named stream, so
 //! the same seed gives the same bytes.
 
-use veridical_core::Stream;
+use veridical_core::{Error, Result, Stream};
 
 use crate::eigen::{eigen, gram_f64, orthonormal, sign_of, times};
 
@@ -24,17 +24,20 @@ pub trait Operator: Sync {
 /// The `k` largest singular values and their left vectors (rows of k values). Signs: the entry of largest
 /// size of every vector is positive.
 ///
-/// # Panics
-/// If k is 0 or larger than the smaller side.
+/// # Errors
+/// [`Error::Shape`] if k is 0 or larger than the smaller side.
 pub fn randomised_svd(
     a: &dyn Operator,
     k: usize,
     oversampling: usize,
     iterations: usize,
     stream: Stream,
-) -> (Vec<f64>, Vec<f64>) {
+) -> Result<(Vec<f64>, Vec<f64>)> {
     let [n, m] = a.shape();
-    assert!(k > 0 && k <= n.min(m), "1 to the smaller side");
+    if k == 0 || k > n.min(m) {
+        let what = format!("a matrix of {n} x {m} does not have {k} singular values to find");
+        return Err(Error::shape(what, ""));
+    }
     let l = (k + oversampling).min(n.min(m));
     let mut sketch = vec![0.0; m * l];
     for (r, row) in sketch.chunks_exact_mut(l).enumerate() {
@@ -53,7 +56,7 @@ pub fn randomised_svd(
         let sign = sign_of(u.iter().skip(c).step_by(k).copied());
         u.iter_mut().skip(c).step_by(k).for_each(|x| *x *= sign);
     }
-    (squares[..k].iter().map(|s| s.max(0.0).sqrt()).collect(), u)
+    Ok((squares[..k].iter().map(|s| s.max(0.0).sqrt()).collect(), u))
 }
 
 #[cfg(test)]
@@ -107,7 +110,7 @@ mod tests {
         };
         let values = (0..n * m).map(|at| entry(at / m, at % m)).collect();
         let a = Dense { n, m, values };
-        let (got, vectors) = randomised_svd(&a, rank, 5, 2, stream());
+        let (got, vectors) = randomised_svd(&a, rank, 5, 2, stream()).unwrap();
         for k in 0..rank {
             assert!((got[k] - s[k]).abs() < 1e-12, "{got:?}");
             let cosine: f64 = (0..n).map(|i| u[i * rank + k] * vectors[i * rank + k]).sum();
@@ -126,7 +129,7 @@ mod tests {
         let scaled: Vec<f64> =
             q.iter().enumerate().map(|(at, x)| x * 0.95f64.powi((at % n) as i32)).collect();
         let a = Dense { n, m: n, values: scaled };
-        let (got, _) = randomised_svd(&a, 5, 10, 10, stream());
+        let (got, _) = randomised_svd(&a, 5, 10, 10, stream()).unwrap();
         for (k, s) in got.iter().enumerate() {
             assert!((s - 0.95f64.powi(k as i32)).abs() < 1e-10, "{k}: {s}");
         }

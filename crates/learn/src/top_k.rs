@@ -78,6 +78,13 @@ impl Best {
 }
 
 /// The `k` best, best first; all of them if there are fewer.
+///
+/// ```
+/// let scores = [0.5, 0.9, 0.9, 0.1];
+/// let best = veridical_learn::top_k((0..).zip(scores), 2);
+/// let numbers: Vec<u32> = best.iter().map(|scored| scored.number).collect();
+/// assert_eq!(numbers, [1, 2]); // of equal scores the smaller number first
+/// ```
 pub fn top_k(scores: impl Iterator<Item = (u32, f32)>, k: usize) -> Vec<Scored> {
     let mut best = Best::new(k.min(scores.size_hint().1.unwrap_or(k)));
     best.k = k;

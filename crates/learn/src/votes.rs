@@ -8,6 +8,7 @@
 //! which is 1: they are never all 0, however small the length scale.
 
 use rayon::prelude::*;
+use veridical_core::{Error, Result, Rows};
 
 use crate::exp::exp;
 use crate::{products, top_k, unit_rows};
@@ -23,17 +24,28 @@ pub enum Metric {
 
 /// The class with most votes among the `k` nearest of the labelled rows, for every row of `test`.
 ///
-/// # Panics
-/// If there are no labelled rows, a label is not below `classes`, or rows are not whole.
+/// # Errors
+/// [`Error::Shape`] if the widths differ or there is not one label per row, [`Error::Unfit`] if there are no labelled
+/// rows or a label is not below `classes`.
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_learn::{Metric, knn_predict};
+///
+/// let (train, test) = (Rows::new(&[0.0, 1.0, 9.0, 10.0], 1)?, Rows::new(&[0.4, 9.6], 1)?);
+/// let classes = knn_predict(train, &[0, 0, 1, 1], 2, test, 2, Metric::Euclidean)?;
+/// assert_eq!(classes, [0, 1]);
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 pub fn knn_predict(
-    train: &[f32],
+    train: Rows<'_, f32>,
     labels: &[u32],
     classes: usize,
-    test: &[f32],
-    dim: usize,
+    test: Rows<'_, f32>,
     k: usize,
     metric: Metric,
-) -> Vec<u32> {
+) -> Result<Vec<u32>> {
+    check(train, labels, classes, test)?;
     let vote = |nearness: &[f32]| {
         let mut votes = vec![0u32; classes];
         for near in top_k((0..).zip(nearness.iter().copied()), k) {
@@ -42,26 +54,37 @@ pub fn knn_predict(
         most(&votes)
     };
     let tables = match metric {
-        Metric::Cosine => Tables::cosine(train, test, dim),
-        Metric::Euclidean => Tables::euclidean(train, test, dim),
+        Metric::Cosine => Tables::cosine(train, test),
+        Metric::Euclidean => Tables::euclidean(train, test),
     };
-    tables.map(labels, dim, vote)
+    Ok(tables.map(labels, train.dim(), vote))
 }
 
 /// The class with most votes of a Gaussian kernel around every row of `test`.
 ///
-/// # Panics
-/// If there are no labelled rows, a label is not below `classes`, rows are not whole, or the length scale is not
-/// positive.
+/// # Errors
+/// As [`knn_predict`], and [`Error::Unfit`] if the length scale is not positive.
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_learn::nadaraya_watson;
+///
+/// let (train, test) = (Rows::new(&[0.0, 1.0, 9.0], 1)?, Rows::new(&[0.4, 9.6], 1)?);
+/// assert_eq!(nadaraya_watson(train, &[0, 0, 1], 2, test, 1.0)?, [0, 1]);
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 pub fn nadaraya_watson(
-    train: &[f32],
+    train: Rows<'_, f32>,
     labels: &[u32],
     classes: usize,
-    test: &[f32],
-    dim: usize,
+    test: Rows<'_, f32>,
     length_scale: f64,
-) -> Vec<u32> {
-    assert!(length_scale > 0.0, "a positive length scale");
+) -> Result<Vec<u32>> {
+    check(train, labels, classes, test)?;
+    if length_scale.is_nan() || length_scale <= 0.0 {
+        let what = format!("the length scale of a kernel must be above 0, got {length_scale}");
+        return Err(Error::unfit(what, ""));
+    }
     let precision = (1.0 / (length_scale * length_scale)) as f32;
     let vote = |nearness: &[f32]| {
         let nearest = nearness.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -71,7 +94,36 @@ pub fn nadaraya_watson(
         weights.iter().zip(labels).for_each(|(w, &label)| votes[label as usize] += w);
         most(&votes)
     };
-    Tables::euclidean(train, test, dim).map(labels, dim, vote)
+    Ok(Tables::euclidean(train, test).map(labels, train.dim(), vote))
+}
+
+fn check(train: Rows<'_, f32>, labels: &[u32], classes: usize, test: Rows<'_, f32>) -> Result<()> {
+    check_labels(train, labels.len(), labels, classes)?;
+    if train.dim() != test.dim() {
+        let what =
+            format!("labelled rows have {} values but the others {}", train.dim(), test.dim());
+        return Err(Error::shape(what, ""));
+    }
+    Ok(())
+}
+
+/// That there are rows with a label each, all below `classes`.
+pub(crate) fn check_labels<'l>(
+    rows: Rows<'_, f32>,
+    n_labels: usize,
+    labels: impl IntoIterator<Item = &'l u32>,
+    classes: usize,
+) -> Result<()> {
+    if rows.n() != n_labels {
+        return Err(Error::shape(format!("{} rows have {n_labels} labels", rows.n()), ""));
+    }
+    if n_labels == 0 {
+        return Err(Error::unfit("there are no labelled rows", ""));
+    }
+    if let Some(bad) = labels.into_iter().find(|&&label| label as usize >= classes) {
+        return Err(Error::unfit(format!("there are {classes} classes, and a label is {bad}"), ""));
+    }
+    Ok(())
 }
 
 /// The class with most votes, the smallest of equal ones.
@@ -88,22 +140,23 @@ struct Tables {
 }
 
 impl Tables {
-    fn cosine(train: &[f32], test: &[f32], dim: usize) -> Self {
-        let offsets = vec![0.0; train.len() / dim];
-        Self { train: unit_rows(train, dim), test: unit_rows(test, dim), offsets }
+    fn cosine(train: Rows<'_, f32>, test: Rows<'_, f32>) -> Self {
+        let unit = |rows: Rows<'_, f32>| unit_rows(rows.values(), rows.dim());
+        Self { train: unit(train), test: unit(test), offsets: vec![0.0; train.n()] }
     }
 
-    fn euclidean(train: &[f32], test: &[f32], dim: usize) -> Self {
+    fn euclidean(train: Rows<'_, f32>, test: Rows<'_, f32>) -> Self {
+        let dim = train.dim();
         let mut mean = vec![0.0f64; dim];
-        for row in train.chunks_exact(dim) {
+        for row in train {
             mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x));
         }
-        let n = (train.len() / dim) as f64;
-        let centre = |rows: &[f32]| -> Vec<f32> {
+        let n = train.n() as f64;
+        let centre = |rows: Rows<'_, f32>| -> Vec<f32> {
             let row = |row: &[f32]| -> Vec<f32> {
                 row.iter().zip(&mean).map(|(&x, m)| (f64::from(x) - m / n) as f32).collect()
             };
-            rows.chunks_exact(dim).flat_map(row).collect()
+            rows.iter().flat_map(row).collect()
         };
         let (train, test) = (centre(train), centre(test));
         let half =
@@ -115,7 +168,7 @@ impl Tables {
     /// `answer` of the nearness of all labelled rows, for every query.
     fn map(self, labels: &[u32], dim: usize, answer: impl Fn(&[f32]) -> u32 + Sync) -> Vec<u32> {
         let n = labels.len();
-        assert!(n > 0 && self.train.len() == n * dim, "labelled rows");
+        debug_assert!(n > 0 && self.train.len() == n * dim, "labelled rows");
         let block = ((1 << 20) / n).clamp(1, 256);
         let blocks = self.test.par_chunks(block * dim).map_init(Vec::new, |scores, queries| {
             scores.resize(queries.len() / dim * n, 0.0);
@@ -141,6 +194,10 @@ mod tests {
         let mut x = vec![0.0; n * dim];
         Stream::new(Seed::new(7).unwrap(), "test/votes").at(0, at).fill_normals(&mut x);
         x.iter().map(|&x| x as f32 + 3.0).collect()
+    }
+
+    fn rows(values: &[f32], dim: usize) -> Rows<'_, f32> {
+        Rows::new(values, dim).unwrap()
     }
 
     fn squared_distance(q: &[f32], x: &[f32]) -> f64 {
@@ -174,7 +231,7 @@ mod tests {
                 };
                 test.chunks(dim).map(vote).collect()
             };
-            let fast = |metric| knn_predict(&train, &labels, 4, &test, dim, k, metric);
+            let fast = |metric| knn_predict(rows(&train, dim), &labels, 4, rows(&test, dim), k, metric).unwrap();
             if dim > 1 {
                 prop_assert_eq!(fast(Metric::Cosine), slow(&cosine));
             }
@@ -188,7 +245,7 @@ mod tests {
                 (0..4u32).rev().max_by(|&a, &b| votes[a as usize].total_cmp(&votes[b as usize])).unwrap()
             };
             let want: Vec<u32> = test.chunks(dim).map(kernel).collect();
-            prop_assert_eq!(nadaraya_watson(&train, &labels, 4, &test, dim, scale), want);
+            prop_assert_eq!(nadaraya_watson(rows(&train, dim), &labels, 4, rows(&test, dim), scale).unwrap(), want);
         }
     }
 
@@ -196,7 +253,8 @@ mod tests {
     fn equal_votes_go_to_the_smaller_class() {
         let train = [0.0, 1.0, 2.0, 3.0];
         let knn = |labels: &[u32], q: f32, k| {
-            knn_predict(&train, labels, 3, &[q], 1, k, Metric::Euclidean)[0]
+            let (train, test) = (rows(&train, 1), [q]);
+            knn_predict(train, labels, 3, rows(&test, 1), k, Metric::Euclidean).unwrap()[0]
         };
         assert_eq!(knn(&[2, 1, 2, 1], 0.1, 4), 1);
         assert_eq!(knn(&[2, 1, 2, 1], 0.1, 1), 2);
@@ -207,6 +265,23 @@ mod tests {
     #[test]
     fn a_tiny_length_scale_is_the_nearest_row() {
         let train = [0.0, 1.0, 2.0];
-        assert_eq!(nadaraya_watson(&train, &[0, 1, 2], 3, &[1.4, 5.0, -3.0], 1, 1e-4), [1, 2, 0]);
+        let test = [1.4, 5.0, -3.0];
+        let got = nadaraya_watson(rows(&train, 1), &[0, 1, 2], 3, rows(&test, 1), 1e-4);
+        assert_eq!(got.unwrap(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn what_cannot_vote_is_refused() {
+        let values = [0.0f32, 1.0, 2.0, 3.0];
+        let told = |dim: usize, labels: &[u32], l: f64| {
+            let (train, test) = (rows(&values, 1), rows(&values, dim));
+            nadaraya_watson(train, labels, 2, test, l).unwrap_err().to_string()
+        };
+        assert_eq!(told(1, &[0; 3], 1.0), "4 rows have 3 labels");
+        assert_eq!(told(2, &[0; 4], 1.0), "labelled rows have 1 values but the others 2");
+        assert_eq!(told(1, &[0, 1, 2, 0], 1.0), "there are 2 classes, and a label is 2");
+        assert!(told(1, &[0; 4], f64::NAN).starts_with("the length scale"));
+        let none = knn_predict(rows(&[], 1), &[], 2, rows(&values, 1), 1, Metric::Cosine);
+        assert_eq!(none.unwrap_err().to_string(), "there are no labelled rows");
     }
 }

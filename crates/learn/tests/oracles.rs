@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
+use veridical_core::Rows;
 use veridical_learn::{Logistic, LogisticSettings, Metric, OneVsRest, knn_predict};
 
 fn oracle() -> Value {
@@ -51,10 +52,27 @@ fn softmax_regression_has_scikit_learns_minimum() {
         };
         let labels: Vec<u32> = numbers(&case["labels"]);
         let rows = rows(n, dim, 0);
-        compare(&Logistic::fit(&rows, dim, &labels, size(case, "classes"), &settings, None), case);
+        compare(
+            &Logistic::fit(
+                Rows::new(&rows, dim).unwrap(),
+                &labels,
+                size(case, "classes"),
+                &settings,
+                None,
+            )
+            .unwrap(),
+            case,
+        );
         // The default tolerance keeps the promise about the loss too.
         let settings = LogisticSettings { c: settings.c, ..Default::default() };
-        let fit = Logistic::fit(&rows, dim, &labels, size(case, "classes"), &settings, None);
+        let fit = Logistic::fit(
+            Rows::new(&rows, dim).unwrap(),
+            &labels,
+            size(case, "classes"),
+            &settings,
+            None,
+        )
+        .unwrap();
         let loss = case["loss"].as_f64().unwrap();
         assert!((fit.loss - loss).abs() <= 1e-6 * loss, "{} for {loss}", fit.loss);
     }
@@ -71,7 +89,9 @@ fn one_against_the_rest_has_scikit_learns_minimum() {
         };
         let sets: Vec<Vec<u32>> = numbers(&case["sets"]);
         let rows = rows(n, dim, 0);
-        let fit = OneVsRest::fit(&rows, dim, &sets, size(case, "classes"), &settings);
+        let fit =
+            OneVsRest::fit(Rows::new(&rows, dim).unwrap(), &sets, size(case, "classes"), &settings)
+                .unwrap();
         compare(&fit.0, case);
         let predicted: Vec<Vec<u32>> = numbers(&case["predicted"]);
         assert_eq!(fit.predict(&rows), predicted);
@@ -85,8 +105,15 @@ fn neighbours_vote_as_in_scikit_learn() {
         let metric = if case["metric"] == "cosine" { Metric::Cosine } else { Metric::Euclidean };
         let labels: Vec<u32> = numbers(&case["labels"]);
         let (classes, k) = (size(case, "classes"), size(case, "k"));
-        let got =
-            knn_predict(&rows(n, dim, 0), &labels, classes, &rows(40, dim, 5000), dim, k, metric);
+        let got = knn_predict(
+            Rows::new(&rows(n, dim, 0), dim).unwrap(),
+            &labels,
+            classes,
+            Rows::new(&rows(40, dim, 5000), dim).unwrap(),
+            k,
+            metric,
+        )
+        .unwrap();
         let want: Vec<u32> = numbers(&case["predicted"]);
         assert_eq!(got, want, "{} {k}", case["metric"]);
     }

@@ -7,6 +7,7 @@
 
 use rayon::prelude::*;
 use veridical_core::{Order, Seed, Stream};
+use veridical_data::examples::{Examples, Values as ExampleValues};
 
 use crate::{Float, Shape};
 
@@ -17,6 +18,15 @@ pub enum Values<'a> {
     Bytes(&'a [u8]),
     /// As they are.
     Floats(&'a [f32]),
+}
+
+impl<'a> From<&'a ExampleValues> for Values<'a> {
+    fn from(values: &'a ExampleValues) -> Self {
+        match values {
+            ExampleValues::Bytes(values) => Self::Bytes(values),
+            ExampleValues::Floats(values) => Self::Floats(values),
+        }
+    }
 }
 
 /// What images undergo while training.
@@ -68,6 +78,14 @@ impl<'a> Feed<'a> {
             .collect();
         let moves = Stream::new(seed, "augment");
         Self { values, shape, affine, augmentation: Augmentation::default(), seed, moves }
+    }
+
+    /// All examples, in their order.
+    ///
+    /// # Panics
+    /// As [`Feed::new`].
+    pub fn of(examples: &'a Examples, mean: &[f64], deviation: &[f64], seed: Seed) -> Self {
+        Self::new((&examples.values).into(), examples.shape.into(), mean, deviation, seed)
     }
 
     /// With images that are moved about while training.

@@ -5,7 +5,8 @@
 //! - [`Model`]: architectures by name; [`Builder`]: any other order of layers; [`Net`]: layers with their parameters.
 //! - [`Feed`]: samples on their way in; [`Trainer`]: steps of an [`Optimiser`] on a [`Loss`], with a [`Schedule`].
 //! - [`Taps`]: a and delta; [`Workspace::activations`]: what a layer puts out.
-//! - [`Tensors`]: weights under PyTorch's names; [`refit()`]: the last layer solved.
+//! - [`fit`](mod@fit): the loop of epochs around them, on examples or documents; [`metrics`]: what a network is worth.
+//! - [`Net::export`] and [`Net::import`]: weights under PyTorch's names; [`refit()`]: the last layer solved.
 //!
 //! Work is divided by sizes alone, so every result has the same bytes on any number of threads.
 //!
@@ -33,10 +34,12 @@
 mod elementary;
 mod error;
 mod feed;
+pub mod fit;
 mod float;
 mod layer;
 pub mod layers;
 mod loss;
+pub mod metrics;
 pub mod models;
 mod net;
 mod optimiser;
@@ -71,4 +74,3 @@ pub use shape::Shape;
 pub use table::{Addend, RowGradient, Table};
 pub use taps::{OuterTap, Tap, TapFactors, Taps};
 pub use trainer::{Trainer, TrainerSettings};
-pub use weights::{Tensor, Tensors};

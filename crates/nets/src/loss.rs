@@ -12,6 +12,7 @@
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use veridical_data::examples::Targets;
 
 use crate::float::wide;
 use crate::{Error, Float, Result};
@@ -40,6 +41,15 @@ pub enum Target<'a> {
     Numbers(&'a [f32]),
 }
 
+impl<'a> From<&'a Targets> for Target<'a> {
+    fn from(targets: &'a Targets) -> Self {
+        match targets {
+            Targets::Classes(classes) => Self::Classes(classes),
+            Targets::Numbers { values, .. } => Self::Numbers(values),
+        }
+    }
+}
+
 /// Samples that one thread takes at once; sums are made per block.
 const ROWS: usize = 256;
 
@@ -47,12 +57,12 @@ impl Loss {
     /// Whether targets suit the loss and `dim` outputs.
     ///
     /// # Errors
-    /// [`Error::Setting`] naming the first sample that does not.
+    /// Unfit data, naming the first sample that does not.
     pub fn check(&self, dim: usize, targets: Target<'_>) -> Result<()> {
         if let Loss::CrossEntropy { smoothing } = self
             && !(0.0..1.0).contains(smoothing)
         {
-            return Err(Error::Setting(format!(
+            return Err(Error::request(format!(
                 "a label smoothing of {smoothing}: it must be at least 0 and below 1"
             )));
         }
@@ -65,7 +75,7 @@ impl Loss {
     fn check_classes(&self, dim: usize, classes: &[u32]) -> Result<()> {
         let bound = match (self, dim) {
             (Loss::BinaryCrossEntropy, 2..) => {
-                return Err(Error::Setting(format!(
+                return Err(Error::request(format!(
                     "binary cross entropy of classes needs one output, the network has {dim}; use cross entropy"
                 )));
             }
@@ -74,7 +84,7 @@ impl Loss {
         };
         match classes.iter().position(|&c| c as usize >= bound) {
             None => Ok(()),
-            Some(i) => Err(Error::Setting(format!(
+            Some(i) => Err(Error::unfit(format!(
                 "sample {i} has class {}: with {dim} {} classes are 0 to {}",
                 classes[i],
                 if dim == 1 { "output" } else { "outputs" },
@@ -90,7 +100,7 @@ impl Loss {
         };
         match numbers.iter().position(|&y| !fine(y)) {
             None => Ok(()),
-            Some(k) => Err(Error::Setting(format!(
+            Some(k) => Err(Error::unfit(format!(
                 "target {} of sample {} is {}: it {rule}",
                 k % dim,
                 k / dim,

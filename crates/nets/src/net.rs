@@ -217,10 +217,10 @@ impl<T: Float> Builder<T> {
     /// The network as it stands.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it has no layer.
+    /// A request if it has no layer.
     pub fn finish(self) -> Result<Net<T>> {
         match self.net.nodes.is_empty() {
-            true => Err(Error::Setting("a network needs a layer".into())),
+            true => Err(Error::request("a network needs a layer".into())),
             false => Ok(self.net),
         }
     }

@@ -7,7 +7,8 @@
 //! [`MOST_ROWS`] rows and solved for on all; if the training loss is then above the network's own, the next smaller penalty
 //! is taken, so a refit is never worse on the training loss; where none is left, the head stays.
 
-use veridical_core::{Order, Seed};
+use veridical_core::choices;
+use veridical_core::{Order, Rows, Seed};
 use veridical_learn::{Logistic, LogisticSettings, RidgePath, logistic_path};
 
 use crate::layers::Parameterisation;
@@ -32,13 +33,14 @@ impl Head {
     }
 }
 
-/// What is solved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RefitMethod {
-    /// Least squares; classes are 1 of their own and 0 of the others.
-    Ridge,
-    /// Multinomial logistic regression.
-    Logistic,
+choices! {
+    /// What is solved.
+    pub enum RefitMethod {
+        /// Multinomial logistic regression
+        Logistic = "logistic",
+        /// Least squares; classes are 1 of their own and 0 of the others
+        Ridge = "ridge",
+    }
 }
 
 /// How the last layer is solved for.
@@ -93,7 +95,7 @@ const MOST_STEPS: usize = 300;
 /// Solves the head of `dim` features for `outputs` outputs on n rows.
 ///
 /// # Errors
-/// [`Error::Setting`] if the method does not suit the targets, if there are fewer rows than parts, or if a feature is no
+/// A request if the method does not suit the targets, if there are fewer rows than parts, or if a feature is no
 /// number.
 pub fn refit(
     features: &[f64],
@@ -107,11 +109,11 @@ pub fn refit(
     if settings.folds < 2 || n < 2 * settings.folds {
         let what =
             format!("cross-validation with {} parts needs more than {n} rows", settings.folds);
-        return Err(Error::Setting(what));
+        return Err(Error::unfit(what));
     }
     if let Some(at) = features.iter().position(|x| !x.is_finite()) {
         let what = format!("feature {} of row {} is {}", at % dim, at / dim, features[at]);
-        return Err(Error::Setting(what));
+        return Err(Error::unfit(what));
     }
     let problem = Problem { features, dim, targets, outputs, n };
     problem.check(settings.method)?;
@@ -120,7 +122,7 @@ pub fn refit(
         RefitMethod::Ridge => &RIDGE,
         RefitMethod::Logistic => &LOGISTIC,
     };
-    let cv = problem.cross_validated(settings, penalties);
+    let cv = problem.cross_validated(settings, penalties)?;
     let shown = |penalty: f64| match settings.method {
         RefitMethod::Logistic => 1.0 / penalty,
         RefitMethod::Ridge => penalty,
@@ -131,7 +133,7 @@ pub fn refit(
     // INVARIANT: there are penalties.
     let best = (0..cv.len()).min_by(|&a, &b| cv[a].total_cmp(&cv[b])).unwrap_or(0);
     for i in best..penalties.len() {
-        let Some(head) = problem.solve(settings.method, &penalties[i..=i], None).pop() else {
+        let Some(head) = problem.solve(settings.method, &penalties[i..=i], None)?.pop() else {
             break;
         };
         let after = problem.loss(settings.method, &head, None);
@@ -156,11 +158,11 @@ impl Problem<'_> {
     fn check(&self, method: RefitMethod) -> Result<()> {
         match (method, self.targets) {
             (RefitMethod::Logistic, Target::Numbers(_)) => {
-                Err(Error::Setting("logistic regression is for classes; use --method ridge".into()))
+                Err(Error::request("logistic regression is for classes; use ⟨method⟩ ridge".into()))
             }
             (RefitMethod::Logistic, Target::Classes(_)) if self.outputs == 1 => {
-                let what = "logistic regression needs an output per class, the network has one; use --method ridge";
-                Err(Error::Setting(what.into()))
+                let what = "logistic regression needs an output per class, the network has one; use ⟨method⟩ ridge";
+                Err(Error::request(what.into()))
             }
             (RefitMethod::Logistic, targets) => {
                 Loss::CrossEntropy { smoothing: 0.0 }.check(self.outputs, targets)
@@ -170,7 +172,7 @@ impl Problem<'_> {
     }
 
     /// The loss of every penalty on rows that were kept back.
-    fn cross_validated(&self, settings: &RefitSettings, penalties: &[f64]) -> Vec<f64> {
+    fn cross_validated(&self, settings: &RefitSettings, penalties: &[f64]) -> Result<Vec<f64>> {
         let order = Order::new(self.n as u64, settings.seed, "refit", 0);
         let mut rows: Vec<(usize, usize)> = (0..self.n.min(MOST_ROWS))
             .map(|t| (order.at(t as u64) as usize, t % settings.folds))
@@ -182,13 +184,13 @@ impl Problem<'_> {
                 rows.iter().filter(|(_, f)| (*f == fold) == wanted).map(|(row, _)| *row).collect()
             };
             let (kept, held) = (of(false), of(true));
-            let heads = self.solve(settings.method, penalties, Some(&kept));
+            let heads = self.solve(settings.method, penalties, Some(&kept))?;
             for (sum, head) in losses.iter_mut().zip(&heads) {
                 let share = held.len() as f64 / rows.len() as f64;
                 *sum += self.loss(settings.method, head, Some(&held)) * share;
             }
         }
-        losses
+        Ok(losses)
     }
 
     /// The mean loss of a head on some rows, or on all.
@@ -217,7 +219,12 @@ impl Problem<'_> {
     }
 
     /// Heads for all penalties, solved on some rows or on all.
-    fn solve(&self, method: RefitMethod, penalties: &[f64], rows: Option<&[usize]>) -> Vec<Head> {
+    fn solve(
+        &self,
+        method: RefitMethod,
+        penalties: &[f64],
+        rows: Option<&[usize]>,
+    ) -> Result<Vec<Head>> {
         let all: Vec<usize>;
         let rows = match rows {
             Some(rows) => rows,
@@ -237,24 +244,30 @@ impl Problem<'_> {
                     max_iterations: MOST_STEPS,
                     ..LogisticSettings::default()
                 };
-                let fits =
-                    logistic_path(&rows_f32, self.dim, &classes, self.outputs, &settings, &cs);
+                let fits = logistic_path(
+                    Rows::new(&rows_f32, self.dim)?,
+                    &classes,
+                    self.outputs,
+                    &settings,
+                    &cs,
+                )?;
                 let head = |fit: Logistic| {
                     // A class without examples has no finite intercept; it is never predicted.
                     let bias = fit.intercepts.iter().map(|b| b.max(-1e6)).collect();
                     Head { weight: fit.weights, bias }
                 };
-                fits.into_iter().map(head).collect()
+                Ok(fits.into_iter().map(head).collect())
             }
             _ => {
                 let x = picked(self.features, self.dim, rows);
                 let y: Vec<f64> = rows.iter().flat_map(|&i| self.numbers(i)).collect();
-                let path = RidgePath::new(&x, self.dim, &y, self.outputs, None);
+                let path =
+                    RidgePath::new(Rows::new(&x, self.dim)?, Rows::new(&y, self.outputs)?, None)?;
                 let fit = |&lambda: &f64| {
                     let fit = path.solve(lambda);
                     Head { weight: fit.weights, bias: fit.intercepts }
                 };
-                penalties.iter().map(fit).collect()
+                Ok(penalties.iter().map(fit).collect())
             }
         }
     }
@@ -286,12 +299,12 @@ impl<T: Float> Net<T> {
         let head = self.head().filter(|&head| head + 1 == self.nodes.len());
         let found = head.and_then(|head| Some((head, self.nodes[head].layer()?.as_linear()?)));
         let (head, linear) = found.ok_or_else(|| {
-            Error::Setting(
+            Error::request(
                 "the network does not end in a dense layer: there is no head to solve for".into(),
             )
         })?;
         if !linear.has_bias() {
-            return Err(Error::Setting("the last layer has no bias".into()));
+            return Err(Error::request("the last layer has no bias".into()));
         }
         Ok((head, linear.inputs(), linear.parameterisation()))
     }
@@ -299,7 +312,7 @@ impl<T: Float> Net<T> {
     /// The last layer as a linear map of the features, whatever its parameterisation.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the network does not end in a dense layer.
+    /// A request if the network does not end in a dense layer.
     pub fn solved_head(&self) -> Result<Head> {
         let (head, dim, parameterisation) = self.dense_head()?;
         let (s, t) = parameterisation.scales(dim);
@@ -314,16 +327,16 @@ impl<T: Float> Net<T> {
     /// Replaces the last layer.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the network does not end in a dense layer of this size, or if its bias has no weight.
+    /// A request if the network does not end in a dense layer of this size, or if its bias has no weight.
     pub fn set_head(&mut self, new: &Head) -> Result<()> {
         let (head, dim, parameterisation) = self.dense_head()?;
         let (s, t) = parameterisation.scales(dim);
         let outputs = self.outputs();
         if new.weight.len() != dim * outputs || new.bias.len() != outputs {
-            return Err(Error::Setting("the head has another size".into()));
+            return Err(Error::request("the head has another size".into()));
         }
         if t == 0.0 && new.bias.iter().any(|b| *b != 0.0) {
-            return Err(Error::Setting("biases have weight 0 in this parameterisation".into()));
+            return Err(Error::request("biases have weight 0 in this parameterisation".into()));
         }
         let place = self.nodes[head].params.clone();
         let scaled = new

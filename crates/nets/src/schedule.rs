@@ -14,6 +14,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use veridical_core::settings::{Kind, Setting};
+
 use crate::{Error, Result};
 
 /// The shape of the factor: written `constant`, `step:EVERY,FACTOR` or `cosine`.
@@ -34,6 +36,10 @@ pub enum Curve {
     Cosine,
 }
 
+impl Setting for Curve {
+    const KIND: Kind = Kind::Text;
+}
+
 impl Curve {
     /// The same curve, if `every` meant epochs of `steps` steps.
     pub fn in_epochs(self, steps: u64) -> Self {
@@ -51,7 +57,7 @@ impl FromStr for Curve {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| {
-            Error::Setting(format!(
+            Error::request(format!(
                 "schedule {text:?}: {why}; it is constant, cosine, or step:EVERY,FACTOR as in step:30,0.1"
             ))
         };

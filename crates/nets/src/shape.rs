@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use veridical_data::examples::ExampleShape;
+
 /// A grid of positions with channels at each, channels last; a plain row is one position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -11,6 +13,15 @@ pub struct Shape {
     pub width: usize,
     /// Values of a position.
     pub channels: usize,
+}
+
+impl From<ExampleShape> for Shape {
+    fn from(shape: ExampleShape) -> Self {
+        match shape {
+            ExampleShape::Image { height, width, channels } => Self::image(height, width, channels),
+            ExampleShape::Row { columns } => Self::row(columns),
+        }
+    }
 }
 
 impl Shape {

@@ -106,7 +106,7 @@ impl<T: Float> Table<T> {
     /// Rows of `dim` values that an optimiser is to move.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`] if the optimiser's numbers make no sense.
+    /// A request if the optimiser's numbers make no sense.
     ///
     /// # Panics
     /// If the values are not whole rows.
@@ -177,7 +177,7 @@ impl<T: Float> Table<T> {
     /// Goes on from an earlier state.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`] if it is of another table.
+    /// A damaged state if it is of another table.
     pub fn resume(&mut self, values: &[T], steps: u64, kept: &[(&str, &[T])]) -> Result<()> {
         if values.len() != self.values.len() {
             let what = format!(
@@ -185,7 +185,7 @@ impl<T: Float> Table<T> {
                 values.len(),
                 self.values.len()
             );
-            return Err(crate::Error::Setting(what));
+            return Err(crate::Error::damaged(what));
         }
         self.optimiser.set_state(steps, kept)?;
         self.values.copy_from_slice(values);

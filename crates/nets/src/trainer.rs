@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use veridical_core::Error as CoreError;
+
 use crate::net::Net;
 use crate::optimiser::{Optimiser, OptimiserSettings, clip};
 use crate::pass::{Plan, Workspace};
@@ -45,7 +47,7 @@ impl<T: Float> Trainer<T> {
     /// does.
     ///
     /// # Errors
-    /// [`Error::Setting`] for numbers that make no sense, and if nothing is trained.
+    /// A setting or request for numbers that make no sense, and if nothing is trained.
     pub fn new(
         net: Net<T>,
         settings: TrainerSettings,
@@ -75,18 +77,17 @@ impl<T: Float> Trainer<T> {
     fn with_plan(net: Net<T>, settings: TrainerSettings, plan: Plan, rows: usize) -> Result<Self> {
         settings.optimiser.check()?;
         if !(settings.lr > 0.0 && settings.lr.is_finite()) {
-            let what = format!("--lr must be a number above 0, got {}", settings.lr);
-            return Err(Error::Setting(what));
+            return Err(CoreError::setting("lr", "a number above 0", settings.lr).into());
         }
         if settings.batch == 0 {
-            return Err(Error::Setting("--batch must be at least 1, got 0".into()));
+            return Err(CoreError::setting("batch", "at least 1", 0).into());
         }
         if settings.clip.is_some_and(|norm| norm.is_nan() || norm <= 0.0) {
-            return Err(Error::Setting("--clip must be above 0".into()));
+            return Err(Error::request("⟨clip⟩ must be above 0".into()));
         }
         let ranges = plan.ranges(&net);
         if ranges.is_empty() {
-            return Err(Error::Setting("every layer is frozen: nothing is left to train".into()));
+            return Err(Error::request("every layer is frozen: nothing is left to train".into()));
         }
         let work = Workspace::new(&net, rows, Some(&plan));
         let optimiser = Optimiser::new(&settings.optimiser, net.params.len());
@@ -136,7 +137,7 @@ impl<T: Float> Trainer<T> {
     /// One step on `n` samples that `fill` writes; the loss before it, and how many classes were right.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if the loss is no number any more; the parameters are those before the step.
+    /// [`Error::LossDiverged`] if the loss is no number any more; the parameters are those before the step.
     pub fn step(
         &mut self,
         n: usize,
@@ -170,6 +171,7 @@ impl<T: Float> Trainer<T> {
         targets: Target<'_>,
         weights: Option<&[f64]>,
     ) -> Result<(f64, Option<usize>)> {
+        let lr = self.rate();
         let Self { net, work, plan, settings, .. } = self;
         let dim = net.outputs();
         let (outputs, gradient) = work.output_gradient(net);
@@ -179,15 +181,13 @@ impl<T: Float> Trainer<T> {
             Target::Numbers(_) => None,
         };
         if !loss.is_finite() {
-            let what = format!("the loss is {loss} after {} steps", self.step);
-            return Err(Error::Diverged(what));
+            return Err(Error::LossDiverged { loss, steps: self.step });
         }
         net.backward(work, plan);
         net.settle(work);
         if let Some(norm) = settings.clip {
             clip(&mut work.grads, &self.ranges, norm);
         }
-        let lr = settings.lr * settings.schedule.factor(self.step);
         self.optimiser.step(lr, &mut net.params, &work.grads, &self.ranges);
         self.step += 1;
         Ok((loss, right))
@@ -207,7 +207,7 @@ impl<T: Float> Trainer<T> {
     /// Goes on from an earlier state: parameters, buffers, what the optimiser kept.
     ///
     /// # Errors
-    /// [`Error::Setting`] if they are of another network.
+    /// A damaged state if they are of another network.
     pub fn resume(
         &mut self,
         params: &[T],
@@ -221,7 +221,7 @@ impl<T: Float> Trainer<T> {
                 params.len(),
                 self.net.params.len()
             );
-            return Err(Error::Setting(what));
+            return Err(Error::damaged(what));
         }
         self.net.params.copy_from_slice(params);
         self.net.buffers.copy_from_slice(buffers);

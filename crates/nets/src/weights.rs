@@ -7,20 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use veridical_core::Error as CoreError;
+use veridical_data::TensorMap;
+
 use crate::net::{Named, Net};
 use crate::{Error, Float, Result};
-
-/// A tensor on its way in or out.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
-    /// PyTorch's shape.
-    pub shape: Vec<usize>,
-    /// Row-major.
-    pub values: Vec<f32>,
-}
-
-/// Tensors by name.
-pub type Tensors = BTreeMap<String, Tensor>;
 
 /// What other definitions of the same network call a module: torchvision's and ours.
 const SYNONYMS: [(&str, &str); 2] = [(".downsample.", ".shortcut."), ("fc.", "linear.")];
@@ -50,11 +41,11 @@ impl<T: Float> Net<T> {
     }
 
     /// All parameters and buffers, in PyTorch's order of values.
-    pub fn export(&self) -> Tensors {
+    pub fn export(&self) -> TensorMap {
         let named = self.tensors().into_iter().map(|named| {
             let from = if named.is_parameter { &self.params } else { &self.buffers };
             let values = self.torch_order(&named, from).into_iter().map(|x| x.wide() as f32);
-            (named.name.clone(), Tensor { shape: named.shape.clone(), values: values.collect() })
+            (named.name.clone(), (named.shape.clone(), values.collect()))
         });
         named.collect()
     }
@@ -64,7 +55,7 @@ impl<T: Float> Net<T> {
     ///
     /// # Errors
     /// [`Error::Weights`] lists names that are missing, too many, or of another shape.
-    pub fn import(&mut self, tensors: &Tensors, head: bool) -> Result<()> {
+    pub fn import(&mut self, tensors: &TensorMap, head: bool) -> Result<()> {
         let prefixed =
             !tensors.is_empty() && tensors.keys().all(|name| name.starts_with("module."));
         let named = self.tensors();
@@ -76,7 +67,7 @@ impl<T: Float> Net<T> {
                 .fold(name.to_owned(), |name, (other, ours)| name.replace(other, ours)),
         };
         let stripped = |name: &str| known(if prefixed { &name["module.".len()..] } else { name });
-        let given: BTreeMap<String, &Tensor> =
+        let given: BTreeMap<String, &(Vec<usize>, Vec<f32>)> =
             tensors.iter().map(|(name, tensor)| (stripped(name), tensor)).collect();
         let last = self.head();
         let mut missing = Vec::new();
@@ -87,26 +78,24 @@ impl<T: Float> Net<T> {
             match given.get(named.name.as_str()) {
                 None if optional => {}
                 None => missing.push(named.name.clone()),
-                Some(tensor) if tensor.shape == named.shape => found.push((named, *tensor)),
+                Some((shape, values)) if *shape == named.shape => found.push((named, values)),
                 Some(_) if optional => {}
-                Some(tensor) => wrong.push(format!(
-                    "{} is {:?} and should be {:?}",
-                    named.name, tensor.shape, named.shape
-                )),
+                Some((shape, _)) => wrong
+                    .push(format!("{} is {shape:?} and should be {:?}", named.name, named.shape)),
             }
         }
         let own: BTreeSet<&str> = named.iter().map(|named| named.name.as_str()).collect();
         let extra: Vec<String> =
             given.into_keys().filter(|name| !own.contains(name.as_str())).collect();
         if !missing.is_empty() || !wrong.is_empty() || !extra.is_empty() {
-            return Err(Error::Weights(complaint(&missing, &extra, &wrong)));
+            return Err(Error::Weights { missing, extra, wrong });
         }
-        for (named, tensor) in found {
-            if let Some(at) = tensor.values.iter().position(|x| !x.is_finite()) {
-                let what = format!("{}[{at}] is {}", named.name, tensor.values[at]);
-                return Err(Error::Weights(format!("{what}; weights must be finite")));
+        for (named, values) in found {
+            if let Some(at) = values.iter().position(|x| !x.is_finite()) {
+                let what = format!("{}[{at}] is {}", named.name, values[at]);
+                return Err(CoreError::unfit(what, "weights must be finite").into());
             }
-            self.set(named, tensor.values.iter().map(|&x| T::of(f64::from(x))).collect());
+            self.set(named, values.iter().map(|&x| T::of(f64::from(x))).collect());
         }
         Ok(())
     }

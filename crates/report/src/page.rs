@@ -17,6 +17,19 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 
 /// One report.
+///
+/// ```
+/// use veridical_report::{Foot, Page};
+///
+/// let html = Page::new("Errors <of a map>")
+///     .section("Mean", "Over all pairs.")
+///     .text("The mean of `512` pairs is 0.25.")
+///     .data(&[0.25, 0.5])
+///     .foot(Foot::new("veridical featurize check").fact("seed", 7))
+///     .to_html();
+/// assert!(html.contains("<title>Errors &lt;of a map&gt;</title>"));
+/// assert!(html.contains("id=\"data\">[0.25,0.5]</script>"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,

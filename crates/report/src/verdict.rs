@@ -34,6 +34,15 @@ impl Level {
 }
 
 /// The answer, at the top of a page.
+///
+/// ```
+/// use veridical_report::{Level, Page, Verdict};
+///
+/// let verdict = Verdict::new(Level::Warn, "One of three consumers is affected.")
+///     .detail("Retrain `ranker` before the refresh.");
+/// let html = Page::new("Refresh").verdict(verdict).to_html();
+/// assert!(html.contains("Retrain <code>ranker</code> before the refresh."));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// How good it is.
@@ -71,6 +80,14 @@ impl Verdict {
 }
 
 /// A key number.
+///
+/// ```
+/// use veridical_report::{Card, Level, Page};
+///
+/// let kept = Card::new("neighbors kept", "97 %").note("at least 95 %").level(Level::Good);
+/// let html = Page::new("Refresh").cards([kept]).to_html();
+/// assert!(html.contains("<span class=\"value\">97 %</span>"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Card {
     /// What the number is.

@@ -9,21 +9,20 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
-use veridical_core::{Order, Seed};
-use veridical_data::generate::ShopSettings;
-use veridical_data::run::seed_folder;
-use veridical_data::{Ids, IfExists, ReadOptions, Source, Table, write_atomically};
+use veridical_core::settings::Layer;
+use veridical_core::{Error as Refusal, Estimate, Job, Order, Seed, settings};
+use veridical_data::{Ids, Table};
 use veridical_embed::Method;
-use veridical_features::FeatureSpec;
-use veridical_inspect::Limit;
+use veridical_io::run::seed_folder;
+use veridical_io::{IfExists, Output, ReadOptions, Replace, Source, publish};
 
-use crate::align::FitSettings;
-use crate::featurize::{self, LengthScale, NewSpec};
-use crate::prepare::{self, GenerateShop};
+use crate::featurize::{self, NewSpec};
+use crate::prepare::{self, Generate, GeneratedKind, TablesOutput};
 use crate::refresh::{self, Refresh};
-use crate::stability::{self, Settings, Stability};
-use crate::train::{self, Layer, Request, Train};
-use crate::{Error, Observer, Result};
+use crate::settings::{RunOutput, Start};
+use crate::stability::{self, Limits, Settings, Stability};
+use crate::train::{self, Request, Train};
+use crate::{Error, Result};
 
 const USERS: usize = 3000;
 const ITEMS: usize = 400;
@@ -45,13 +44,13 @@ pub struct Demo {
     /// The report on the ten trainings.
     pub report: String,
     /// How far a coordinate moves from training to training, in units of its size; raw and aligned.
-    pub coordinate_sd: [f64; 2],
+    pub coordinate_sd: [Option<Estimate>; 2],
     /// How far an inner product moves, in units of the spread between pairs.
-    pub gram_noise: f64,
+    pub gram_noise: Option<Estimate>,
     /// Neighbours that stay, of ten.
-    pub nn_overlap: f64,
+    pub nn_overlap: Option<Estimate>,
     /// Debiased linear CKA.
-    pub cka: f64,
+    pub cka: Option<Estimate>,
     /// Accuracy of a genre model by treatment.
     pub models: Vec<Model>,
     /// Accuracy of the most frequent genre.
@@ -70,11 +69,11 @@ pub struct Model {
     /// What was done to the vectors.
     pub treatment: String,
     /// Mean over trainings, retrained on each.
-    pub retrained: f64,
+    pub retrained: Estimate,
     /// Deviation over trainings.
-    pub sd: f64,
+    pub sd: Estimate,
     /// Mean over trainings of the first one's model, not retrained.
-    pub unretrained: f64,
+    pub unretrained: Estimate,
 }
 
 /// What a refresh ended with.
@@ -87,52 +86,63 @@ pub struct Outcome {
     /// Limits that were not kept.
     pub broken_limits: Vec<String>,
     /// Its folder.
+    #[serde(rename = "out")]
     pub output: String,
 }
 
-/// Generates, trains, measures and publishes into `folder`.
+settings! {
+    /// Where the demo goes.
+    pub struct DemoOutput {
+        /// Folder to write to
+        pub out: Output = "demo".into() => [value("FOLDER")],
+        /// Write into a folder that is not empty
+        pub force: bool = false => [switch()],
+    }
+}
+
+/// Generates, trains, measures and publishes into a folder.
 ///
 /// # Errors
-/// [`Error::Usage`] if the folder is there and not empty, unless `force` is set.
-pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> {
+/// [`Refusal::Exists`] if the folder is there and not empty, unless `force` is set.
+pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
+    let (folder, force): (&Path, bool) = (&settings.out, settings.force);
     let occupied = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     if occupied && !force {
-        let what = "is not empty; choose another folder with --out, or write into it with --force";
-        return Err(Error::Usage(format!("{} {what}", folder.display())));
+        let hint = "choose another folder with ⟨out⟩, or write into it with ⟨force⟩";
+        return Err(Refusal::exists(format!("{} is not empty", folder.display()), hint).into());
     }
     fs::create_dir_all(folder).map_err(|e| {
-        Error::Usage(format!("{}: cannot create the folder: {e}", folder.display()))
+        Refusal::request(format!("{}: cannot create the folder: {e}", folder.display()), "")
     })?;
     let at = |name: &str| folder.join(name);
     let if_exists = if force { IfExists::Force } else { IfExists::Refuse };
     let (interactions, genres) = make_shop(&at("shop"), force)?;
-    train_runs(&interactions, &at("runs"), if_exists, observer)?;
+    train_runs(&interactions, &at("runs"), if_exists, job)?;
     let day = |seed: u64, name: &str| {
         let table = seed_folder(&at("runs"), seed).join("vectors/item.parquet");
-        let mut table = Table::load(&Source::Path(table), &ReadOptions::default())?;
+        let mut table = veridical_io::read_table(&Source::Path(table), &ReadOptions::default())?;
         // What item2vec means is in the angles.
         veridical_learn::to_unit_rows(&mut table.vectors, table.dim);
-        table.save(&at(name))?;
+        veridical_io::write_table(&table, &at(name))?;
         Ok::<Table, Error>(table)
     };
     day(FIRST_SEED, "monday.parquet")?;
     let tuesday = day(FIRST_SEED + 1, "tuesday.parquet")?;
-    Table { ids: shuffled(&tuesday.ids)?, ..tuesday }.save(&at("broken.parquet"))?;
+    let broken = Table { ids: shuffled(&tuesday.ids)?, ..tuesday };
+    veridical_io::write_table(&broken, &at("broken.parquet"))?;
 
-    let spec = featurize::new_spec(&NewSpec {
-        length_scale: LengthScale::Median,
-        data: Some(Source::Path(at("monday.parquet"))),
-        ..NewSpec::default()
-    })?;
+    let data = Some(at("monday.parquet").into());
+    let spec = featurize::new_spec(&NewSpec { data, ..NewSpec::default() })?;
     featurize::save_spec(&spec, &at("spec.json"), force)?;
 
     let ensemble = Stability {
-        labels: Some(genres),
-        spec: Some(spec.clone()),
+        tables: vec![at("runs").into()],
+        labels: Some(genres.into()),
+        spec: Some(at("spec.json").into()),
         settings: Settings { multiples: MULTIPLES.to_vec(), ..Settings::default() },
-        ..Stability::new(vec![at("runs")])
+        ..Stability::default()
     };
-    let found = stability::stability(&ensemble, observer)?;
+    let found = stability::stability(&ensemble, job)?;
     let report = at("stability.html");
     let command = format!(
         "veridical stability {} --labels {} --spec {} --multiples 2,8 --html {}",
@@ -141,12 +151,11 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
         at("spec.json").display(),
         report.display()
     );
-    write_atomically(&report, found.to_html(&command).as_bytes())?;
-    let (limits, budget) = found.propose_budget();
-    write_atomically(&at("budget.toml"), budget.as_bytes())?;
+    publish::put(&report, found.to_html(&command).as_bytes())?;
+    let (limits, budget) = found.propose_budget()?;
+    publish::put(&at("budget.toml"), budget.as_bytes())?;
 
-    let publish =
-        |new: &str, out: &str| publish(folder, new, out, &spec, &limits, if_exists, observer);
+    let publish = |new: &str, out: &str| publish(folder, new, out, if_exists, job);
     let tuesday = publish("tuesday.parquet", "published")?;
     let broken = publish("broken.parquet", "stopped")?;
 
@@ -160,7 +169,6 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
         })
     });
     let coordinates = found.comparison.coordinates.as_ref();
-    let sd = coordinates.and_then(|c| Some([c.relative_sd?.value, c.aligned_relative_sd?.value]));
     let files = [
         "shop/interactions.csv",
         "shop/items.csv",
@@ -177,10 +185,10 @@ pub fn run(folder: &Path, force: bool, observer: &dyn Observer) -> Result<Demo> 
     Ok(Demo {
         files: files.map(|name| at(name).display().to_string()).to_vec(),
         report: report.display().to_string(),
-        coordinate_sd: sd.unwrap_or([f64::NAN; 2]),
-        gram_noise: found.comparison.gram_noise.value(),
-        nn_overlap: found.comparison.nn_overlap.value(),
-        cka: found.comparison.cka.value(),
+        coordinate_sd: coordinates.map_or([None; 2], |c| [c.relative_sd, c.aligned_relative_sd]),
+        gram_noise: found.comparison.gram_noise.estimate,
+        nn_overlap: found.comparison.nn_overlap.estimate,
+        cka: found.comparison.cka.estimate,
         models: models.collect(),
         chance: 1.0 / GENRES as f64,
         limits: limits.len(),
@@ -193,10 +201,8 @@ fn publish(
     folder: &Path,
     new: &str,
     out: &str,
-    spec: &FeatureSpec,
-    limits: &[Limit],
     if_exists: IfExists,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Outcome> {
     let at = |name: &str| folder.join(name);
     let (reference, new, out) = (at("monday.parquet"), at(new), at(out));
@@ -208,60 +214,54 @@ fn publish(
         at("budget.toml").display(),
         out.display()
     );
-    let comparison = Stability {
-        limits: limits.to_vec(),
-        ..Stability::new(vec![reference.clone(), new.clone()])
+    let settings = Refresh {
+        reference: reference.into(),
+        new: new.into(),
+        out: out.into(),
+        spec: Some(at("spec.json").into()),
+        existing: if_exists.into(),
+        limits: Limits::of_budget(at("budget.toml")),
+        command,
+        ..Refresh::default()
     };
-    let done = refresh::refresh(
-        &Refresh {
-            comparison,
-            reference,
-            new,
-            spec: Some(spec.clone()),
-            fit: FitSettings::default(),
-            dates: None,
-            allow_chain: false,
-            out,
-            if_exists,
-            command,
-        },
-        observer,
-    )?;
+    let done = refresh::refresh(&settings, job)?;
     let broken = done.report.gates.iter().filter(|gate| !gate.is_kept());
     Ok(Outcome {
         published: done.published,
         broken_limits: broken.map(|gate| gate.limit.clone()).collect(),
-        verdict: done.report.verdict.sentence,
+        verdict: done.report.0.verdict.sentence,
         output: done.output,
     })
 }
 
 /// Who bought what, with eight genres behind it.
 fn make_shop(out: &Path, force: bool) -> Result<(PathBuf, PathBuf)> {
-    let settings = ShopSettings {
+    let items = out.join("items.csv");
+    let output =
+        TablesOutput { out: out.into(), replace: Replace { force }, ..TablesOutput::default() };
+    let made = prepare::generate(&Generate {
+        what: Some(GeneratedKind::Shop),
         users: USERS,
         items: ITEMS,
         clusters: GENRES,
         per_user: PER_USER,
-        skew: 1.0,
         noise: 0.5,
-        seed: Seed::new(0)?,
-    };
-    let items = out.join("items.csv");
-    let out = out.to_owned();
-    let made = prepare::shop(&GenerateShop { settings, out, format: "csv".into(), force })?;
+        output,
+        ..Generate::default()
+    })?;
     Ok((PathBuf::from(&made.files[0]), items))
 }
 
 /// `runs/seed-1` to `runs/seed-10`.
-fn train_runs(data: &Path, out: &Path, if_exists: IfExists, observer: &dyn Observer) -> Result<()> {
+fn train_runs(data: &Path, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<()> {
     let given = json!({
         "interactions": data, "seed": FIRST_SEED, "dim": DIM, "epochs": EPOCHS,
     });
     let given = Layer::given(given.as_object().cloned().unwrap_or_default());
     let request = Request::new(Method::Item2vec, &[given])?;
-    let (out, seeds) = (out.to_owned(), Some(RUNS));
-    train::train(&Train { request, out, seeds, if_exists }, observer)?;
+    let output = RunOutput { out: Some(out.into()), existing: if_exists.into() };
+    let start = Start { seeds: Some(RUNS), output, ..Start::default() };
+    train::train(&Train { request, start }, job)?;
     Ok(())
 }
 

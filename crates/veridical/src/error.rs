@@ -1,15 +1,18 @@
+use std::borrow::Cow;
+
+use veridical_core::error::render;
 use veridical_core::exit::Exit;
 
 /// The result of a verb.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What can go wrong in a verb.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A table could not be read or written.
+    /// A file could not be read or written.
     #[error(transparent)]
-    Data(#[from] veridical_data::Error),
+    Io(#[from] veridical_io::Error),
     /// A spec or a transform was refused.
     #[error(transparent)]
     Features(#[from] veridical_features::Error),
@@ -22,9 +25,6 @@ pub enum Error {
     /// A setting of the ground layer was refused, or the user interrupted.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
-    /// The request does not make sense; the text says what to do.
-    #[error("{0}")]
-    Usage(String),
     /// An error of the transform with the file and the row of the table.
     #[error("{path}: {source}")]
     InFile {
@@ -37,22 +37,72 @@ pub enum Error {
     #[error("{0}")]
     GateFailed(String),
     /// The job was interrupted, and what is done is kept.
-    #[error("interrupted; what is done is kept, continue with --resume")]
+    #[error("interrupted; what is done is kept, continue with ⟨resume⟩")]
     Interrupted,
 }
 
+/// A text with its settings as the flags of the command line.
+pub fn flags(text: &str) -> String {
+    render(text, |name, value| match value {
+        Some(value) => format!("--{name} {value}"),
+        None => format!("--{name}"),
+    })
+}
+
+macro_rules! constructors {
+    ($( $(#[doc = $doc:expr])* $name:ident; )*) => {
+        impl Error {
+            $( $(#[doc = $doc])*
+            pub fn $name(what: impl Into<String>, hint: impl Into<String>) -> Self {
+                veridical_core::Error::$name(what, hint).into()
+            } )*
+        }
+    };
+}
+
+constructors! {
+    /// Settings that exclude each other, or that do not fit the data.
+    request;
+    /// Something that is needed is not there.
+    missing;
+    /// The output exists already.
+    exists;
+    /// Sizes do not fit each other.
+    shape;
+    /// Data that does not serve.
+    unfit;
+    /// Stored state that is not what it promises to be.
+    damaged;
+}
+
 impl Error {
+    /// A setting outside its range.
+    pub fn setting(
+        name: impl Into<Cow<'static, str>>,
+        must_be: impl Into<Cow<'static, str>>,
+        got: impl ToString,
+    ) -> Self {
+        veridical_core::Error::setting(name, must_be, got).into()
+    }
+
+    /// Whether the user asked the job to stop: what is done so far is kept.
+    pub fn is_interrupted(&self) -> bool {
+        match self {
+            Self::Interrupted => true,
+            Self::Core(e) => e.is_interrupted(),
+            Self::Io(e) => e.is_interrupted(),
+            Self::Embed(e) => e.is_interrupted(),
+            Self::Nets(e) => e.is_interrupted(),
+            _ => false,
+        }
+    }
+
     /// How a command that fails with this error ends.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted
-            | Self::Core(veridical_core::Error::Interrupted)
-            | Self::Nets(veridical_nets::Error::Core(veridical_core::Error::Interrupted))
-            | Self::Embed(veridical_embed::Error::Core(veridical_core::Error::Interrupted))
-            | Self::Data(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {
-                Exit::Interrupted
-            }
             Self::GateFailed(_) => Exit::GateFailed,
+            Self::Core(veridical_core::Error::Internal(_)) => Exit::Bug,
+            _ if self.is_interrupted() => Exit::Interrupted,
             _ => Exit::BadInput,
         }
     }

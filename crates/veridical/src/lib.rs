@@ -12,17 +12,17 @@
 //! - [`stability`]: whether a refresh is safe to ship; [`refresh`]: the daily job that ships it.
 //! - [`vectors`]: look at tables and convert them.
 //! - [`demo`]: a generated example of all of it.
-//! - [`reproduce`]: experiments that check the papers' claims.
 //!
 //! ```
 //! use veridical::featurize::{self, NewSpec};
 //!
-//! let spec = featurize::new_spec(&NewSpec { input_dim: Some(128), seed: 7, ..NewSpec::default() })?;
+//! let spec = featurize::new_spec(&NewSpec { input_dim: Some(128), ..NewSpec::default() })?;
 //! assert_eq!(spec.output_dim(), 4 * 128);
 //! # Ok::<(), veridical::Error>(())
 //! ```
 
 pub mod align;
+pub mod config;
 pub mod demo;
 pub mod encoder;
 mod error;
@@ -33,19 +33,21 @@ mod pipeline;
 pub mod prepare;
 pub mod recommend;
 pub mod refresh;
-pub mod reproduce;
+pub mod settings;
 pub mod similar;
 pub mod stability;
 pub mod train;
 pub mod tune;
 pub mod vectors;
 
-pub use error::{Error, Result};
-pub use pipeline::{JobOptions, Observer, Silent, Tally};
+pub use error::{Error, Result, flags};
+pub use pipeline::{JobOptions, Tally};
 pub use veridical_core as core;
 pub use veridical_data as data;
 pub use veridical_embed as embed;
 pub use veridical_features as features;
 pub use veridical_inspect as inspect;
+pub use veridical_io as io;
 pub use veridical_learn as learn;
 pub use veridical_nets as nets;
+pub use veridical_text as text;

@@ -2,17 +2,16 @@
 //! writer thread encodes. At most a few pieces are in flight, so memory does not grow with the table.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use veridical_core::interrupt;
-use veridical_core::progress::Progress;
-use veridical_data::{
-    Chunk, Cuts, IfExists, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter,
-    Vectors, WriteOptions, fingerprint, storage,
+use veridical_core::{Error as Refusal, Job, Progress, settings};
+use veridical_io::{
+    Chunk, Cuts, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter, Vectors,
+    WriteOptions, storage,
 };
 
 use crate::{Error, Result};
@@ -20,35 +19,22 @@ use crate::{Error, Result};
 /// Pieces waiting between two threads.
 const IN_FLIGHT: usize = 2;
 
-/// Who is told what happens on the way.
-pub trait Observer: Sync {
-    /// Something the user should know.
-    fn note(&self, text: &str);
-    /// Something the user should do something about.
-    fn warn(&self, text: &str);
-    /// A bar for long work.
-    fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress;
-}
-
-/// Tells nobody.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
-
-impl Observer for Silent {
-    fn note(&self, _text: &str) {}
-    fn warn(&self, _text: &str) {}
-    fn progress(&self, _what: &str, _unit: &str, _total: Option<u64>) -> Progress {
-        Progress::hidden()
+settings! {
+    /// How a table is read and another is written.
+    pub struct JobOptions {
+    } with {
+        /// How to read.
+        pub read: ReadOptions,
+        /// How to write.
+        pub write: WriteOptions,
     }
 }
 
-/// How a table is read and another is written.
-#[derive(Clone, Debug, Default)]
-pub struct JobOptions {
-    /// How to read.
-    pub read: ReadOptions,
-    /// How to write.
-    pub write: WriteOptions,
+impl JobOptions {
+    /// How to read, with the columns that are carried along to the output.
+    pub(crate) fn reading(&self) -> ReadOptions {
+        ReadOptions { keep_columns: self.write.keep_columns.clone(), ..self.read.clone() }
+    }
 }
 
 /// What a job saw, kept over interruptions.
@@ -83,23 +69,23 @@ pub(crate) fn open_input(
     input: &Source,
     output: &Source,
     options: &JobOptions,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<TableReader> {
-    let JobOptions { read, write } = options;
+    let (read, write) = (&options.reading(), &options.write);
     refuse_overlap(input, output)?;
-    if *input == Source::Stream && write.if_exists == IfExists::Resume {
+    if *input == Source::Stream && write.existing.resume {
         let what =
             "a stream cannot be told from another, so a job that reads one cannot be resumed";
-        return Err(Error::Usage(format!("{what}; start over with --force")));
+        return Err(Refusal::request(what, "start over with ⟨force⟩").into());
     }
     TableWriter::check(output, write)?;
     let reader = TableReader::open(input, read)?;
-    reader.notes().iter().for_each(|note| observer.note(note));
+    reader.notes().iter().for_each(|note| job.note(note));
     Ok(reader)
 }
 
 /// A table to be read, changed and written.
-pub(crate) struct Job<'a> {
+pub(crate) struct TableJob<'a> {
     pub reader: TableReader,
     pub input: &'a Source,
     pub output: &'a Source,
@@ -111,26 +97,26 @@ pub(crate) struct Job<'a> {
 
 /// Runs a job to its end.
 pub(crate) fn run(
-    job: Job<'_>,
+    table: TableJob<'_>,
     transform: &mut dyn Transform,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Tally> {
-    let manifest = manifest(&job)?;
-    let Job { mut reader, input, output, schema, options, .. } = job;
+    let manifest = manifest(&table)?;
+    let TableJob { mut reader, input, output, schema, options, .. } = table;
     let writer = TableWriter::create(output, schema, &options.write, manifest)?;
     let mut tally = Tally::default();
     if let Some(resumed) = writer.resumed() {
         tally = serde_json::from_value(resumed.tally.clone()).unwrap_or_default();
         tally.rows = resumed.output_rows;
-        observer.note(&format!("resuming after {} rows", resumed.output_rows));
+        job.note(&format!("resuming after {} rows", resumed.output_rows));
         if resumed.finished {
             tally.skipped_rows = resumed.input_rows - resumed.output_rows;
-            writer.finish()?;
+            writer.finish(&job.cancel)?;
             return Ok(tally);
         }
         reader.skip_rows(resumed.input_rows);
     }
-    let bar = observer.progress("writing", "rows", reader.n_rows());
+    let bar = job.progress("writing", "rows", reader.n_rows());
     bar.advance(tally.rows);
     let cuts = writer.cuts();
     let mut rows_read = 0;
@@ -150,41 +136,43 @@ pub(crate) fn run(
         let outcome = read.map(|rows| rows_read = rows).and(written).and(transformed);
         let outcome =
             outcome.and_then(|()| if tally.rows > 0 { Ok(()) } else { Err(no_rows(input)) });
-        finish(writer, outcome, input)
+        finish(writer, outcome, input, job)
     });
     outcome?;
     tally.skipped_rows = rows_read - tally.rows; // with those behind the last row that was kept
-    warn_about_replaced(tally.skipped_rows, tally.zeroed_values, observer);
+    warn_about_replaced(tally.skipped_rows, tally.zeroed_values, job);
     Ok(tally)
 }
 
 fn no_rows(input: &Source) -> Error {
-    Error::Usage(format!("{input}: no rows are left; all of them hold values that are not numbers"))
+    let what = format!("{input}: no rows are left");
+    Refusal::unfit(what, "all of them hold values that are not numbers").into()
 }
 
 /// What the policy for values that are not numbers did.
-pub(crate) fn warn_about_replaced(skipped: u64, zeroed: u64, observer: &dyn Observer) {
+pub(crate) fn warn_about_replaced(skipped: u64, zeroed: u64, job: &Job<'_>) {
     if skipped > 0 {
-        observer.warn(&format!("{skipped} rows with values that are not numbers were left out"));
+        job.warn(&format!("{skipped} rows with values that are not numbers were left out"));
     }
     if zeroed > 0 {
-        observer.warn(&format!("{zeroed} values that are not numbers were set to 0"));
+        job.warn(&format!("{zeroed} values that are not numbers were set to 0"));
     }
 }
 
 /// Completes an output, keeps it to be taken up again, or takes it away.
-pub(crate) fn finish(writer: TableWriter, outcome: Result<()>, input: &Source) -> Result<()> {
+pub(crate) fn finish(
+    writer: TableWriter,
+    outcome: Result<()>,
+    input: &Source,
+    job: &Job<'_>,
+) -> Result<()> {
     match outcome {
-        Ok(()) => match writer.finish() {
-            Err(veridical_data::Error::Core(veridical_core::Error::Interrupted)) => {
-                Err(Error::Interrupted)
-            }
+        Ok(()) => match writer.finish(&job.cancel) {
+            Err(e) if e.is_interrupted() => Err(Error::Interrupted),
             other => Ok(other?),
         },
-        Err(Error::Core(veridical_core::Error::Interrupted)) if writer.is_resumable() => {
-            Err(Error::Interrupted)
-        }
-        Err(Error::Data(e)) if e.is_resumable() => Err(e.into()),
+        Err(e) if e.is_interrupted() && writer.is_resumable() => Err(Error::Interrupted),
+        Err(Error::Io(e)) if e.is_resumable() => Err(e.into()),
         Err(error) => {
             writer.abandon();
             Err(match error {
@@ -244,7 +232,7 @@ fn transform_all(
     bar: &Progress,
 ) -> Result<()> {
     for cut in from {
-        interrupt::check()?;
+        bar.check()?;
         let vectors = transform.apply(&cut.rows, tally)?;
         let n = cut.rows.n_rows() as u64;
         tally.rows += n;
@@ -269,36 +257,31 @@ fn write(mut writer: TableWriter, from: &Receiver<(Piece, Tally)>) -> (TableWrit
 }
 
 /// Everything that decides the bytes of the output.
-fn manifest(job: &Job<'_>) -> Result<Value> {
-    let (read, write) = (&job.options.read, &job.options.write);
-    let files = TableReader::files(job.input, read)?;
+fn manifest(table: &TableJob<'_>) -> Result<Value> {
+    let (read, write) = (&table.options.reading(), &table.options.write);
+    let files = TableReader::files(table.input, read)?;
     let below = |file: &Path| {
         // The folders of a partitioned table are part of it.
-        let relative = job.input.path().and_then(|folder| file.strip_prefix(folder).ok());
+        let relative = table.input.path().and_then(|folder| file.strip_prefix(folder).ok());
         relative.map(|path| format!("{} ", path.display())).unwrap_or_default()
     };
     let mut inputs = Vec::new();
-    for file in files.iter().chain(&read.ids_file) {
-        inputs.push(format!("{}{}", below(file).trim_start(), fingerprint::of_file(file)?));
+    for file in files.iter().map(PathBuf::as_path).chain(read.ids.as_deref()) {
+        inputs.push(format!(
+            "{}{}",
+            below(file).trim_start(),
+            veridical_io::fingerprint::of_file(file)?
+        ));
     }
     let mut manifest = json!({
         "inputs": inputs,
-        "dtype": job.schema.dtype.name(),
-        "input_format": read.input_format.map(|format| format.extension()),
-        "id_column": read.id_column,
-        "vector_column": read.vector_column,
-        "tensor": read.tensor,
-        "keep_columns": read.keep_columns,
-        "text_ids": read.text_ids,
-        "has_header": read.has_header,
-        "encoding": read.encoding,
-        "on_nan": format!("{:?}", read.on_nan),
-        "rows_per_part": write.rows_per_part,
-        "format": write.format.map(|format| format.extension()),
-        "zstd": write.zstd,
+        "dtype": table.schema.dtype.name(),
     });
-    if let (Some(all), Value::Object(description)) = (manifest.as_object_mut(), &job.description) {
-        all.extend(description.clone());
+    let described = [read.describe(), write.describe(), table.description.clone()];
+    for description in described {
+        if let (Some(all), Value::Object(description)) = (manifest.as_object_mut(), description) {
+            all.extend(description);
+        }
     }
     Ok(manifest)
 }
@@ -306,9 +289,12 @@ fn manifest(job: &Job<'_>) -> Result<Value> {
 /// Input and output must not be the same file or lie inside each other.
 pub(crate) fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     let (Some(input), Some(output)) = (input.path(), output.path()) else { return Ok(()) };
-    let same = "the output is the input; write to another file, then replace the input if you wish";
-    let inside = "input and output lie inside each other; write somewhere else";
-    let refused = |what: &str| Err(Error::Usage(format!("{}: {what}", output.display())));
+    let same =
+        ("the output is the input", "write to another file, then replace the input if you wish");
+    let inside = ("input and output lie inside each other", "write somewhere else");
+    let refused = |(what, hint): (&str, &str)| {
+        Err(Refusal::request(format!("{}: {what}", output.display()), hint).into())
+    };
     if storage::overlap(input, output)? == Some(true) {
         return refused(if input == output { same } else { inside });
     }
@@ -324,8 +310,9 @@ pub(crate) fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     let mut partial = to.clone().into_os_string();
     partial.push(".partial");
     if from.starts_with(&partial) {
-        let what = "the input is the unfinished output, which would be cleared; move it away first";
-        return Err(Error::Usage(format!("{}: {what}", input.display())));
+        let what = "the input is the unfinished output, which would be cleared";
+        let what = format!("{}: {what}", input.display());
+        return Err(Refusal::request(what, "move it away first").into());
     }
     if to.starts_with(&from) || from.starts_with(&to) {
         return refused(inside);

@@ -4,49 +4,51 @@
 //! knows keep their vectors; users it does not know are folded in from their history
 //! ([`veridical_embed::fold_in`]). Methods that score from the history alone treat both alike.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float32Array, Int32Array, Int64Array, StringArray};
 use arrow_schema::{DataType, Field};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use veridical_core::interrupt;
-use veridical_core::progress::Progress;
-use veridical_data::run::RunFolder;
-use veridical_data::{
-    ColumnWriter, IdMap, Ids, Interactions, Lists, ReadOptions, Source, Table, fingerprint,
-    read_ids,
-};
+use veridical_core::Job;
+use veridical_core::settings::Settings as _;
+use veridical_core::{Progress, settings};
+use veridical_data::{IdMap, Ids, Lists, fingerprint};
 use veridical_embed::fold_in::{FoldIn, fold_in};
-use veridical_embed::{Method, Model, Purpose, Scorer, Tensors};
+use veridical_embed::histories::{Groups, Histories};
+use veridical_embed::{Method, Model, Purpose, Scorer};
+use veridical_io::run::RunFolder;
+use veridical_io::{ColumnWriter, Input, Output, ReadOptions, Replace, Source, publish, read_ids};
 
 use crate::evaluate::divided_as;
-use crate::train::{Divided, Layer, Options, Request, method_of, reading};
-use crate::{Error, Observer, Result};
+use crate::train::{Divided, Request, layer_of, method_of, reading};
+use crate::{Error, Result};
 
 /// Users whose lists are made and written at once.
 const BLOCK: usize = 4096;
 /// Ids that a warning names.
 const NAMED: usize = 5;
 
-/// What to recommend, and where to.
-#[derive(Clone, Debug)]
-pub struct Recommend {
-    /// A run folder.
-    pub run: PathBuf,
-    /// Histories of users, in place of those the run was trained on.
-    pub interactions: Option<PathBuf>,
-    /// A file of the users to recommend to; all by default.
-    pub users: Option<PathBuf>,
-    /// Items per user.
-    pub k: usize,
-    /// Also items of the history.
-    pub keep_seen: bool,
-    /// The table to write.
-    pub out: PathBuf,
-    /// Replace a file that is there.
-    pub force: bool,
+settings! {
+    /// What to recommend, and where to.
+    pub struct Recommend {
+        /// Run folder
+        pub run: Input = Input::default() => [required(), value("RUN")],
+        /// Users to recommend to: one id per line, or a column of CSV or Parquet
+        pub users: Option<Input> = None => [otherwise("all")],
+        /// Histories of users
+        pub interactions: Option<Input> = None => [otherwise("what the run was trained on")],
+        /// Items per user
+        pub k: usize = 20 => [value("K"), at_least(1.0)],
+        /// Also recommend items of the history
+        pub keep_seen: bool = false => [switch()],
+        /// Table to write: .parquet, .arrow, .csv, .tsv or .jsonl
+        pub out: Output = Output::default() => [required()],
+    } with {
+        /// What to do about an earlier output.
+        pub replace: Replace,
+    }
 }
 
 /// What was written.
@@ -67,36 +69,31 @@ pub struct Recommended {
 /// Writes the best items of every user: user, item, score, rank.
 ///
 /// # Errors
-/// [`Error::Usage`] for a run that recommends nothing, and if no user is left.
-pub fn recommend(settings: &Recommend, observer: &dyn Observer) -> Result<Recommended> {
-    let Recommend { run, k, out, force, .. } = settings;
-    if !force && out.exists() {
-        let what = "exists already; choose another name or replace it with --force";
-        return Err(Error::Usage(format!("{} {what}", out.display())));
-    }
-    if *k == 0 {
-        return Err(Error::Usage("--k must be at least 1, got 0".into()));
-    }
-    let run = RunFolder::open(run)?;
+/// [`Error::Core`] for a run that recommends nothing, and if no user is left.
+pub fn recommend(settings: &Recommend, job: &Job<'_>) -> Result<Recommended> {
+    settings.check()?;
+    let out = &settings.out;
+    publish::check_new(out, settings.replace.force)?;
+    let run = RunFolder::open(&settings.run)?;
     let method = method_of(&run)?;
     if method.purpose() == Purpose::Text {
         let what = "learnt from documents, which have no users; see `veridical similar`";
-        return Err(Error::Usage(format!("{} {what}", run.path().display())));
+        return Err(Error::request(format!("{} {what}", run.path().display()), ""));
     }
-    let histories = Histories::load(&run, method, settings.interactions.as_deref(), observer)?;
+    let histories = histories(&run, method, settings.interactions.as_deref(), job)?;
     let asked = match &settings.users {
         Some(path) => read_ids(path, &ReadOptions::default())?,
         None => histories.users.ids().clone(),
     };
-    let model = Model::from_parts(Tensors(run.model()?))?;
+    let model = Model::from_parts(run.model()?)?;
     let mut groups = Groups::of(&histories, &model, &asked);
-    groups.unknown_warning(&asked, observer);
-    if groups.known.is_empty() && groups.new.is_empty() {
+    warn_of_unknown(&groups, &asked, job);
+    if groups.is_empty() {
         let what = "nothing is known of any of the users; name their histories with";
-        return Err(Error::Usage(format!("{what} --interactions FILE")));
+        return Err(Error::request(format!("{what} ⟨interactions⟩ FILE"), ""));
     }
 
-    let mut list = List::create(settings, &asked, &histories.items, groups.len(), observer)?;
+    let mut list = List::create(settings, &asked, &histories.items, groups.len(), job)?;
     let known = std::mem::take(&mut groups.known);
     let history = match &model {
         Model::Factors(factors) => histories.by_number(factors.user.n_rows()),
@@ -113,7 +110,7 @@ pub fn recommend(settings: &Recommend, observer: &dyn Observer) -> Result<Recomm
         list.add(&*scorer, &numbered, &history, None)?;
     }
     Ok(Recommended {
-        out: out.display().to_string(),
+        out: out.to_string(),
         users: known.len() + groups.new.len(),
         rows: list.finish()?,
         folded_in: groups.new.len(),
@@ -121,208 +118,59 @@ pub fn recommend(settings: &Recommend, observer: &dyn Observer) -> Result<Recomm
     })
 }
 
-/// What users are known to have chosen, in the numbers of the model's items.
-struct Histories {
-    users: IdMap,
-    /// The model's items.
-    items: IdMap,
-    /// One list per user, ascending, and an empty one at the end.
-    lists: Lists,
-    /// The same in the order of time, repeats included.
-    sequences: Lists,
-    /// One rating per entry, if there are any.
-    ratings: Option<Vec<f32>>,
-    /// The number of every user in the model, if it has vectors of users.
-    in_model: Vec<Option<u32>>,
-    /// The model's users, if they are others.
-    model_users: Option<IdMap>,
+/// What users chose: the rows the run was trained on, or those of another file.
+fn histories(
+    run: &RunFolder,
+    method: Method,
+    given: Option<&Path>,
+    job: &Job<'_>,
+) -> Result<Histories> {
+    let own = || divided_as(run, None, job);
+    let of_run = |Divided { data, split, .. }: Divided| Histories::of_split(data, &split);
+    let Some(path) = given else { return Ok(of_run(own()?)) };
+    let (_, layer) = layer_of(run.path())?;
+    let options = Request::new(method, &[layer])?.options;
+    let data = reading::interactions(path, &options.reading, job)?;
+    let recorded = run.document().get("data").and_then(|data| data.get("fingerprint"));
+    if recorded.and_then(Value::as_str) == Some(&fingerprint::of_interactions(&data)) {
+        let rule = options.split.rule()?;
+        return Ok(of_run(Divided::divide(data, rule, &options.split, job)?));
+    }
+    let table = |name: &str| -> Result<Option<IdMap>> {
+        if !run.tables().contains(&name) {
+            return Ok(None);
+        }
+        let source = Source::Path(run.table(Some(name))?);
+        Ok(Some(IdMap::of(&veridical_io::read_table(&source, &ReadOptions::default())?.ids).0))
+    };
+    let items = match table("item")? {
+        Some(items) => items,
+        None => own()?.data.items,
+    };
+    let rows = data.len();
+    let Some((histories, missing)) = Histories::of_others(data, items, table("user")?) else {
+        let what = "has no item that the run knows; are the ids the same?";
+        return Err(Error::request(format!("{} {what}", path.display()), ""));
+    };
+    if missing > 0 {
+        let what = format!("{missing} of {rows} rows have items that the run does not know");
+        job.warn(&format!("{}: {what}", path.display()));
+    }
+    Ok(histories)
 }
 
-impl Histories {
-    fn load(
-        run: &RunFolder,
-        method: Method,
-        given: Option<&Path>,
-        observer: &dyn Observer,
-    ) -> Result<Self> {
-        let own = || divided_as(run, &Options::default(), observer);
-        let Some(path) = given else { return Ok(Self::of_run(own()?)) };
-        let (_, layer) = Layer::run(run.path())?;
-        let mut options = Request::new(method, &[layer])?.options;
-        options.interactions = Some(path.to_owned());
-        let data = reading::interactions(path, &options, observer)?;
-        let recorded = run.document().get("data").and_then(|data| data.get("fingerprint"));
-        if recorded.and_then(Value::as_str) == Some(&fingerprint::of_interactions(&data)) {
-            return Ok(Self::of_run(Divided::divide(data, options.rule()?, &options, observer)?));
-        }
-        let table = |name: &str| -> Result<Option<IdMap>> {
-            if !run.tables().contains(&name) {
-                return Ok(None);
-            }
-            let source = Source::Path(run.table(Some(name))?);
-            Ok(Some(id_map(&Table::load(&source, &ReadOptions::default())?.ids).0))
-        };
-        let items = match table("item")? {
-            Some(items) => items,
-            None => own()?.data.items,
-        };
-        Self::of_others(data, items, table("user")?, path, observer)
+/// Warns of users of whom nothing is known.
+fn warn_of_unknown(groups: &Groups, asked: &Ids, job: &Job<'_>) {
+    if groups.unknown.is_empty() {
+        return;
     }
-
-    /// All rows but those kept back for the test, which may be recommended. Users without training rows, such
-    /// as those who were too short for the split, have a vector as it was drawn, and are folded in.
-    fn of_run(divided: Divided) -> Self {
-        let Divided { data, split, .. } = divided;
-        let mut is_test = vec![false; data.len()];
-        split.test.iter().for_each(|&row| is_test[row as usize] = true);
-        let rows: Vec<u32> = (0..data.len() as u32).filter(|&r| !is_test[r as usize]).collect();
-        let mut in_model = vec![None; data.users.len()];
-        for &row in &split.train {
-            let user = data.user[row as usize];
-            in_model[user as usize] = Some(user);
-        }
-        let same = (0..data.items.len() as u32).map(Some).collect::<Vec<_>>();
-        Self::new(data, &rows, &same, in_model, None)
-    }
-
-    /// All rows of other data whose items the model knows.
-    fn of_others(
-        data: Interactions,
-        items: IdMap,
-        users: Option<IdMap>,
-        path: &Path,
-        observer: &dyn Observer,
-    ) -> Result<Self> {
-        let number = |map: &IdMap, id: String| map.number(&id);
-        let item_of: Vec<Option<u32>> =
-            (0..data.items.len() as u32).map(|i| number(&items, data.items.id(i))).collect();
-        let known = |r: &u32| item_of[data.item[*r as usize] as usize].is_some();
-        let rows: Vec<u32> = (0..data.len() as u32).filter(known).collect();
-        if rows.is_empty() {
-            let what = "has no item that the run knows; are the ids the same?";
-            return Err(Error::Usage(format!("{} {what}", path.display())));
-        }
-        let missing = data.len() - rows.len();
-        if missing > 0 {
-            let what =
-                format!("{missing} of {} rows have items that the run does not know", data.len());
-            observer.warn(&format!("{}: {what}", path.display()));
-        }
-        let of_user = |u: u32| users.as_ref().and_then(|users| number(users, data.users.id(u)));
-        let in_model = (0..data.users.len() as u32).map(of_user).collect();
-        let histories = Self::new(data, &rows, &item_of, in_model, Some(items));
-        Ok(Self { model_users: users, ..histories })
-    }
-
-    fn new(
-        data: Interactions,
-        rows: &[u32],
-        item_of: &[Option<u32>],
-        in_model: Vec<Option<u32>>,
-        items: Option<IdMap>,
-    ) -> Self {
-        let entry = |&r: &u32| {
-            let item = item_of[data.item[r as usize] as usize]?;
-            Some((data.user[r as usize], item, r))
-        };
-        let mut entries: Vec<(u32, u32, u32)> = rows.iter().filter_map(entry).collect();
-        entries.sort_unstable();
-        entries.dedup_by_key(|(user, item, _)| (*user, *item)); // the first rating of a pair counts
-        let lists = Lists::collect(
-            data.users.len() + 1,
-            entries.iter().map(|&(user, item, _)| (user, item)),
-        );
-        let mut in_time = rows.to_vec();
-        if let Some(time) = &data.time {
-            in_time.sort_by_key(|&r| (time[r as usize], r));
-        }
-        let in_time: Vec<(u32, u32)> =
-            in_time.iter().filter_map(entry).map(|(user, item, _)| (user, item)).collect();
-        let sequences = Lists::collect(data.users.len() + 1, in_time.into_iter());
-        let ratings = data.rating.as_ref();
-        let ratings = ratings.map(|of| entries.iter().map(|&(.., r)| of[r as usize]).collect());
-        let items = items.unwrap_or(data.items);
-        Self { users: data.users, items, lists, sequences, ratings, in_model, model_users: None }
-    }
-
-    /// The number of a user among the histories, and that of the row that was learnt for them.
-    fn find(&self, id: &str) -> (Option<u32>, Option<u32>) {
-        let number = self.users.number(id);
-        let learnt = match &self.model_users {
-            Some(users) => users.number(id),
-            None => number.and_then(|u| self.in_model[u as usize]),
-        };
-        (number, learnt)
-    }
-
-    /// The lists by the numbers of users in the model.
-    fn by_number(&self, n_users: usize) -> Lists {
-        let of_user = |(user, number): (usize, &Option<u32>)| {
-            number.map(|number| self.lists.get(user).iter().map(move |&item| (number, item)))
-        };
-        let pairs = self.in_model.iter().enumerate().filter_map(of_user).flatten();
-        Lists::collect(n_users, pairs)
-    }
-
-    /// The lists and ratings of some users, numbered from 0.
-    fn of(&self, users: &[(usize, u32)]) -> (Lists, Option<Vec<f32>>) {
-        let pairs = (0u32..).zip(users).flat_map(|(number, &(_, user))| {
-            self.lists.get(user as usize).iter().map(move |&item| (number, item))
-        });
-        let lists = Lists::collect(users.len(), pairs);
-        let ratings = self.ratings.as_ref().map(|ratings| {
-            let of_user = |&(_, user): &(usize, u32)| &ratings[self.lists.range(user as usize)];
-            users.iter().flat_map(of_user).copied().collect()
-        });
-        (lists, ratings)
-    }
-}
-
-/// Who is scored how; users by their place among those asked for.
-struct Groups {
-    /// With their number for the scorer of the model.
-    known: Vec<(usize, u32)>,
-    /// To be folded in, with their number among the histories.
-    new: Vec<(usize, u32)>,
-    /// Of whom nothing is known.
-    unknown: Vec<usize>,
-}
-
-impl Groups {
-    fn of(histories: &Histories, model: &Model, asked: &Ids) -> Self {
-        let mut groups = Self { known: Vec::new(), new: Vec::new(), unknown: Vec::new() };
-        let nobody = histories.users.len() as u32;
-        for at in 0..asked.len() {
-            let (number, learnt) = histories.find(&asked.get(at));
-            let has_history = number.is_some_and(|u| !histories.lists.get(u as usize).is_empty());
-            match (model, number, learnt) {
-                (Model::Factors(_), _, Some(learnt)) => groups.known.push((at, learnt)),
-                (Model::Factors(_), Some(u), None) if has_history => groups.new.push((at, u)),
-                (Model::Popularity(_), u, _) => groups.known.push((at, u.unwrap_or(nobody))),
-                (Model::Factors(_), ..) => groups.unknown.push(at),
-                (_, Some(u), _) if has_history => groups.known.push((at, u)),
-                _ => groups.unknown.push(at),
-            }
-        }
-        groups
-    }
-
-    fn len(&self) -> usize {
-        self.known.len() + self.new.len()
-    }
-
-    fn unknown_warning(&self, asked: &Ids, observer: &dyn Observer) {
-        if self.unknown.is_empty() {
-            return;
-        }
-        let named: Vec<String> = self.unknown.iter().take(NAMED).map(|&at| asked.get(at)).collect();
-        let more = if self.unknown.len() > NAMED { ", ..." } else { "" };
-        observer.warn(&format!(
-            "nothing is known of {} users, who get no list: {}{more}",
-            self.unknown.len(),
-            named.join(", ")
-        ));
-    }
+    let named: Vec<String> = groups.unknown.iter().take(NAMED).map(|&at| asked.get(at)).collect();
+    let more = if groups.unknown.len() > NAMED { ", ..." } else { "" };
+    job.warn(&format!(
+        "nothing is known of {} users, who get no list: {}{more}",
+        groups.unknown.len(),
+        named.join(", ")
+    ));
 }
 
 /// The table that is written.
@@ -341,7 +189,7 @@ impl<'a> List<'a> {
         asked: &'a Ids,
         items: &'a IdMap,
         n_users: usize,
-        observer: &dyn Observer,
+        job: &Job<'_>,
     ) -> Result<Self> {
         let user = match asked {
             Ids::Int(_) => DataType::Int64,
@@ -354,7 +202,7 @@ impl<'a> List<'a> {
             Field::new("rank", DataType::Int32, false),
         ];
         let writer = ColumnWriter::create(&settings.out, fields)?;
-        let progress = observer.progress("recommending", "users", Some(n_users as u64));
+        let progress = job.progress("recommending", "users", Some(n_users as u64));
         Ok(Self { settings, asked, items, writer, rows: 0, progress })
     }
 
@@ -368,7 +216,7 @@ impl<'a> List<'a> {
     ) -> Result<()> {
         let Recommend { k, keep_seen, .. } = *self.settings;
         for block in users.chunks(BLOCK) {
-            interrupt::check()?;
+            self.progress.check()?;
             let numbers: Vec<u32> = block.iter().map(|&(_, number)| number).collect();
             let lists =
                 veridical_embed::recommend(scorer, &numbers, history, sequences, k, keep_seen);
@@ -407,13 +255,5 @@ fn gather(ids: &Ids, places: &[usize]) -> ArrayRef {
         Ids::Text(ids) => {
             Arc::new(StringArray::from_iter_values(places.iter().map(|&at| ids.value(at))))
         }
-    }
-}
-
-/// Ids in ascending order, and the place of each among them.
-pub(crate) fn id_map(ids: &Ids) -> (IdMap, Vec<u32>) {
-    match ids {
-        Ids::Int(ids) => IdMap::of_integers(ids.values()),
-        Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),
     }
 }

@@ -17,14 +17,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use veridical_core::interrupt;
-use veridical_data::{Dtype, IfExists, Source, Table, write_atomically};
+use veridical_core::settings::Settings as _;
+use veridical_core::{Error as Refused, Job, settings};
 use veridical_features::FeatureSpec;
+use veridical_inspect::Limit;
+use veridical_io::publish::{self, Lock};
+use veridical_io::{Existing, IfExists, Input, Output, ReadOptions, Source, write_atomically};
 
-use crate::align::{self, Certificate, Dates, FitSettings, MapFile};
+use crate::align::{self, Certificate, DateSettings, Dates, FitSettings, MapFile, Names};
 use crate::featurize::{self, Apply};
-use crate::stability::{self, Loaded, Stability, StabilityReport};
-use crate::{Error, JobOptions, Observer, Result};
+use crate::stability::{self, Limits, NamedTable, Samples, Settings, Stability, StabilityReport};
+use crate::{Error, JobOptions, Result};
 
 const SUCCESS: &str = "_SUCCESS";
 const JOB: &str = "job.json";
@@ -32,29 +35,58 @@ const REPORT: &str = "report.html";
 const SUMMARY: &str = "summary.md";
 const MANIFEST: &str = "manifest.json";
 
-/// What is published, and under which limits.
-#[derive(Clone, Debug)]
-pub struct Refresh {
-    /// The table whose frame is kept.
-    pub reference: PathBuf,
-    /// Today's table.
-    pub new: PathBuf,
-    /// Features to publish.
-    pub spec: Option<FeatureSpec>,
-    /// How the two are compared; its tables and spec are those above.
-    pub comparison: Stability,
-    /// How the map is fitted.
-    pub fit: FitSettings,
-    /// Days of reference and table, for the age of the map.
-    pub dates: Option<Dates>,
-    /// Accept a reference that is itself aligned to another.
-    pub allow_chain: bool,
-    /// The folder that appears.
-    pub out: PathBuf,
-    /// What to do about an earlier one.
-    pub if_exists: IfExists,
-    /// The command, for the foot of the report.
-    pub command: String,
+settings! {
+    /// What is published, and under which limits.
+    pub struct Refresh {
+        /// Table or run folder whose frame is kept, the same every day
+        pub reference: Input = Input::default() => [required(), value("TABLE")],
+        /// Today's table or run folder
+        pub new: Input = Input::default() => [required(), value("TABLE")],
+        /// Folder to publish
+        pub out: Output = Output::default() => [required(), value("FOLDER")],
+        /// Feature spec: publish features of the aligned vectors too
+        pub spec: Option<Input> = None,
+        /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
+        pub consumers: Option<Input> = None,
+        /// Runs on identical data: what they differ by stands beside every number
+        pub noise_floor: Vec<Input> = Vec::new() => [value("RUN"), at_once()],
+        /// What ids are called: MovieLens `::`, CSV, TSV or Parquet
+        pub names: Option<Input> = None,
+        /// How much ids weigh (id, weight)
+        pub weights: Option<Input> = None,
+        /// Accept a reference that is itself aligned to another table
+        pub allow_chain: bool = false => [switch()],
+    } with {
+        /// Days of reference and table, for the age of the map.
+        pub dates: DateSettings,
+        /// What to do about an earlier publication.
+        pub existing: Existing,
+        /// Limits to keep.
+        pub limits: Limits,
+        /// What is sampled.
+        pub samples: Samples,
+        /// How tables are read.
+        pub read: ReadOptions,
+    } besides {
+        /// The command, for the foot of the report.
+        pub command: String,
+    }
+}
+
+impl Refresh {
+    /// How the two tables are compared.
+    fn comparison(&self) -> Stability {
+        Stability {
+            tables: vec![self.reference.clone(), self.new.clone()],
+            noise_floor: self.noise_floor.clone(),
+            names: self.names.clone(),
+            weights: self.weights.clone(),
+            consumers: self.consumers.clone(),
+            settings: Settings { samples: self.samples.clone(), ..Settings::default() },
+            read: self.read.clone(),
+            ..Stability::default()
+        }
+    }
 }
 
 /// What was published.
@@ -63,6 +95,7 @@ pub struct Refreshed {
     /// Whether vectors were published.
     pub published: bool,
     /// The folder.
+    #[serde(rename = "out")]
     pub output: String,
     /// Its files.
     pub files: Vec<String>,
@@ -95,75 +128,80 @@ pub struct MapReport {
 /// # Errors
 /// As [`stability::stability`] and [`align::fit`]. A gate that does not pass is no error here: see
 /// [`Refreshed::gate`].
-pub fn refresh(settings: &Refresh, observer: &dyn Observer) -> Result<Refreshed> {
-    let stage = Stage::open(settings)?;
-    let read = &settings.comparison.read;
-    let source = Source::Path(settings.reference.clone());
-    let reference = align::load_reference(&source, read, settings.allow_chain, observer)?;
-    let new = Table::load(&Source::Path(settings.new.clone()), read)?;
-    let names = [&settings.reference, &settings.new].map(|path| path.display().to_string());
-    let fit = FitSettings { names: names.clone(), ..settings.fit.clone() };
-    stability::check_limits(&settings.comparison, 2)?;
-    let fitted = align::fit(&reference, &new, &fit)?;
+pub fn refresh(settings: &Refresh, job: &Job<'_>) -> Result<Refreshed> {
+    settings.check()?;
+    let dates = settings.dates.get()?;
+    let spec = settings.spec.as_deref().map(featurize::load_spec).transpose()?;
+    let (read, comparison, limits) =
+        (&settings.read, settings.comparison(), settings.limits.read()?);
+    let mut stage = Stage::open(settings)?;
+    let source = Source::Path(settings.reference.to_path_buf());
+    let reference = align::load_reference(&source, read, settings.allow_chain, job)?;
+    let input = Source::Path(settings.new.to_path_buf());
+    let new = veridical_io::read_table(&input, read)?;
+    let names = [&settings.reference, &settings.new].map(ToString::to_string);
+    let fit = FitSettings {
+        names: Names(names.clone()),
+        seed: settings.samples.seed()?.get(),
+        ..FitSettings::default()
+    };
+    stability::check_limits(&comparison, &limits, 2)?;
+    let fitted = align::fit(&reference, &new, &fit, job)?;
     let [first, second] = names;
-    let tables =
-        vec![Loaded::new(first, reference, observer)?, Loaded::new(second, new, observer)?];
-    let job = json!({
+    let tables = vec![NamedTable::new(first, reference, job)?, NamedTable::new(second, new, job)?];
+    let inputs = json!({
         "reference": tables[0].report.fingerprint,
         "new": tables[1].report.fingerprint,
-        "spec_id": settings.spec.as_ref().map(FeatureSpec::spec_id),
+        "spec_id": spec.as_ref().map(FeatureSpec::spec_id),
         "map_id": fitted.map_id,
-        "limits": limits(&settings.comparison),
+        "limits": by_name(&limits),
     });
-    let comparison = Stability { spec: settings.spec.clone(), ..settings.comparison.clone() };
-    let report = stability::compared(&comparison, tables, observer)?;
-    interrupt::check()?;
+    let report = stability::compared(&comparison, tables, spec.clone(), limits, job)?;
+    job.check()?;
     if !is_safe(&report) {
         return reject(settings, report);
     }
-    stage.begin(&job)?;
-    let map = MapFile::new(&fitted, settings.dates.clone());
+    stage.begin(&inputs)?;
+    let map = MapFile::new(&fitted, dates.clone());
     let options = |output: &Path| {
         let mut options = JobOptions { read: read.clone(), ..JobOptions::default() };
-        options.write.if_exists = stage.resume(output);
+        options.write.existing = stage.resume(output).into();
         options
     };
     let aligned = Source::Path(stage.folder.join("vectors/vectors.parquet"));
     if let Some(path) = unfinished(&aligned)? {
-        let input = Source::Path(settings.new.clone());
-        align::apply(&map, &input, &aligned, Dtype::F32, &options(&path), observer)?;
+        align::apply(&map, &input, &aligned, &options(&path), job)?;
     }
-    if let Some(spec) = &settings.spec {
+    if spec.is_some() {
         let output = Source::Path(stage.folder.join("features/features.parquet"));
         if let Some(path) = unfinished(&output)? {
             let mut options = options(&path);
-            options.read = veridical_data::ReadOptions::default();
+            options.read = ReadOptions::default();
             let apply = Apply {
-                input: aligned.clone(),
-                output,
-                spec: Some(spec.clone()),
+                input: stage.folder.join("vectors/vectors.parquet").into(),
+                output: path.into(),
+                spec: settings.spec.clone(),
                 output_dim: None,
-                dtype: Dtype::F32,
                 options,
             };
-            featurize::apply(&apply, observer)?;
+            featurize::apply(&apply, job)?;
         }
     }
-    interrupt::check()?;
+    job.check()?;
     map.save(&stage.folder.join("map.safetensors"))?;
     let map = MapReport {
         map_id: fitted.map_id,
         kind: fitted.kind,
         certificate: fitted.certificate,
-        age_days: settings.dates.as_ref().map(Dates::age_days),
+        age_days: dates.as_ref().map(Dates::age_days),
     };
     write_report(&stage.folder, &report, Some(&map), &settings.command)?;
     let manifest = json!({
         "format": "veridical-refresh/1",
         "version": env!("CARGO_PKG_VERSION"),
-        "job": job,
+        "job": inputs,
         "rows": { "reference": report.tables[0].sanity.rows, "new": report.tables[1].sanity.rows },
-        "spec_id": settings.spec.as_ref().map(FeatureSpec::spec_id),
+        "spec_id": spec.as_ref().map(FeatureSpec::spec_id),
         "map": map,
         "verdict": report.verdict,
         "passed": report.passed,
@@ -177,7 +215,7 @@ pub fn refresh(settings: &Refresh, observer: &dyn Observer) -> Result<Refreshed>
     let rows = report.tables[1].sanity.rows as u64;
     Ok(Refreshed {
         published: true,
-        output: settings.out.display().to_string(),
+        output: settings.out.to_string(),
         files: files(&settings.out),
         map: Some(map),
         rows,
@@ -216,14 +254,14 @@ fn reject(settings: &Refresh, report: StabilityReport) -> Result<Refreshed> {
     let out = if settings.out.join(SUCCESS).exists() {
         with_ending(&settings.out, "rejected")
     } else {
-        settings.out.clone()
+        settings.out.to_path_buf()
     };
     let stage = with_ending(&out, "partial");
+    let mut lock = lock(&out, &stage)?;
     remove(&stage)?;
     create(&stage)?;
     write_report(&stage, &report, None, &settings.command)?;
-    remove(&out)?;
-    rename(&stage, &out)?;
+    lock.publish()?;
     Ok(Refreshed {
         published: false,
         output: out.display().to_string(),
@@ -263,48 +301,58 @@ fn write_report(
 struct Stage<'a> {
     settings: &'a Refresh,
     folder: PathBuf,
+    /// Held as long as something is written.
+    lock: Option<Lock>,
+}
+
+/// The right to write `out`, which grows in `stage`.
+fn lock(out: &Path, stage: &Path) -> Result<Lock> {
+    if let Some(parent) = out.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create(parent)?;
+    }
+    Ok(Lock::acquire(out, stage)?)
 }
 
 impl<'a> Stage<'a> {
     /// Refuses what would overwrite something.
     fn open(settings: &'a Refresh) -> Result<Self> {
         let (out, folder) = (&settings.out, with_ending(&settings.out, "partial"));
-        let refused = |what: String| Err(Error::Usage(what));
+        let refused = |path: &Path, what: &str, hint: &str| {
+            Err(Refused::exists(format!("{} {what}", path.display()), hint).into())
+        };
         if out.to_str().is_some_and(|path| path.contains("://")) {
-            let what = "a refresh is published to a local folder; copy it to the store afterwards";
-            return refused(format!("{}: {what}", out.display()));
+            let what = format!("{}: a refresh is published to a local folder", out.display());
+            return Err(Refused::request(what, "copy it to the store afterwards").into());
         }
+        Lock::refuse_held(out)?;
         let ours = ["_SUCCESS", REPORT].iter().any(|file| out.join(file).is_file());
-        match settings.if_exists {
-            IfExists::Refuse if folder.exists() => refused(format!(
-                "{} holds an unfinished refresh; continue it with --resume or start over with --force",
-                folder.display()
-            )),
-            IfExists::Refuse if out.exists() => refused(format!(
-                "{} exists already; choose another name or replace it with --force",
-                out.display()
-            )),
+        match settings.existing.if_exists() {
+            IfExists::Refuse if folder.exists() => refused(
+                &folder,
+                "holds an unfinished refresh",
+                "continue it with ⟨resume⟩ or start over with ⟨force⟩",
+            ),
+            IfExists::Refuse if out.exists() => Err(publish::already(out).into()),
             IfExists::Force if out.exists() && !ours => {
-                refused(format!("{} is not a refresh; choose another name", out.display()))
+                refused(out, "is not a refresh", "choose another name")
             }
-            _ => Ok(Self { settings, folder }),
+            _ => Ok(Self { settings, folder, lock: None }),
         }
     }
 
     /// Starts the folder, or takes up one of the same job.
-    fn begin(&self, job: &Value) -> Result<()> {
-        if self.settings.if_exists == IfExists::Resume
+    fn begin(&mut self, job: &Value) -> Result<()> {
+        self.lock = Some(lock(&self.settings.out, &self.folder)?);
+        if self.settings.existing.resume
             && let Some(before) = self.job()
         {
             let different = job.as_object().into_iter().flatten();
             let different = different.filter(|(key, value)| before.get(key) != Some(value));
             let keys: Vec<&str> = different.map(|(key, _)| key.as_str()).collect();
             if !keys.is_empty() {
-                return Err(Error::Usage(format!(
-                    "{} is of another refresh: {} differ; start over with --force",
-                    self.folder.display(),
-                    keys.join(", ")
-                )));
+                let (folder, keys) = (self.folder.display(), keys.join(", "));
+                let what = format!("{folder} is of another refresh: {keys} differ");
+                return Err(Refused::exists(what, "start over with ⟨force⟩").into());
             }
             return Ok(());
         }
@@ -330,9 +378,8 @@ impl<'a> Stage<'a> {
         if with_ending(output, "partial").exists() { IfExists::Resume } else { IfExists::Refuse }
     }
 
-    /// `_SUCCESS`, then the rename. A kill right after a table was finished leaves its working folder behind.
-    fn publish(&self) -> Result<()> {
-        let out = &self.settings.out;
+    /// `_SUCCESS`, then the name. A kill right after a table was finished leaves its working folder behind.
+    fn publish(&mut self) -> Result<()> {
         for table in ["vectors", "features"] {
             let file = format!("{table}.parquet");
             for entry in fs::read_dir(self.folder.join(table)).into_iter().flatten().flatten() {
@@ -346,19 +393,14 @@ impl<'a> Stage<'a> {
             fs::remove_file(&job).map_err(|e| failed(&job, "cannot be removed", &e))?;
         }
         write_atomically(&self.folder.join(SUCCESS), b"")?;
-        let before = with_ending(out, "before");
-        remove(&before)?;
-        if out.exists() {
-            rename(out, &before)?;
-        }
-        rename(&self.folder, out)?;
-        remove(&before)
+        // INVARIANT: what is published was begun, and is locked since.
+        let lock = self.lock.as_mut().ok_or_else(|| Refused::Internal("no lock".into()))?;
+        Ok(lock.publish()?)
     }
 }
 
-/// The limits of a comparison by name.
-fn limits(comparison: &Stability) -> Value {
-    let limits = comparison.limits.iter().map(|limit| (limit.kind.limit(), json!(limit.value)));
+fn by_name(limits: &[Limit]) -> Value {
+    let limits = limits.iter().map(|limit| (limit.kind.limit(), json!(limit.value)));
     Value::Object(limits.collect())
 }
 
@@ -380,25 +422,22 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
 }
 
 fn failed(path: &Path, what: &str, error: &std::io::Error) -> Error {
-    Error::Usage(format!("{}: {what}: {error}", path.display()))
+    Refused::unfit(format!("{}: {what}: {error}", path.display()), "").into()
 }
 
 fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| failed(folder, "cannot create the folder", &e))
 }
 
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
+/// Takes away a folder, or the lock that a killed job left.
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(failed(folder, "cannot be removed", &e))
+            Err(failed(path, "cannot be removed", &e))
         }
         _ => Ok(()),
     }
-}
-
-fn rename(from: &Path, to: &Path) -> Result<()> {
-    fs::rename(from, to)
-        .map_err(|e| failed(from, &format!("cannot be renamed to {}", to.display()), &e))
 }
 
 /// The files below a folder, by name.

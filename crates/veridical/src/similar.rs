@@ -1,36 +1,46 @@
 //! `veridical similar`: the neighbours of an id, which a person can judge.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
 use serde::Serialize;
-use veridical_data::run::RunFolder;
-use veridical_data::{IdMap, NameOptions, ReadOptions, Source, Table, read_names};
-use veridical_embed::{Embedding, Model, Tensors};
+use veridical_core::settings::Settings as _;
+use veridical_core::{Job, settings};
+use veridical_data::IdMap;
+use veridical_embed::{Embedding, Model};
+use veridical_io::run::RunFolder;
+use veridical_io::{ColumnMap, Input, ReadOptions, RecordOptions, Source, read_names};
 
 use crate::evaluate::divided_as;
-use crate::recommend::id_map;
-use crate::train::Options;
-use crate::{Error, Observer, Result};
+use crate::{Error, Result};
 
 /// Ids that a message shows.
 const SHOWN: usize = 3;
 
-/// Whose neighbours to find, and where.
-#[derive(Clone, Debug)]
-pub struct Similar {
-    /// A run folder or a vector table.
-    pub source: PathBuf,
-    /// The table of a run; `item` or the first by default.
-    pub table: Option<String>,
-    /// The ids.
-    pub ids: Vec<String>,
-    /// Neighbours of each.
-    pub k: usize,
-    /// A file that tells what ids are called.
-    pub names: Option<PathBuf>,
-    /// How that file is read.
-    pub name_options: NameOptions,
+settings! {
+    /// Whose neighbors to find, and where.
+    pub struct Similar {
+        /// Run folder or vector table
+        pub run: Input = Input::default() => [required(), value("RUN_OR_TABLE")],
+        /// Whose neighbors; may be given more than once
+        pub id: Vec<String> = Vec::new() => [required(), value("ID"), dashes()],
+        /// Table of a run folder
+        pub table: Option<String> = None => [otherwise("item, or the first")],
+        /// Neighbors of each
+        pub k: usize = 10 => [value("K"), at_least(1.0)],
+        /// File that tells what ids are called: MovieLens `::`, CSV, TSV or Parquet
+        pub names: Option<Input> = None,
+        /// Column of the names, by name or number
+        pub name_column: Option<String> = None => [needs(&["names"]), otherwise("`name`, `title`, or the second")],
+        /// Encoding of the names
+        pub encoding: Option<String> = None => [needs(&["names"]), otherwise("utf-8")],
+    }
+}
+
+impl Similar {
+    fn name_options(&self) -> RecordOptions {
+        let columns = ColumnMap::default().with("name", self.name_column.as_ref());
+        RecordOptions { columns, encoding: self.encoding.clone(), ..RecordOptions::default() }
+    }
 }
 
 /// The neighbours of one id.
@@ -60,19 +70,17 @@ pub struct Neighbour {
 /// Finds neighbours.
 ///
 /// # Errors
-/// [`Error::Usage`] for an id that is not there.
-pub fn similar(settings: &Similar, observer: &dyn Observer) -> Result<Vec<Neighbours>> {
-    if settings.k == 0 {
-        return Err(Error::Usage("--k must be at least 1, got 0".into()));
-    }
-    let vectors = Vectors::load(settings, observer)?;
+/// [`Error::Core`] for an id that is not there.
+pub fn similar(settings: &Similar, job: &Job<'_>) -> Result<Vec<Neighbours>> {
+    settings.check()?;
+    let vectors = Vectors::load(settings, job)?;
     let names = match &settings.names {
-        Some(path) => read_names(path, &settings.name_options)?,
+        Some(path) => read_names(path, &settings.name_options())?,
         None => HashMap::new(),
     };
     let name = |id: &str| names.get(id).cloned();
     let mut found = Vec::new();
-    for id in &settings.ids {
+    for id in &settings.id {
         let row = vectors.row(id, settings)?;
         let neighbours = vectors.nearest(row, settings.k)?.into_iter().map(|(row, similarity)| {
             let id = vectors.id(row);
@@ -100,25 +108,25 @@ enum Rows {
 }
 
 impl Vectors {
-    fn load(settings: &Similar, observer: &dyn Observer) -> Result<Self> {
-        let Similar { source, table, .. } = settings;
-        if let Some(seed) = veridical_data::run::seeds(source).first() {
+    fn load(settings: &Similar, job: &Job<'_>) -> Result<Self> {
+        let Similar { run: source, table, .. } = settings;
+        if let Some(seed) = veridical_io::run::seeds(source).first() {
             let what = format!("is an ensemble; name one of its seeds, such as {}", seed.display());
-            return Err(Error::Usage(format!("{} {what}", source.display())));
+            return Err(Error::request(format!("{} {what}", source.display()), ""));
         }
         let is_run = RunFolder::is_run(source);
         if is_run && table.as_deref().is_none_or(|table| table == "item") {
             let run = RunFolder::open(source)?;
             if run.tables().is_empty() {
-                let items = divided_as(&run, &Options::default(), observer)?.data.items;
+                let items = divided_as(&run, None, job)?.data.items;
                 let numbers: Vec<u32> = (0..items.len() as u32).collect();
-                let rows = Rows::Model(Model::from_parts(Tensors(run.model()?))?);
+                let rows = Rows::Model(Model::from_parts(run.model()?)?);
                 return Ok(Self { ids: items, row_of: numbers.clone(), number_of: numbers, rows });
             }
         }
         let options = ReadOptions { table: table.clone(), ..ReadOptions::default() };
-        let table = Table::load(&Source::Path(source.clone()), &options)?;
-        let (ids, number_of) = id_map(&table.ids);
+        let table = veridical_io::read_table(&Source::Path(source.to_path_buf()), &options)?;
+        let (ids, number_of) = IdMap::of(&table.ids);
         let mut row_of = vec![0; ids.len()];
         (0..).zip(&number_of).for_each(|(row, &number)| row_of[number as usize] = row);
         let rows = Rows::Table(Embedding::new(table.dim, table.vectors));
@@ -129,11 +137,11 @@ impl Vectors {
         let number = self.ids.number(id.trim()).ok_or_else(|| {
             let some: Vec<String> =
                 (0..self.ids.len().min(SHOWN) as u32).map(|n| self.ids.id(n)).collect();
-            let source = settings.source.display();
-            Error::Usage(format!(
-                "{source}: there is no id `{id}`; ids look like {}",
-                some.join(", ")
-            ))
+            let source = &settings.run;
+            Error::request(
+                format!("{source}: there is no id `{id}`; ids look like {}", some.join(", ")),
+                "",
+            )
         })?;
         Ok(self.row_of[number as usize] as usize)
     }

@@ -2,7 +2,7 @@
 //!
 //! Every combination of the grid is a trial: trained as `train` would, judged on the validation rows, written
 //! to `OUT/tune.jsonl`. The best one is trained once more into `OUT/best`, and only for it are the test rows
-//! read. A job that ended early goes on with `--resume`: trials that are in `tune.jsonl` are not repeated,
+//! read. A prepared that ended early goes on with `--resume`: trials that are in `tune.jsonl` are not repeated,
 //! and a larger grid adds to them.
 
 use std::fs::{self, OpenOptions};
@@ -11,14 +11,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use veridical_core::progress::Progress;
-use veridical_data::run::RunFolder;
-use veridical_data::{IfExists, SplitRule, write_atomically};
-use veridical_embed::{Error as EmbedError, Flag, Method, Purpose};
+use veridical_core::settings::{Field, Layer, Settings as _};
+use veridical_core::{Job, Meter, Observer, settings};
+use veridical_data::SplitRule;
+use veridical_embed::{Method, Purpose};
+use veridical_io::publish::{self, Lock};
+use veridical_io::run::RunFolder;
+use veridical_io::{IfExists, Input, write_atomically};
 
-use crate::evaluate::{self, Evaluate, Evaluation, Models};
-use crate::train::{Fitted, Job, Layer, Options, Request, Seeded};
-use crate::{Error, Observer, Result};
+use crate::evaluate::{self, Evaluate, Evaluation};
+use crate::settings::RunOutput;
+use crate::train::{Fitted, Prepared, Request, SSE, Seeded, is_probability};
+use crate::{Error, Result};
 
 const PLAN: &str = "tune.json";
 const TRIALS: &str = "tune.jsonl";
@@ -30,19 +34,28 @@ const VALIDATION: f64 = 0.1;
 /// More trials are a mistake.
 const MOST_TRIALS: usize = 100_000;
 
-/// What to try, and where to.
+settings! {
+    /// What to try, and where to.
+    pub struct TuneSettings in "Tuning" {
+        /// Values of a setting to try; give it once for each setting
+        pub grid: Vec<String> = Vec::new() => [required(), value("SETTING=V,V")],
+        /// Lengths of lists in the last word on the test rows
+        pub k: Vec<usize> = vec![1, 5, 10] => [by_comma(), value("K,K")],
+        /// Settings of an earlier run: every one that is not given here, and the data it was trained on
+        pub from: Option<Input> = None => [heading("Output"), value("RUN")],
+    } with {
+        /// Where the trials go.
+        pub output: RunOutput,
+    }
+}
+
+/// What to try, and with what.
 #[derive(Clone, Debug)]
 pub struct Tune {
     /// Everything that stays the same.
     pub request: Request,
-    /// Settings and the values to try; the last one varies fastest.
-    pub grid: Vec<(String, Vec<Value>)>,
-    /// The folder.
-    pub out: PathBuf,
-    /// What to do with a folder that is there.
-    pub if_exists: IfExists,
-    /// Lengths of lists, for the last word on the test rows.
-    pub ks: Vec<usize>,
+    /// What to try.
+    pub settings: TuneSettings,
 }
 
 /// One trial.
@@ -81,74 +94,81 @@ pub struct Tuned {
 /// Reads `sse-item=0,0.005,0.01`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a setting the method does not have, and for values of another kind.
-pub fn parse_grid(method: Method, text: &str) -> Result<(String, Vec<Value>)> {
+/// [`Error::Core`] for a setting the method does not have, and for values of another kind.
+fn parse_grid(method: Method, text: &str) -> Result<(String, Vec<Value>)> {
     let Some((name, values)) = text.split_once('=') else {
         let what = "is not of the form SETTING=VALUE,VALUE, as lr=0.01,0.1";
-        return Err(Error::Usage(format!("--grid: `{text}` {what}")));
+        return Err(Error::request(format!("⟨grid⟩: `{text}` {what}"), ""));
     };
     let name = name.trim().trim_start_matches("--");
-    let flags = method.flags();
-    let is_all =
-        |flag: &&Flag| name == "sse" && flag.name.starts_with("sse-") && flag.default.is_f64();
-    let flag = flags.iter().find(|flag| flag.name == name || is_all(flag)).ok_or_else(|| {
-        let names: Vec<&str> = flags.iter().map(|flag| flag.name.as_str()).collect();
-        let what = format!("{} has no setting `{name}`", method.name());
-        Error::Usage(format!("--grid: {what}; it has {}", names.join(", ")))
-    })?;
-    let flag = Flag { name: name.to_owned(), ..flag.clone() };
-    let values = values.split(',').map(|value| Ok(flag.parse(value.trim())?));
+    let fields = method.fields();
+    let is_all = |field: &&Field| name == SSE && is_probability(field);
+    let field =
+        fields.iter().find(|field| field.name == name || is_all(field)).ok_or_else(|| {
+            let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+            let what = format!("{} has no setting `{name}`", method.name());
+            Error::request(format!("⟨grid⟩: {what}; it has {}", names.join(", ")), "")
+        })?;
+    let field = Field { name: name.to_owned(), ..field.clone() };
+    let values = values.split(',').map(|value| Ok(field.parse(value.trim())?));
     Ok((name.to_owned(), values.collect::<Result<_>>()?))
 }
 
 /// Tries every combination.
 ///
 /// # Errors
-/// [`Error::Usage`] for a grid that is no grid, for a folder of another tuning, and if every trial diverges.
-pub fn tune(settings: &Tune, observer: &dyn Observer) -> Result<Tuned> {
-    let Tune { grid, out, if_exists, ks, .. } = settings;
-    let mut request = settings.request.clone();
-    let validation = *request.options.validation.get_or_insert(VALIDATION);
+/// [`Error::Core`] for a grid that is no grid, for a folder of another tuning, and if every trial diverges.
+pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
+    let Tune { request, settings } = settings;
+    settings.check()?;
+    let mut request = request.clone();
+    let out = &settings.output.folder(&format!("tune-{}", request.method.name()));
+    let if_exists = settings.output.existing.if_exists();
+    let grid = settings.grid.iter().map(|text| parse_grid(request.method, text));
+    let grid = &grid.collect::<Result<Vec<_>>>()?;
+    let validation = *request.options.split.validation.get_or_insert(VALIDATION);
     let (measure, smaller) = match request.purpose() {
         Purpose::Rating => ("rmse", true),
         Purpose::Ranking => ("ndcg@10", false),
         Purpose::Text => {
             let what = "documents are not divided, so there is nothing to choose by";
-            return Err(Error::Usage(what.into()));
+            return Err(Error::request(what, ""));
         }
     };
     if validation <= 0.0 {
-        let what = "choices are made on validation rows: --validation must be above 0";
-        return Err(Error::Usage(format!("{what}, got {validation}")));
+        let what = "choices are made on validation rows: ⟨validation⟩ must be above 0";
+        return Err(Error::request(format!("{what}, got {validation}"), ""));
     }
     let combinations = combinations(&request, grid)?;
-    let folder = Folder::check(out, *if_exists)?;
-    let seed = request.options.seed()?;
+    let mut folder = Folder::check(out, if_exists)?;
+    let seed = request.options.seed.get()?;
     let common = request.clone();
-    let mut job = Job::load(request, observer)?;
-    let known = folder.begin(&plan(&job, seed.get(), grid), &job.request, *if_exists)?;
+    let mut prepared = Prepared::load(request, job)?;
+    let known = folder.begin(&plan(&prepared, seed.get(), grid), &prepared.request, if_exists)?;
 
     let mut trials = Vec::new();
     for (at, values) in combinations.iter().enumerate() {
         let label = format!("trial {}/{}: {}", at + 1, combinations.len(), shown(values));
         if let Some(trial) = known.iter().find(|trial| trial.settings == *values) {
-            observer.note(&format!("{label}: known"));
+            job.note(&format!("{label}: known"));
             trials.push(trial.clone());
             continue;
         }
-        job.request = with(&common, values)?;
-        let (fitted, failed) = match job.try_out(seed, &Trying(observer, &label)) {
+        prepared.request = with(&common, values)?;
+        let (fitted, failed) = match prepared
+            .try_out(seed, &job.told_to(&Titled(job.observer, &label)))
+        {
             Ok(fitted) => (Some(fitted), None),
-            Err(Error::Embed(e @ EmbedError::Diverged { .. })) => (None, Some(e.to_string())),
+            Err(Error::Embed(e)) if e.is_diverged() => (None, Some(crate::flags(&e.to_string()))),
             Err(error) => return Err(folder.give_up(error, trials.is_empty() && known.is_empty())),
         };
         // The model that would be handed out: the best one with patience, else the last.
-        let value = fitted.as_ref().and_then(|fitted| match common.options.patience {
+        let value = fitted.as_ref().and_then(|fitted| match common.options.stopping.patience {
             Some(_) => fitted.best.map(|best| best.value),
             None => fitted.validation.as_ref()?.get(measure).copied(),
         });
         let result = value.map_or("diverged".to_owned(), |value| format!("{measure} {value:.4}"));
-        observer.note(&format!("{label}: {result}"));
+        job.note(&format!("{label}: {result}"));
         let trial = Trial { settings: values.clone(), value, fitted, failed };
         folder.add(&trial)?;
         trials.push(trial);
@@ -161,21 +181,21 @@ pub fn tune(settings: &Tune, observer: &dyn Observer) -> Result<Tuned> {
         }
     }
     let Some((best, _)) = best else {
-        let what = "training diverged in every trial; try smaller rates, as --grid lr=0.001,0.01";
-        return Err(Error::Usage(what.into()));
+        let what = "training diverged in every trial; try smaller rates, as ⟨grid⟩ lr=0.001,0.01";
+        return Err(Error::request(what, ""));
     };
-    job.request = with(&common, &trials[best].settings)?;
+    prepared.request = with(&common, &trials[best].settings)?;
     let run = folder.path.join(RUN);
-    observer.note(&format!("training the best: {}", shown(&trials[best].settings)));
-    job.run(seed, &run, folder.for_best(&job.document(seed)), observer)?;
+    job.note(&format!("training the best: {}", shown(&trials[best].settings)));
+    prepared.run(seed, &run, folder.for_best(&prepared.document(seed)), job)?;
     let document = fs::read(run.join("run.json"));
-    let document = document.map_err(|e| Error::Usage(format!("{}: {e}", run.display())))?;
+    let document = document.map_err(|e| Error::request(format!("{}: {e}", run.display()), ""))?;
     write_atomically(&folder.path.join(BEST), &document)?;
-    let test = match common.options.rule()? {
+    let test = match common.options.split.rule()? {
         SplitRule::None => None,
-        _ => Some(evaluate::evaluate(&last_word(&run, ks), observer)?),
+        _ => Some(evaluate::evaluate(&last_word(&run, &settings.k), job)?),
     };
-    let (out, run) = (out.display().to_string(), run.display().to_string());
+    let (out, run) = (out.to_string(), run.display().to_string());
     let tuned = Tuned { out, measure, trials, best, run, test };
     // INVARIANT: numbers and strings under string keys.
     let json = serde_json::to_string_pretty(&tuned).expect("a result serialises");
@@ -189,20 +209,21 @@ fn combinations(
     grid: &[(String, Vec<Value>)],
 ) -> Result<Vec<Map<String, Value>>> {
     if grid.is_empty() {
-        return Err(Error::Usage("name values to try with --grid, as --grid lr=0.01,0.1".into()));
+        return Err(Error::missing("name values to try with ⟨grid⟩, as ⟨grid⟩ lr=0.01,0.1", ""));
     }
     let n = grid.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
     let n = n.filter(|n| *n <= MOST_TRIALS).ok_or_else(|| {
-        Error::Usage(format!("the grid has more than {MOST_TRIALS} trials; try fewer values"))
+        Error::shape(format!("the grid has more than {MOST_TRIALS} trials"), "try fewer values")
     })?;
     for (at, (name, values)) in grid.iter().enumerate() {
         if grid[..at].iter().any(|(other, _)| other == name) {
-            return Err(Error::Usage(format!(
-                "--grid names `{name}` twice; give all values at once"
-            )));
+            return Err(Error::request(
+                format!("⟨grid⟩ names `{name}` twice"),
+                "give all values at once",
+            ));
         }
         if let Some(twice) = values.iter().enumerate().find(|(i, v)| values[..*i].contains(v)) {
-            return Err(Error::Usage(format!("--grid {name} has {} twice", twice.1)));
+            return Err(Error::request(format!("⟨grid⟩ {name} has {} twice", twice.1), ""));
         }
     }
     let combination = |mut at: usize| {
@@ -226,9 +247,9 @@ fn with(request: &Request, values: &Map<String, Value>) -> Result<Request> {
 }
 
 /// What must stay the same for trials to be comparable: everything but the grid.
-fn plan(job: &Job, seed: u64, grid: &[(String, Vec<Value>)]) -> Value {
+fn plan(prepared: &Prepared, seed: u64, grid: &[(String, Vec<Value>)]) -> Value {
     let seed = veridical_core::Seed::new(seed);
-    let mut plan = seed.map(|seed| job.document(seed)).unwrap_or_default();
+    let mut plan = seed.map(|seed| prepared.document(seed)).unwrap_or_default();
     if let Some(settings) = plan.get_mut("settings").and_then(Value::as_object_mut) {
         let is_tried = |name: &str| {
             grid.iter()
@@ -241,14 +262,7 @@ fn plan(job: &Job, seed: u64, grid: &[(String, Vec<Value>)]) -> Value {
 
 /// The models and the rows of the last word.
 fn last_word(run: &Path, ks: &[usize]) -> Evaluate {
-    Evaluate {
-        what: None,
-        models: Models::Runs(vec![run.to_owned()]),
-        options: Options::default(),
-        ks: ks.to_vec(),
-        seed: 0,
-        baselines: None,
-    }
+    Evaluate { run: vec![run.into()], k: ks.to_vec(), ..Evaluate::default() }
 }
 
 fn shown(values: &Map<String, Value>) -> String {
@@ -262,39 +276,52 @@ fn shown(values: &Map<String, Value>) -> String {
 /// The folder of a tuning.
 struct Folder {
     path: PathBuf,
+    /// Held from the first trial to the last word.
+    lock: Option<Lock>,
 }
 
 impl Folder {
     /// Refuses a folder that is in the way before any work is done.
     fn check(out: &Path, if_exists: IfExists) -> Result<Self> {
         let is_ours = out.join(PLAN).is_file();
-        let refused = |what: &str| Err(Error::Usage(format!("{} {what}", out.display())));
+        let refused = |what: &str| Err(Error::request(format!("{} {what}", out.display()), ""));
         let is_empty =
             !out.exists() || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
         match if_exists {
             _ if is_empty => {}
             IfExists::Refuse if is_ours => {
                 return refused(
-                    "holds a tuning; continue it with --resume or start over with --force",
+                    "holds a tuning; continue it with ⟨resume⟩ or start over with ⟨force⟩",
                 );
             }
             _ if !is_ours => return refused("is not a tuning; choose another name"),
             _ => {}
         }
-        Ok(Self { path: out.to_owned() })
+        Lock::refuse_held(out)?;
+        Ok(Self { path: out.to_owned(), lock: None })
     }
 
     /// Begins, or takes up: then the trials there are.
-    fn begin(&self, plan: &Value, request: &Request, if_exists: IfExists) -> Result<Vec<Trial>> {
+    fn begin(
+        &mut self,
+        plan: &Value,
+        request: &Request,
+        if_exists: IfExists,
+    ) -> Result<Vec<Trial>> {
+        if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::create_dir_all(parent)
+                .map_err(|e| Error::request(format!("{}: {e}", parent.display()), ""))?;
+        }
+        self.lock = Some(Lock::acquire(&self.path, &publish::partial_path(&self.path))?);
         let file = self.path.join(PLAN);
         let damaged = |path: &Path, why: String| {
-            Error::Usage(format!("{}: {why}; start over with --force", path.display()))
+            Error::request(format!("{}: {why}", path.display()), "start over with ⟨force⟩")
         };
         if if_exists == IfExists::Resume && file.is_file() {
             let text = fs::read(&file).map_err(|e| damaged(&file, e.to_string()))?;
             let before: Value =
                 serde_json::from_slice(&text).map_err(|e| damaged(&file, e.to_string()))?;
-            if let Some((at, before, now)) = veridical_data::difference(&before, plan, "") {
+            if let Some((at, before, now)) = veridical_io::difference(&before, plan, "") {
                 let at = at.trim_start_matches('.');
                 let what = format!(
                     "this is not the tuning that was begun: {at} was {before} and is now {now}"
@@ -313,7 +340,8 @@ impl Folder {
             };
             return whole.lines().map(parse).collect();
         }
-        let failed = |e: std::io::Error| Error::Usage(format!("{}: {e}", self.path.display()));
+        let failed =
+            |e: std::io::Error| Error::request(format!("{}: {e}", self.path.display()), "");
         if self.path.exists() {
             fs::remove_dir_all(&self.path).map_err(failed)?;
         }
@@ -330,7 +358,7 @@ impl Folder {
 
     fn add(&self, trial: &Trial) -> Result<()> {
         let path = self.path.join(TRIALS);
-        let failed = |e: std::io::Error| Error::Usage(format!("{}: {e}", path.display()));
+        let failed = |e: std::io::Error| Error::request(format!("{}: {e}", path.display()), "");
         let mut file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
         writeln!(file, "{}", json!(trial)).map_err(failed)
     }
@@ -362,17 +390,17 @@ impl Folder {
     }
 }
 
-/// Says which trial a bar is about, and keeps quiet about its epochs.
-struct Trying<'a>(&'a dyn Observer, &'a str);
+/// Says which of several trainings a bar is about, and keeps quiet about its epochs.
+pub(crate) struct Titled<'a>(pub &'a dyn Observer, pub &'a str);
 
-impl Observer for Trying<'_> {
+impl Observer for Titled<'_> {
     fn note(&self, _text: &str) {}
 
     fn warn(&self, text: &str) {
         self.0.warn(text);
     }
 
-    fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress {
-        self.0.progress(&format!("{} {what}", self.1), unit, total)
+    fn meter(&self, what: &str, unit: &str, total: Option<u64>) -> Box<dyn Meter> {
+        self.0.meter(&format!("{} {what}", self.1), unit, total)
     }
 }

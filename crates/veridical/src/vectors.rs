@@ -6,14 +6,14 @@ use half::{bf16, f16};
 use serde::Serialize;
 use serde_json::json;
 use veridical_core::stats::{Moments, quantile};
-use veridical_core::{RowSample, Seed, interrupt};
-use veridical_data::{
-    Chunk, Dtype, IdKind, OnNan, OutputSchema, ReadOptions, Source, TableReader, TableSchema,
-    Vectors,
+use veridical_core::{Error as Refusal, Job, RowSample, Seed, settings};
+use veridical_io::{
+    Chunk, Dtype, IdKind, Input, OnNan, Output, OutputSchema, ReadOptions, Source, TableReader,
+    TableSchema, Vectors,
 };
 
-use crate::pipeline::{self, Job, Transform};
-use crate::{Error, JobOptions, Observer, Result, Tally};
+use crate::pipeline::{self, TableJob, Transform};
+use crate::{JobOptions, Result, Tally};
 
 /// Rows whose norms give the quantiles.
 const SAMPLED_ROWS: usize = 65_536;
@@ -29,19 +29,54 @@ pub struct Head {
     pub rows: Vec<Vec<f32>>,
 }
 
-/// Reads the first `n` rows.
+settings! {
+    /// Which rows to show.
+    pub struct ShowHead {
+        /// Table of vectors
+        pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
+        /// How many rows
+        pub rows: usize = 5 => [letter('n')],
+    } with {
+        /// How the table is read.
+        pub read: ReadOptions,
+    }
+}
+
+settings! {
+    /// Which table to sum up.
+    pub struct SumUp {
+        /// Table of vectors
+        pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
+    } with {
+        /// How the table is read.
+        pub read: ReadOptions,
+    }
+}
+
+settings! {
+    /// Which table to write in another format, type or cut.
+    pub struct Convert {
+        /// Table of vectors
+        pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
+        /// Table to write
+        pub output: Output = Output::default() => [positional(), required(), value("OUTPUT")],
+        /// Of features, keep the first D values times sqrt(width / D): the features of the shorter map
+        pub prefix: Option<usize> = None => [value("D")],
+    } with {
+        /// How to read and write.
+        pub options: JobOptions,
+    }
+}
+
+/// Reads the first rows.
 ///
 /// # Errors
-/// [`crate::Error::Data`] if the table cannot be read.
-pub fn head(
-    input: &Source,
-    n: usize,
-    options: &ReadOptions,
-    observer: &dyn Observer,
-) -> Result<Head> {
-    let options = ReadOptions { chunk_rows: Some(n.max(1)), ..options.clone() };
-    let mut reader = TableReader::open(input, &options)?;
-    reader.notes().iter().for_each(|note| observer.note(note));
+/// [`crate::Error::Io`] if the table cannot be read.
+pub fn head(settings: &ShowHead, job: &Job<'_>) -> Result<Head> {
+    let n = settings.rows;
+    let options = ReadOptions { chunk_rows: Some(n.max(1)), ..settings.read.clone() };
+    let mut reader = TableReader::open(&settings.input.source(), &options)?;
+    reader.notes().iter().for_each(|note| job.note(note));
     let dim = reader.schema().dim;
     let (mut ids, mut rows) = (Vec::new(), Vec::new());
     while rows.len() < n
@@ -88,20 +123,20 @@ pub struct Stats {
 /// Reads a whole table and sums it up.
 ///
 /// # Errors
-/// [`crate::Error::Data`] if the table cannot be read.
-pub fn stats(input: &Source, options: &ReadOptions, observer: &dyn Observer) -> Result<Stats> {
-    let options = ReadOptions { on_nan: OnNan::Skip, ..options.clone() };
-    let mut reader = TableReader::open(input, &options)?;
-    reader.notes().iter().for_each(|note| observer.note(note));
+/// [`crate::Error::Io`] if the table cannot be read.
+pub fn stats(settings: &SumUp, job: &Job<'_>) -> Result<Stats> {
+    let options = ReadOptions { on_nan: OnNan::Skip, ..settings.read.clone() };
+    let mut reader = TableReader::open(&settings.input.source(), &options)?;
+    reader.notes().iter().for_each(|note| job.note(note));
     let schema = reader.schema().clone();
     let dim = schema.dim;
     let mut norms = RowSample::new(SAMPLED_ROWS, 1, Seed::new(0)?, "norms");
     let mut values = Moments::default();
     let (mut rows, mut zero_rows) = (0u64, 0u64);
     let (mut low, mut high) = (vec![f32::INFINITY; dim], vec![f32::NEG_INFINITY; dim]);
-    let bar = observer.progress("reading", "rows", reader.n_rows());
+    let bar = job.progress("reading", "rows", reader.n_rows());
     while let Some(chunk) = reader.next_chunk()? {
-        interrupt::check()?;
+        job.check()?;
         for row in chunk.vectors.chunks_exact(dim) {
             let mut in_row = Moments::default();
             for ((&x, low), high) in row.iter().zip(&mut low).zip(&mut high) {
@@ -146,6 +181,7 @@ pub fn stats(input: &Source, options: &ReadOptions, observer: &dyn Observer) -> 
 #[derive(Clone, Debug, Serialize)]
 pub struct Converted {
     /// The new table.
+    #[serde(rename = "out")]
     pub output: String,
     /// d.
     pub dim: usize,
@@ -161,25 +197,21 @@ pub struct Converted {
 /// sqrt(D / D'): of a table of features these are the features of the shorter map.
 ///
 /// # Errors
-/// [`Error::Usage`] for a prefix that is odd, too long or of rows that are no features; else as
+/// [`Refusal`] for a prefix that is odd, too long or of rows that are no features; else as
 /// [`crate::featurize::apply`].
-pub fn convert(
-    input: &Source,
-    output: &Source,
-    dtype: Dtype,
-    prefix: Option<usize>,
-    options: &JobOptions,
-    observer: &dyn Observer,
-) -> Result<Converted> {
-    let reader = pipeline::open_input(input, output, options, observer)?;
+pub fn convert(settings: &Convert, job: &Job<'_>) -> Result<Converted> {
+    let Convert { prefix, options, .. } = settings;
+    let (input, output) = (&settings.input.source(), &settings.output.source());
+    let dtype = Dtype::from(options.write.dtype);
+    let reader = pipeline::open_input(input, output, options, job)?;
     let TableSchema { dim: width, ids, kept, .. } = reader.schema().clone();
     let prefix = prefix.map(|dim| Prefix::new(dim, width, input)).transpose()?;
     let dim = prefix.map_or(width, |prefix| prefix.dim);
     let schema = OutputSchema { dim, dtype, ids, kept, metadata: Vec::new() };
     let description =
         json!({ "verb": "vectors convert", "prefix": prefix.map(|prefix| prefix.dim) });
-    let job = Job { reader, input, output, schema, options, description };
-    let tally = pipeline::run(job, &mut Conversion { dtype, prefix, input }, observer)?;
+    let table = TableJob { reader, input, output, schema, options, description };
+    let tally = pipeline::run(table, &mut Conversion { dtype, prefix, input }, job)?;
     let Tally { rows, skipped_rows, zeroed_values, .. } = tally;
     Ok(Converted { output: output.to_string(), dim, rows, skipped_rows, zeroed_values })
 }
@@ -195,21 +227,18 @@ struct Prefix {
 
 impl Prefix {
     fn new(dim: usize, width: usize, input: &Source) -> Result<Self> {
-        let refused = |what: String| Err(Error::Usage(what));
         if dim == 0 || dim % 2 == 1 {
             let must_be = "even and at least 2 (a cosine and a sine for each direction)";
-            return refused(format!("--prefix must be {must_be}, got {dim}"));
+            return Err(Refusal::setting("prefix", must_be, dim).into());
         }
         if width % 2 == 1 {
             let what = "features have an even number, a cosine and a sine for each direction";
-            return refused(format!(
-                "{input}: the vectors have {width} values; {what}; --prefix is for tables of features"
-            ));
+            let what = format!("{input}: the vectors have {width} values; {what}");
+            return Err(Refusal::shape(what, "⟨prefix⟩ is for tables of features").into());
         }
         if dim > width {
-            return refused(format!(
-                "--prefix must be at most {width}, the width of the vectors in {input}, got {dim}"
-            ));
+            let must_be = format!("at most {width}, the width of the vectors in {input}");
+            return Err(Refusal::setting("prefix", must_be, dim).into());
         }
         Ok(Self { dim, scale: (width as f64 / dim as f64).sqrt() })
     }
@@ -221,9 +250,10 @@ impl Prefix {
             for &x in &row[..self.dim] {
                 let value = (f64::from(x) * self.scale) as f32;
                 if !value.is_finite() {
-                    let what = "cannot be rescaled; --prefix is for tables of features";
+                    let hint = "⟨prefix⟩ is for tables of features";
                     let row = rows.row_number(r);
-                    return Err(Error::Usage(format!("{input}: row {row}: {x:e} {what}")));
+                    let what = format!("{input}: row {row}: {x:e} cannot be rescaled");
+                    return Err(Refusal::unfit(what, hint).into());
                 }
                 values.push(value);
             }
@@ -262,7 +292,7 @@ pub(crate) fn encoded(
         Some(at) => {
             let (row, value) = (rows.row_number(at / dim), values[at]);
             let what = format!("{input}: row {row}: {value:e} does not fit {}", dtype.name());
-            Err(Error::Usage(format!("{what}; pass --dtype f32")))
+            Err(Refusal::unfit(what, "pass ⟨dtype⟩ f32"))
         }
     };
     if dtype == Dtype::Bf16 {

@@ -1,12 +1,12 @@
 //! `veridical demo`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::Args;
 use veridical::Result;
-use veridical::demo::{self, Demo, Outcome};
+use veridical::core::Estimate;
+use veridical::demo::{self, Demo, DemoOutput, Outcome};
 
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
@@ -16,26 +16,15 @@ The shop has eight genres behind it. All trainings see the same interactions; on
 the ten trainings; Tuesday's table is published under them, and a table whose ids went wrong is stopped. The folder
 keeps monday.parquet, tuesday.parquet, broken.parquet, spec.json and budget.toml to play with.";
 
-#[derive(Args, Debug)]
-pub struct Command {
-    /// Folder to write to
-    #[arg(long, value_name = "FOLDER", default_value = "demo")]
-    out: PathBuf,
-    /// Write into a folder that is not empty
-    #[arg(long)]
-    force: bool,
-}
-
-impl Command {
-    pub fn run(self, terminal: &Terminal) -> Result<()> {
-        let demo = demo::run(&self.out, self.force, terminal)?;
-        terminal.result("demo", &demo, &text(&demo))?;
-        let out = self.out.display();
-        terminal.next(&format!(
-            "veridical stability {out}/monday.parquet {out}/tuesday.parquet --budget {out}/budget.toml"
-        ));
-        Ok(())
-    }
+pub fn run(flags: Flags<DemoOutput>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("demo")?;
+    let demo = demo::run(&settings, &terminal.job())?;
+    terminal.result("demo", &demo, &text(&demo))?;
+    let out = &settings.out;
+    terminal.next(&format!(
+        "veridical stability {out}/monday.parquet {out}/tuesday.parquet --budget {out}/budget.toml"
+    ));
+    Ok(())
 }
 
 /// Treatments of the short table: its first column, and the name it is found by.
@@ -48,12 +37,13 @@ const SHOWN: [(&str, &str); 4] = [
 
 fn text(demo: &Demo) -> String {
     let percent = |x: f64| format!("{:.1} %", 100.0 * x);
+    let value = |found: Option<Estimate>| found.map_or(f64::NAN, |e| e.value);
     let mut text = String::from("wrote\n");
     // Writing to a String cannot fail.
     for file in &demo.files {
         let _ = writeln!(text, "  {file}");
     }
-    let [raw, aligned] = demo.coordinate_sd;
+    let [raw, aligned] = demo.coordinate_sd.map(value);
     let _ = write!(
         text,
         "
@@ -67,16 +57,17 @@ A genre model on these vectors (chance {}):
 ",
         percent(raw),
         percent(aligned),
-        percent(demo.gram_noise),
-        demo.cka,
-        percent(demo.nn_overlap),
+        percent(value(demo.gram_noise)),
+        value(demo.cka),
+        percent(value(demo.nn_overlap)),
         percent(demo.chance),
     );
     for (label, name) in SHOWN {
         if let Some(model) = demo.models.iter().find(|m| m.treatment == name) {
-            let retrained = format!("{} (sd {:.1})", percent(model.retrained), 100.0 * model.sd);
-            let _ =
-                writeln!(text, "  {label:<24}  {retrained:<18} {:>7}", percent(model.unretrained));
+            let [retrained, sd, left] =
+                [model.retrained, model.sd, model.unretrained].map(|e| e.value);
+            let retrained = format!("{} (sd {:.1})", percent(retrained), 100.0 * sd);
+            let _ = writeln!(text, "  {label:<24}  {retrained:<18} {:>7}", percent(left));
         }
     }
     let outcome = |name: &str, outcome: &Outcome| {

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_mangen::Man;
 use serde_json::json;
-use veridical::data::write_atomically;
-use veridical::{Error, Observer, Result};
+use veridical::core::Observer;
+use veridical::io::publish;
+use veridical::{Error, Result};
 
 use crate::help;
 use crate::terminal::Terminal;
@@ -40,12 +41,12 @@ impl Command {
             return terminal.result("man", &result, &page.text);
         };
         fs::create_dir_all(&out).map_err(|e| {
-            Error::Usage(format!("{}: cannot create the folder: {e}", out.display()))
+            Error::request(format!("{}: cannot create the folder: {e}", out.display()), "")
         })?;
         let mut written = Vec::new();
         for page in &pages {
             let path = out.join(format!("{}.1", page.name));
-            write_atomically(&path, page.text.as_bytes())?;
+            publish::put(&path, page.text.as_bytes())?;
             written.push(path.display().to_string());
         }
         terminal.note(&format!("wrote {} pages to {}", written.len(), out.display()));
@@ -87,7 +88,7 @@ fn find<'a>(pages: &'a [Page], verb: &[String]) -> Result<&'a Page> {
     let name = name.collect::<Vec<_>>().join("-");
     pages.iter().find(|page| page.name == name).ok_or_else(|| {
         let verb = verb.join(" ");
-        Error::Usage(format!("there is no verb `{verb}`; `veridical --help` lists the verbs"))
+        Error::missing(format!("there is no verb `{verb}`"), "`veridical --help` lists the verbs")
     })
 }
 

@@ -12,6 +12,7 @@ pub mod predict;
 pub mod recommend;
 pub mod refit_head;
 pub mod refresh;
+#[cfg(feature = "experiments")]
 pub mod reproduce;
 pub mod similar;
 pub mod stability;

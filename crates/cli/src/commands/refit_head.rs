@@ -1,15 +1,13 @@
 //! `veridical refit-head`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::Args;
+use veridical::Result;
+use veridical::io::publish;
 use veridical::net::{self, RefitHead, RefitNet};
-use veridical::{Error, Result};
 
-use crate::commands::evaluate::write_files;
+use crate::flags::Flags;
 use crate::terminal::Terminal;
-use crate::training::OutputArgs;
 use crate::typed::typed;
 
 pub const ABOUT: &str = "\
@@ -19,60 +17,22 @@ Training leaves the last layer short of the best for its own features. Solving f
 costs less than an epoch: logistic regression for classes, ridge regression for numbers. The penalty is chosen
 by cross-validation among those that do not raise the training loss; if there is none, the head stays.";
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   veridical refit-head --run runs/mnist --out runs/mnist-refit
   veridical refit-head --run runs/mnist --data mnist/ --method ridge --html refit.html --out runs/ridge
   veridical evaluate --run runs/mnist runs/mnist-refit";
 
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
-pub struct Command {
-    /// A run of a network
-    #[arg(long, value_name = "RUN")]
-    run: PathBuf,
-    /// Examples to solve on [default: those the run learnt from]
-    #[arg(long, value_name = "FILE_OR_FOLDER")]
-    data: Option<PathBuf>,
-    /// logistic or ridge [default: logistic for classes, ridge for numbers]
-    #[arg(long, value_name = "NAME", value_parser = ["logistic", "ridge"], hide_possible_values = true)]
-    method: Option<String>,
-    /// Parts of the cross-validation
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    folds: usize,
-    /// Seed of the parts
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
-    /// Write a page with the path of penalties
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    #[command(flatten)]
-    output: OutputArgs,
-}
-
-impl Command {
-    pub fn run(self, terminal: &Terminal) -> Result<()> {
-        if let Some(path) =
-            self.html.as_ref().filter(|path| path.exists() && !self.output.is_force())
-        {
-            let what = "exists already; choose another name or replace it with --force";
-            return Err(Error::Usage(format!("{} {what}", path.display())));
-        }
-        let settings = RefitNet {
-            run: self.run,
-            data: self.data,
-            method: self.method,
-            folds: self.folds,
-            seed: self.seed,
-            out: self.output.out("net-refit"),
-            if_exists: self.output.if_exists(),
-        };
-        let refit = net::refit(&settings, terminal)?;
-        write_files(self.html.as_deref(), || refit.to_html(&typed()), None, &refit, terminal)?;
-        terminal.result("refit-head", &refit, &text(&refit))?;
-        terminal.next(&format!("veridical evaluate --run {} {}", refit.run, refit.out));
-        Ok(())
+pub fn run(flags: Flags<RefitNet>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("refit-head")?;
+    if let Some(path) = &settings.html {
+        publish::check_new(path, settings.output.existing.force)?;
     }
+    let refit = net::refit(&settings, &terminal.job())?;
+    terminal.write_page(settings.html.as_ref(), || refit.to_html(&typed()))?;
+    terminal.result("refit-head", &refit, &text(&refit))?;
+    terminal.next(&format!("veridical evaluate --run {} {}", refit.run, refit.out));
+    Ok(())
 }
 
 fn text(refit: &RefitHead) -> String {

@@ -5,9 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use veridical::reproduce::{self, Outcome, RunOptions};
-use veridical::{Error, Observer, Result};
+use veridical::Result;
+use veridical::core::Estimate;
+use veridical::io::publish;
+use veridical_experiments::{
+    self as experiments, Outcome, RunExperiment, RunOptions, ShowExperiment,
+};
 
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 use crate::typed::typed;
 
@@ -30,79 +35,48 @@ enum Action {
     /// List the experiments.
     List,
     /// Show an experiment: claim, rule of the verdict, configuration.
-    Show {
-        /// Experiment, as `list` names it
-        id: String,
-    },
+    Show(Flags<ShowExperiment>),
     /// Run an experiment.
-    Run {
-        /// Experiment, as `list` names it
-        id: String,
-        /// Less data and fewer seeds: whether it runs, not what comes out
-        #[arg(long)]
-        quick: bool,
-        /// Folder of the data sets, for experiments on real data; otherwise VERIDICAL_DATA, otherwise ../shared/data
-        #[arg(long, value_name = "DIR")]
-        data: Option<PathBuf>,
-        /// Folder where finished trainings of long experiments are kept; a run that was interrupted goes on from there
-        #[arg(long, value_name = "DIR")]
-        keep: Option<PathBuf>,
-        /// Write the result as JSON to this file
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Write numbers and pictures as one HTML file
-        #[arg(long, value_name = "FILE")]
-        html: Option<PathBuf>,
-        /// Replace a file that is there
-        #[arg(long)]
-        force: bool,
-    },
+    Run(Flags<RunExperiment>),
 }
 
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         match self.action {
             Action::List => {
-                let lines: Vec<String> = reproduce::REGISTRY
+                let lines: Vec<String> = experiments::REGISTRY
                     .iter()
                     .map(|e| format!("{}\n    {}\n", e.id, e.claim))
                     .collect();
-                let result = json!({ "action": "list", "experiments": reproduce::REGISTRY });
-                terminal.result("reproduce", &result, &lines.concat())
+                let result = json!({ "experiments": experiments::REGISTRY });
+                terminal.result("reproduce-list", &result, &lines.concat())
             }
-            Action::Show { id } => {
-                let e = reproduce::find(&id)?;
+            Action::Show(flags) => {
+                let e = experiments::find(&flags.settings("reproduce show")?.id)?;
                 let text =
                     format!("{}\nclaim  {}\nrule   {}\n\n{}", e.id, e.claim, e.rule, e.config());
-                let result = json!({ "action": "show", "experiment": e, "config": e.config() });
-                terminal.result("reproduce", &result, &text)
+                let result = json!({ "experiment": e, "config": e.config() });
+                terminal.result("reproduce-show", &result, &text)
             }
-            Action::Run { id, quick, data, keep, out, html, force } => {
-                let there = |file: &&PathBuf| !force && file.exists();
-                if let Some(file) = out.iter().chain(&html).find(there) {
-                    let what = "exists already; choose another name or replace it with --force";
-                    return Err(Error::Usage(format!("{} {what}", file.display())));
+            Action::Run(flags) => {
+                let settings = flags.settings("reproduce run")?;
+                for path in settings.out.iter().chain(&settings.html) {
+                    publish::check_new(path, settings.replace.force)?;
                 }
-                let data = data.or_else(|| std::env::var_os("VERIDICAL_DATA").map(PathBuf::from));
-                let (data, keep) = (data.as_deref(), keep.as_deref());
-                let options = RunOptions { quick, data, keep, observer: terminal };
-                let outcome = reproduce::find(&id)?.run(&options)?;
-                if let Some(html) = &html {
-                    veridical::data::write_atomically(html, outcome.to_html(&typed()).as_bytes())?;
-                    terminal.note(&format!("wrote {}", html.display()));
-                }
-                if let Some(out) = &out {
+                let data = std::env::var_os("VERIDICAL_DATA").map(PathBuf::from);
+                let data = settings.data.as_deref().or(data.as_deref());
+                let (quick, keep) = (settings.quick, settings.keep.as_deref());
+                let job = terminal.job();
+                let options = RunOptions { quick, data, keep, job: &job };
+                let outcome = experiments::find(&settings.id)?.run(&options)?;
+                terminal.write_page(settings.html.as_ref(), || outcome.to_html(&typed()))?;
+                terminal.write_page(settings.out.as_ref(), || {
                     // INVARIANT: an outcome is numbers and strings.
                     let json =
-                        serde_json::to_string_pretty(&outcome).expect("an outcome serialises");
-                    veridical::data::write_atomically(out, format!("{json}\n").as_bytes())?;
-                    terminal.note(&format!("wrote {}", out.display()));
-                }
-                terminal.result(
-                    "reproduce",
-                    &json!({ "action": "run", "result": outcome }),
-                    &text(&outcome),
-                )
+                        serde_json::to_string_pretty(&outcome).expect("an outcome serializes");
+                    format!("{json}\n")
+                })?;
+                terminal.result("reproduce-run", &outcome, &text(&outcome))
             }
         }
     }
@@ -112,7 +86,11 @@ fn text(outcome: &Outcome) -> String {
     let width = outcome.rows.iter().map(|row| row.what.len()).max().unwrap_or(0);
     let mut text = format!("{}: {}\n\n", outcome.id, outcome.verdict);
     for row in &outcome.rows {
-        let [low, high] = row.interval;
+        let Estimate { value, low, high, seeds, .. } = row.measured;
+        let interval = match row.measured.has_interval() {
+            true => format!("[{low:.5}, {high:.5}]"),
+            false => "no interval".to_owned(),
+        };
         let mark = match row.holds {
             Some(true) => "holds",
             Some(false) => "FAILS",
@@ -122,8 +100,8 @@ fn text(outcome: &Outcome) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{:<width$}  expected {:>7}  measured {:>8.5}  [{low:.5}, {high:.5}]  {} seeds  {mark}",
-            row.what, expected, row.measured, row.seeds
+            "{:<width$}  expected {expected:>7}  measured {value:>8.5}  {interval}  {seeds} seeds  {mark}",
+            row.what
         );
     }
     for note in &outcome.notes {

@@ -3,14 +3,17 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use veridical::train::{self, Run, Train, Trained};
-use veridical::{Error, Result, net as nets};
+use veridical::core::settings::{Layer, Settings as _};
+use veridical::net::TrainNet;
+use veridical::net::text::TrainText;
+use veridical::settings::Start;
+use veridical::train::{self, Replay, Request, Run, Train, Trained};
+use veridical::{Result, net as nets};
 
-use crate::commands::net::{self, NetArgs};
-use crate::commands::text::{self, TextArgs};
+use crate::commands::{net, text};
+use crate::flags::Flags;
 use crate::methods::Chosen;
 use crate::terminal::Terminal;
-use crate::training::{Shared, StartArgs, values};
 
 pub const ABOUT: &str = "\
 Learn embeddings from interactions or text, or a network from examples, into a run folder.
@@ -45,63 +48,69 @@ pub struct Command {
     #[command(subcommand)]
     what: Option<What>,
     #[command(flatten)]
-    replay: StartArgs,
+    replay: Flags<Replay>,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
     #[command(flatten)]
-    Embedding(Chosen<Shared>),
+    Embedding(Chosen<Start>),
     /// A network on images or tables: MLP, CNN, ResNet
-    #[command(long_about = net::ABOUT)]
-    Net(NetArgs),
+    #[command(long_about = net::ABOUT, after_help = net::EXAMPLES)]
+    Net(Flags<TrainNet>),
     /// Documents told apart by a recurrent network on vectors of words
-    #[command(long_about = text::ABOUT)]
-    Text(Box<TextArgs>),
+    #[command(long_about = text::ABOUT, after_help = text::EXAMPLES)]
+    Text(Flags<TrainText>),
 }
 
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
-        if let (None, Some(from)) = (&self.what, &self.replay.from)
-            && (nets::is_net(from) || nets::text::is_text(from))
-        {
-            let mut given = values(&self.replay);
-            given.retain(|_, value| !value.is_null());
-            let StartArgs { seeds, config, output, .. } = &self.replay;
-            let train = if nets::is_net(from) { net::train } else { text::train };
-            return train(given, *seeds, Some(from), config.as_deref(), output, terminal);
+        match self.what {
+            Some(What::Net(flags)) => net::train(flags.layers()?, terminal),
+            Some(What::Text(flags)) => text::train(flags.layers()?, terminal),
+            Some(What::Embedding(chosen)) => {
+                let method = chosen.method;
+                let (layers, start) = chosen.layers()?;
+                let request = Request::from_run(Some(method), layers, start.from.as_deref())?;
+                embedding(Train { request, start }, terminal)
+            }
+            None => replay(self.replay, terminal),
         }
-        let (method, start, given) = match self.what {
-            Some(What::Net(args)) => return args.run(terminal),
-            Some(What::Text(args)) => return args.run(terminal),
-            Some(What::Embedding(Chosen { method, settings, shared })) => {
-                let mut settings = settings.map_err(Error::Usage)?;
-                settings.extend(values(&shared));
-                (Some(method), shared.start, settings)
-            }
-            None => (None, self.replay.clone(), values(&self.replay)),
-        };
-        let request = start.request(method, given)?;
-        let settings = Train {
-            out: start.output.out(request.method.name()),
-            seeds: start.seeds,
-            if_exists: start.output.if_exists(),
-            request,
-        };
-        let trained = train::train(&settings, terminal)?;
-        terminal.result("train", &trained, &shown(&trained))?;
-        let (out, split) = (&trained.out, trained.split.as_deref());
-        let table = trained.runs.first().and_then(|run| run.tables.first());
-        terminal.next(&match (split, table) {
-            (Some(rule), _) if rule != "none" => format!("veridical evaluate --run {out}"),
-            (Some(_), _) => format!("veridical recommend --run {out} --k 20 --out recs.parquet"),
-            (None, Some(table)) if settings.seeds.is_none() => {
-                format!("veridical vectors stats {out} --table {}", table.name)
-            }
-            (None, _) => format!("ls {out}"),
-        });
-        Ok(())
     }
+}
+
+/// Trains again as an earlier run was trained, whatever it is.
+fn replay(flags: Flags<Replay>, terminal: &Terminal) -> Result<()> {
+    let given = flags.given()?.clone();
+    let start = Replay::of(&given)?.start;
+    let mut layers = flags.layers()?;
+    match start.from.as_deref() {
+        Some(from) if nets::is_net(from) => net::train(layers, terminal),
+        Some(from) if nets::text::is_text(from) => text::train(layers, terminal),
+        from => {
+            let mut own = given;
+            Start::fields().iter().for_each(|field| drop(own.remove(&field.name)));
+            layers[0] = Layer::given(own);
+            let request = Request::from_run(None, layers, from)?;
+            embedding(Train { request, start }, terminal)
+        }
+    }
+}
+
+fn embedding(settings: Train, terminal: &Terminal) -> Result<()> {
+    let trained = train::train(&settings, &terminal.job())?;
+    terminal.result("train", &trained, &shown(&trained))?;
+    let (out, split) = (&trained.out, trained.split.as_deref());
+    let table = trained.runs.first().and_then(|run| run.tables.first());
+    terminal.next(&match (split, table) {
+        (Some(rule), _) if rule != "none" => format!("veridical evaluate --run {out}"),
+        (Some(_), _) => format!("veridical recommend --run {out} --k 20 --out recs.parquet"),
+        (None, Some(table)) if settings.start.seeds.is_none() => {
+            format!("veridical vectors stats {out} --table {}", table.name)
+        }
+        (None, _) => format!("ls {out}"),
+    });
+    Ok(())
 }
 
 fn shown(trained: &Trained) -> String {

@@ -3,15 +3,14 @@
 use std::fmt::Write as _;
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::Value;
-use veridical::tune::{self, Trial, Tune, Tuned};
-use veridical::{Error, Result};
+use veridical::Result;
+use veridical::train::Request;
+use veridical::tune::{self, Trial, Tune, TuneSettings, Tuned};
 
 use crate::commands::evaluate::text as evaluation_text;
 use crate::methods::Chosen;
 use crate::terminal::Terminal;
-use crate::training::{Shared, values};
 
 pub const ABOUT: &str = "\
 Try combinations of settings and choose by validation rows alone.
@@ -34,50 +33,15 @@ Examples:
 )]
 pub struct Command {
     #[command(subcommand)]
-    chosen: Chosen<TuneArgs>,
-}
-
-#[derive(Args, Clone, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct TuneArgs {
-    /// Values of a setting to try; give it once for each setting
-    #[arg(long, value_name = "SETTING=V,V", required = true, help_heading = "Tuning")]
-    #[serde(skip)]
-    grid: Vec<String>,
-    /// Lengths of lists in the last word on the test rows
-    #[arg(
-        long,
-        value_name = "K,K",
-        value_delimiter = ',',
-        default_value = "1,5,10",
-        help_heading = "Tuning"
-    )]
-    #[serde(skip)]
-    k: Vec<usize>,
-    #[command(flatten)]
-    #[serde(flatten)]
-    shared: Shared,
+    chosen: Chosen<TuneSettings>,
 }
 
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
-        let Chosen { method, settings, shared } = self.chosen;
-        let mut settings = settings.map_err(Error::Usage)?;
-        let start = shared.shared.start.clone();
-        if start.seeds.is_some() {
-            let what = "--seeds is for train; tune with one seed, then train the best with many";
-            return Err(Error::Usage(what.into()));
-        }
-        settings.extend(values(&shared));
-        let grid = shared.grid.iter().map(|text| tune::parse_grid(method, text));
-        let settings = Tune {
-            grid: grid.collect::<Result<_>>()?,
-            request: start.request(Some(method), settings)?,
-            out: start.output.out(&format!("tune-{}", method.name())),
-            if_exists: start.output.if_exists(),
-            ks: shared.k,
-        };
-        let tuned = tune::tune(&settings, terminal)?;
+        let method = self.chosen.method;
+        let (layers, settings) = self.chosen.layers()?;
+        let request = Request::from_run(Some(method), layers, settings.from.as_deref())?;
+        let tuned = tune::tune(&Tune { request, settings }, &terminal.job())?;
         terminal.result("tune", &tuned, &text(&tuned))?;
         terminal.next(&format!(
             "veridical train --from {}/best.json --seeds 5 --out runs/final",

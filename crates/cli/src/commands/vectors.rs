@@ -1,15 +1,13 @@
 //! `veridical vectors head|stats|convert`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
 use veridical::Result;
-use veridical::data::Source;
-use veridical::vectors::{self, Head, Stats};
+use veridical::io::Source;
+use veridical::vectors::{self, Convert, Head, ShowHead, Stats, SumUp};
 
-use crate::args::{ReadArgs, WriteArgs};
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -30,77 +28,33 @@ pub struct Command {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Show the first rows.
-    Head {
-        /// Table of vectors
-        #[arg(value_name = "INPUT")]
-        input: PathBuf,
-        /// How many rows
-        #[arg(long, short = 'n', default_value_t = 5, value_name = "N")]
-        rows: usize,
-        #[command(flatten)]
-        read: ReadArgs,
-    },
+    Head(Flags<ShowHead>),
     /// Sum a table up: rows, ids, norms, values that are not numbers, zero rows.
-    Stats {
-        /// Table of vectors
-        #[arg(value_name = "INPUT")]
-        input: PathBuf,
-        #[command(flatten)]
-        read: ReadArgs,
-    },
+    Stats(Flags<SumUp>),
     /// Write a table in another format or number type.
-    Convert {
-        /// Table of vectors
-        #[arg(value_name = "INPUT")]
-        input: PathBuf,
-        /// Table to write
-        #[arg(value_name = "OUTPUT")]
-        output: PathBuf,
-        /// Of features, keep the first D values times sqrt(width / D): the features of the shorter map
-        #[arg(long, value_name = "D")]
-        prefix: Option<usize>,
-        #[command(flatten)]
-        read: Box<ReadArgs>,
-        #[command(flatten)]
-        write: Box<WriteArgs>,
-    },
+    Convert(Flags<Convert>),
 }
 
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         match self.action {
-            Action::Head { input, rows, read } => {
-                let head =
-                    vectors::head(&Source::from_arg(input), rows, &read.options(), terminal)?;
-                terminal.result(
-                    "vectors",
-                    &json!({ "action": "head", "result": head }),
-                    &table(&head),
-                )
+            Action::Head(flags) => {
+                let head = vectors::head(&flags.settings("vectors head")?, &terminal.job())?;
+                terminal.result("vectors-head", &head, &table(&head))
             }
-            Action::Stats { input, read } => {
-                let stats = vectors::stats(&Source::from_arg(input), &read.options(), terminal)?;
-                terminal.result(
-                    "vectors",
-                    &json!({ "action": "stats", "result": stats }),
-                    &text(&stats),
-                )
+            Action::Stats(flags) => {
+                let stats = vectors::stats(&flags.settings("vectors stats")?, &terminal.job())?;
+                terminal.result("vectors-stats", &stats, &text(&stats))
             }
-            Action::Convert { input, output, prefix, read, write } => {
-                let (input, output) = (Source::from_arg(input), Source::from_arg(output));
-                let (dtype, options) = (write.dtype(), write.job(&read));
-                let converted =
-                    vectors::convert(&input, &output, dtype, prefix, &options, terminal)?;
-                if output == Source::Stream {
+            Action::Convert(flags) => {
+                let settings = flags.settings("vectors convert")?;
+                let converted = vectors::convert(&settings, &terminal.job())?;
+                if settings.output.source() == Source::Stream {
                     return Ok(()); // stdout carries the table
                 }
-                let (rows, dim) = (converted.rows, converted.dim);
-                let text = format!("{rows} rows of {dim} values, written to {output}\n");
-                terminal.result(
-                    "vectors",
-                    &json!({ "action": "convert", "result": converted }),
-                    &text,
-                )
+                let (rows, dim, out) = (converted.rows, converted.dim, &converted.output);
+                let text = format!("{rows} rows of {dim} values, written to {out}\n");
+                terminal.result("vectors-convert", &converted, &text)
             }
         }
     }

@@ -4,7 +4,8 @@ use veridical::align::{ALIGNED_TO, MAP_ID, MapFile};
 use veridical::features::{FeatureSpec, Normalize, directions};
 use veridical::learn::{LinearMap, orthonormal};
 use veridical_core::{Seed, Stream};
-use veridical_data::{Ids, ReadOptions, Source, Table, TableReader, fingerprint};
+use veridical_data::{Ids, Table, fingerprint};
+use veridical_io::{ReadOptions, Source, TableReader};
 
 use crate::common::*;
 
@@ -450,12 +451,13 @@ fn a_rotation_folds_into_the_directions() {
         let want = sandbox.table("phi.parquet");
         let line = "featurize export --spec spec.json --map map.safetensors --force --out";
         let result = json(&sandbox, "featurize", &format!("{line} u.safetensors"));
-        assert_eq!(result["result"]["map"]["folded"], true);
-        let u = veridical_data::run::read_tensors(&sandbox.path("u.safetensors")).unwrap();
+        assert_eq!(result["map"]["folded"], true);
+        let u = veridical_io::run::read_tensors(&sandbox.path("u.safetensors")).unwrap();
         let u = &u["directions"].1;
         assert_ne!(*u, directions::matrix(&spec));
         let b = sandbox.table("b.parquet");
-        let rows = spec.normalize().rows(&b.vectors, DIM);
+        let rows =
+            spec.normalize().rows(veridical_core::Rows::new(&b.vectors, DIM).unwrap()).unwrap();
         for (r, h) in rows.chunks(DIM).enumerate() {
             for (j, u) in u.chunks(DIM).enumerate() {
                 let a: f64 = u.iter().zip(h).map(|(u, h)| f64::from(*u) * f64::from(*h)).sum();
@@ -483,7 +485,7 @@ fn other_maps_stay_a_step_of_their_own() {
     sandbox.put("spec.json", FeatureSpec::params(DIM, 8).build().unwrap().to_json());
     let line = "featurize export --spec spec.json --map map.safetensors";
     let result = json(&sandbox, "featurize", &format!("{line} --out phi.onnx"));
-    assert_eq!(result["result"]["map"]["folded"], false);
+    assert_eq!(result["map"]["folded"], false);
     sandbox.ok(&format!("{line} --to saved-model --out model"));
     sandbox.refuses(
         &format!("{line} --out u.safetensors"),
@@ -498,5 +500,5 @@ fn other_maps_stay_a_step_of_their_own() {
     sandbox.ok(&format!("{ALIGN} --force"));
     sandbox.ok("featurize new --data a.parquet --normalize standardize --out standard.json");
     let line = "featurize export --spec standard.json --map map.safetensors --out standard.onnx";
-    assert_eq!(json(&sandbox, "featurize", line)["result"]["map"]["folded"], false);
+    assert_eq!(json(&sandbox, "featurize", line)["map"]["folded"], false);
 }

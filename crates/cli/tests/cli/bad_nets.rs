@@ -1,9 +1,11 @@
 //! Bad examples, weights and settings of networks: one message that names the place, exit code 2, nothing written.
 
 use veridical_core::Seed;
-use veridical_data::examples::{write_idx, write_image_folder};
+use veridical_data::NamedTensor;
+use veridical_data::TensorMap;
 use veridical_data::generate;
-use veridical_data::run::{NamedTensor, TensorMap, read_tensors, write_tensors};
+use veridical_io::examples::{write_idx, write_image_folder};
+use veridical_io::run::{read_tensors, write_tensors};
 
 use crate::common::*;
 

@@ -73,7 +73,7 @@ fn settings_out_of_range_are_named_as_they_were_typed() {
     for (flags, message) in [
         (
             "--seed 9007199254740992",
-            "seed must be an integer from 0 to 2^53 - 1, got 9007199254740992",
+            "--seed must be an integer from 0 to 2^53 - 1, got 9007199254740992",
         ),
         ("--seeds 0", "--seeds must be at least 1, got 0"),
         ("--patience 2", "--patience needs rows to judge on; keep some back with --validation 0.1"),

@@ -66,10 +66,12 @@ fn a_length_scale_that_is_not_above_zero_is_refused() {
             &format!("{new} --length-scale {given}"),
             &format!("length_scale must be finite and above 0, got {shown}"),
         );
-        sandbox.refuses(
-            &format!("{new} --gamma {given}"),
-            &format!("gamma must be finite and above 0, got {shown}"),
-        );
+        let must_be = match given.parse::<f64>().is_ok_and(f64::is_finite) {
+            true => "gamma must be finite and above 0",
+            false => "--gamma must be a number",
+        };
+        let got = if must_be.starts_with('-') { given } else { shown };
+        sandbox.refuses(&format!("{new} --gamma {given}"), &format!("{must_be}, got {got}"));
     }
     for rule in
         ["--length-scale median", "--length-scale sklearn-gamma-scale", "--normalize standardize"]
@@ -108,7 +110,7 @@ fn data_that_gives_no_length_scale_is_refused_by_name() {
 #[test]
 fn a_seed_beyond_2_to_the_53_is_refused() {
     let sandbox = sandbox();
-    let message = "seed must be an integer from 0 to 2^53 - 1, got 9007199254740992";
+    let message = "--seed must be an integer from 0 to 2^53 - 1, got 9007199254740992";
     sandbox.refuses("featurize new --input-dim 3 --seed 9007199254740992 --out x.json", message);
     sandbox.refuses("featurize new --data t.csv --seed 9007199254740992 --out x.json", message);
     sandbox.refuses("featurize plan --data t.csv --seed 9007199254740992 --epsilon 0.1", message);
@@ -118,8 +120,8 @@ fn a_seed_beyond_2_to_the_53_is_refused() {
 fn numbers_out_of_their_range_are_refused() {
     let sandbox = sandbox();
     for (flag, message) in [
-        ("--threads 0", "threads must be from 1 to 1024, got 0"),
-        ("--threads 1025", "threads must be from 1 to 1024, got 1025"),
+        ("--threads 0", "--threads must be from 1 to 1024, got 0"),
+        ("--threads 1025", "--threads must be from 1 to 1024, got 1025"),
         ("--chunk-rows 0", "--chunk-rows must be at least 1, got 0"),
         ("--rows-per-part 0", "--rows-per-part must be at least 1, got 0"),
     ] {

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use veridical::features::FeatureSpec;
-use veridical_data::{GROUP_ROWS, Table};
+use veridical_data::Table;
+use veridical_io::GROUP_ROWS;
 
 use crate::common::*;
 

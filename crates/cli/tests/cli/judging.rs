@@ -334,20 +334,20 @@ fn data_is_generated_described_divided_and_joined_to_graphs() {
     let sandbox = Sandbox::new();
     sandbox.ok("data generate shop --users 50 --items 40 --clusters 4 --per-user 8 --out shop");
     let described = json(&sandbox, "data", "data describe --interactions shop/interactions.csv");
-    let result = &described["result"];
+    let result = &described;
     assert_eq!((&result["rows"], &result["users"]), (&400.into(), &50.into()));
     assert_eq!(result["per_user"]["median"], 8.0);
     let line = "data split --interactions shop/interactions.csv --split per-user:6 --format parquet --out parts";
     let split = json(&sandbox, "data", line);
-    assert_eq!(split["result"]["split"]["rows"]["test"], 100);
+    assert_eq!(split["split"]["rows"]["test"], 100);
     let part = json(&sandbox, "data", "data describe --interactions parts/train.parquet");
-    assert_eq!(part["result"]["rows"], 300);
+    assert_eq!(part["rows"], 300);
     sandbox.refuses(line, "parts exists already; choose another name or replace it with --force");
     let graph = "data graph --interactions shop/interactions.csv";
     let built =
         json(&sandbox, "data", &format!("{graph} --labels shop/items.csv --out groups.csv"));
-    assert_eq!(built["result"]["flag"], "--sse-groups-item");
-    assert_eq!(built["result"]["groups"], 4);
+    assert_eq!(built["flag"], "--sse-groups-item");
+    assert_eq!(built["groups"], 4);
     sandbox.ok("train item2vec --interactions shop/interactions.csv --dim 8 --out run --quiet");
     sandbox.ok(&format!("{graph} --vectors run --k 3 --out edges.csv --quiet"));
     let train = "train bpr --interactions shop/interactions.csv --dim 4 --epochs 2 --quiet";
@@ -363,14 +363,11 @@ fn data_is_generated_described_divided_and_joined_to_graphs() {
     sandbox.ok("data generate text --docs 60 --topics 3 --out texts");
     let described =
         json(&sandbox, "data", "data describe --text texts/documents.csv --min-count 1");
-    assert_eq!(described["result"]["documents"], 60);
+    assert_eq!(described["documents"], 60);
 
     let images = "data generate images --images 20 --test-images 5 --size 4";
     let made = json(&sandbox, "data", &format!("{images} --out images"));
-    assert_eq!(
-        (&made["result"]["rows"], made["result"]["files"].as_array().map(Vec::len)),
-        (&20.into(), Some(4))
-    );
+    assert_eq!((&made["rows"], made["files"].as_array().map(Vec::len)), (&20.into(), Some(4)));
     assert_eq!(sandbox.bytes("images/train-images-idx3-ubyte").len(), 16 + 20 * 16);
     sandbox.ok(&format!("{images} --out again --quiet"));
     let images_of = |folder: &str| sandbox.bytes(&format!("{folder}/t10k-images-idx3-ubyte"));

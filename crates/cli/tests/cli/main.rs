@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod align;
+mod architecture;
 mod bad_input;
 mod bad_nets;
 mod bad_training;
 mod bad_usage;
 mod common;
+mod config;
 mod determinism;
 mod encoder;
 mod export;

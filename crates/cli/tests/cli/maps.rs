@@ -159,7 +159,7 @@ fn kernels_and_mixtures_that_are_not_understood_are_refused() {
         ("--mixture 1:1:1", scales),
         ("--mixture 1:1,", scales),
         ("--mixture 1;2", scales),
-        ("--directions hadamrd", "'hadamard'"),
+        ("--directions hadamrd", "must be one of iid, orthogonal, hadamard, halton, got hadamrd"),
     ] {
         let outcome = sandbox.run(&format!("featurize new --input-dim 5 {flags} --out x.json"));
         assert_eq!(outcome.code, Some(2), "{flags}\n{outcome:?}");
@@ -269,7 +269,10 @@ fn threads_chunks_and_parts_do_not_change_the_features_of_any_family() {
         };
         let want = apply("t.parquet", "--threads 1");
         let spec = FeatureSpec::from_json(&sandbox.text("s.json")).unwrap();
-        let phi = FeatureMap::new(&spec).unwrap().transform(&vectors).unwrap();
+        let phi = FeatureMap::new(&spec)
+            .unwrap()
+            .transform(veridical_core::Rows::new(&vectors, 20).unwrap())
+            .unwrap();
         assert!(sandbox.table("phi.parquet").vectors == phi, "{family}");
         for (input, flags) in [
             ("t.parquet", "--threads 2"),

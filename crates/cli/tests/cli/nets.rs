@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use veridical_core::Seed;
-use veridical_data::examples::write_idx;
 use veridical_data::generate;
+use veridical_io::examples::write_idx;
 
 use crate::common::*;
 
@@ -80,7 +80,7 @@ fn a_run_says_everything_about_itself_and_is_judged() {
     for value in [&last["loss"], &last["accuracy"], &last["lr"], &last["validation"]["loss"]] {
         assert!(value.is_f64(), "{last}");
     }
-    let judged = json(&sandbox, "evaluate", "evaluate --run run");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run run");
     let measures = &judged["models"][0]["runs"][0];
     assert_eq!((&judged["what"], &measures["n"]), (&"classification".into(), &60.into()));
     // Guessing is right on 20 of 60, with five standard errors 38.
@@ -92,7 +92,7 @@ fn a_run_says_everything_about_itself_and_is_judged() {
     let text = sandbox.ok("evaluate --run run --data idx --html page.html --quiet");
     assert!(text.contains("accuracy") && text.contains("class"), "{text}");
     assert!(sandbox.text("page.html").contains("What is taken for what"));
-    let fewer = json(&sandbox, "evaluate", "evaluate --run run --classes 2,0");
+    let fewer = json(&sandbox, "evaluate-net", "evaluate --run run --classes 2,0");
     assert_eq!(fewer["models"][0]["runs"][0]["n"], 40);
     assert_eq!(fewer["models"][0]["runs"][0]["confusion"][2], measures["confusion"][2]);
 }
@@ -134,10 +134,18 @@ fn the_runs_of_an_ensemble_are_those_of_single_seeds() {
         );
         sandbox.remove("one");
     }
-    let judged = json(&sandbox, "evaluate", "evaluate --run all");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run all");
     let model = &judged["models"][0];
     assert_eq!(model["seeds"], serde_json::json!([5, 6, 7]));
-    assert!(model["accuracy"]["sd"].is_f64() && model["runs"].as_array().unwrap().len() == 3);
+    assert_eq!(model["runs"].as_array().unwrap().len(), 3);
+    // Examples and seeds widen the accuracy, seeds alone the loss.
+    for name in ["accuracy", "loss"] {
+        let [low, value, high] =
+            ["low", "value", "high"].map(|end| model[name][end].as_f64().unwrap());
+        assert!(low < value && value < high, "{}", model[name]);
+        assert_eq!((&model[name]["n"], &model[name]["seeds"]), (&60.into(), &3.into()));
+        assert!(model[format!("{name}_sd")]["value"].as_f64().unwrap() > 0.0);
+    }
 }
 
 #[test]
@@ -157,7 +165,7 @@ fn a_run_replays_from_its_document_and_from_a_file_of_settings() {
         assert!(run_files(&sandbox, "want") == run_files(&sandbox, run), "{run}");
     }
     assert_eq!(document(&sandbox, "a")["classes"], serde_json::json!(["0", "2"]));
-    assert_eq!(json(&sandbox, "evaluate", "evaluate --run a")["models"][0]["runs"][0]["n"], 40);
+    assert_eq!(json(&sandbox, "evaluate-net", "evaluate --run a")["models"][0]["runs"][0]["n"], 40);
     sandbox.put("bad.toml", "widht = 3\n");
     sandbox
         .refuses("train net --config bad.toml --out e", "bad.toml: `net` has no setting `widht`");
@@ -174,8 +182,7 @@ fn weights_are_taken_over_and_frozen_layers_stay() {
     let model = |run: &str| sandbox.bytes(&format!("{run}/model.safetensors"));
     assert!(model("a") == model("b") && model("a") == model("c"));
     let tensors = |run: &str| {
-        veridical_data::run::read_tensors(&sandbox.path(format!("{run}/model.safetensors")))
-            .unwrap()
+        veridical_io::run::read_tensors(&sandbox.path(format!("{run}/model.safetensors"))).unwrap()
     };
     sandbox.ok(&format!("{line} --init a --epochs 1 --freeze features --out d"));
     sandbox.ok(&format!("{line} --init a --epochs 1 --freeze conv1,fc2 --out e"));
@@ -198,7 +205,7 @@ fn numbers_are_predicted_from_a_table() {
     let flags =
         "train net --model mlp:32 --activation tanh --data table --target y --regression --lr 0.02";
     sandbox.ok(&format!("{flags} --epochs 40 --out run --quiet"));
-    let judged = json(&sandbox, "evaluate", "evaluate --run run");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run run");
     let measures = &judged["models"][0]["runs"][0];
     assert_eq!((&judged["what"], &measures["n"]), (&"regression".into(), &60.into()));
     // The noise is uniform up to 0.1: 0.058 is the least; y itself has a deviation of 1.3.
@@ -248,15 +255,14 @@ fn a_refit_is_never_worse_on_the_training_loss_and_is_a_run() {
             (&150.into(), &60.into())
         );
         assert!(refit["path"].as_array().unwrap().len() > 5);
-        let judged = json(&sandbox, "evaluate", &format!("evaluate --run {method}"));
+        let judged = json(&sandbox, "evaluate-net", &format!("evaluate --run {method}"));
         let accuracy = |value: &Value| value["accuracy"]["value"].as_f64().unwrap();
         assert_eq!(accuracy(&judged["models"][0]["runs"][0]), accuracy(&refit["test"]["after"]));
         assert_eq!(document(&sandbox, method)["refit"]["method"], method);
     }
     // Only the head moves, and threads change nothing.
     let tensors = |run: &str| {
-        veridical_data::run::read_tensors(&sandbox.path(format!("{run}/model.safetensors")))
-            .unwrap()
+        veridical_io::run::read_tensors(&sandbox.path(format!("{run}/model.safetensors"))).unwrap()
     };
     let (before, after) = (tensors("run"), tensors("logistic"));
     assert!(before["0.weight"] == after["0.weight"] && before["2.weight"] != after["2.weight"]);

@@ -67,7 +67,7 @@ fn a_prefix_in_f16_is_within_its_roundings() {
             "vectors convert {phi}.parquet cut.parquet --prefix 8 --dtype f16 --force"
         ));
         let stats = json(&sandbox, "vectors", "vectors stats cut.parquet");
-        assert_eq!(stats["result"]["dtype"], "f16");
+        assert_eq!(stats["dtype"], "f16");
         // sqrt(D / D') < 2 also stretches the absolute error of small values.
         let error = distance(&sandbox.table("cut.parquet"), &want, 2f64.powi(-13));
         assert!(error <= roundings * HALF * 1.001 + 6.0 * SINGLE, "{phi}: {error:e}");
@@ -90,10 +90,7 @@ fn a_prefix_is_the_same_through_every_format() {
         sandbox.ok(&format!("vectors convert phi.parquet whole.{format} --force"));
         let line = format!("vectors convert whole.{format} cut.{format} --prefix 8");
         let result = json(&sandbox, "vectors", &line);
-        assert_eq!(
-            (&result["result"]["dim"], &result["result"]["rows"]),
-            (&8.into(), &ROWS.into())
-        );
+        assert_eq!((&result["dim"], &result["rows"]), (&8.into(), &ROWS.into()));
         assert_eq!(sandbox.table(&format!("cut.{format}")), want, "{format}");
         sandbox.ok(&format!("vectors convert cut.{format} back.parquet --force"));
         assert_eq!(sandbox.table("back.parquet"), want, "{format}");

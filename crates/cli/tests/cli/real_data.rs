@@ -36,9 +36,9 @@ fn class_vectors_of_a_trained_network_are_featurised() {
     let stats: serde_json::Value =
         serde_json::from_str(&veridical(&["vectors", "stats", "phi.parquet", "--json"]))
             .expect("JSON");
-    assert_eq!(stats["result"]["rows"], 10);
-    assert_eq!(stats["result"]["dim"], 4 * 64);
-    let norms = stats["result"]["norm_quantiles"].as_array().expect("five quantiles");
+    assert_eq!(stats["rows"], 10);
+    assert_eq!(stats["dim"], 4 * 64);
+    let norms = stats["norm_quantiles"].as_array().expect("five quantiles");
     assert!(
         norms.iter().all(|norm| (norm.as_f64().unwrap_or(0.0) - 1.0).abs() < 1e-5),
         "{norms:?}"
@@ -71,7 +71,7 @@ fn movielens_is_trained_on_and_judged_beside_popularity() {
             (&full["protocol"], &full["measures"][0]["name"]),
             (&"full".into(), &"ndcg@10".into())
         );
-        assert_eq!(full["measures"][0]["users"], 4_247);
+        assert_eq!(full["measures"][0]["n"], 4_247);
         full["measures"][0]["value"].as_f64().expect("a number")
     };
     assert!(ndcg(0) > ndcg(1), "{} {}", ndcg(0), ndcg(1));

@@ -17,14 +17,17 @@ fn sandbox(n: usize) -> Sandbox {
     let table =
         |ids: Vec<i64>, vectors: Vec<f32>| Table { ids: Ids::Int(ids.into()), dim: DIM, vectors };
     let numbers: Vec<i64> = (0..n as i64).collect();
-    table(numbers.clone(), rows.clone()).save(&sandbox.path("a.parquet")).unwrap();
+    veridical_io::write_table(&table(numbers.clone(), rows.clone()), &sandbox.path("a.parquet"))
+        .unwrap();
     let mut reversed = rows;
     reversed.chunks_exact_mut(DIM).for_each(<[f32]>::reverse);
     let shifted: Vec<i64> = numbers.iter().map(|i| (i + 1) % n as i64).collect();
-    table(shifted, reversed.clone()).save(&sandbox.path("broken.parquet")).unwrap();
+    veridical_io::write_table(&table(shifted, reversed.clone()), &sandbox.path("broken.parquet"))
+        .unwrap();
     let more: Vec<i64> = numbers.into_iter().chain([9_000_000, 9_000_001]).collect();
     let extra: Vec<f32> = reversed[..2 * DIM].to_vec();
-    table(more, [reversed, extra].concat()).save(&sandbox.path("b.parquet")).unwrap();
+    veridical_io::write_table(&table(more, [reversed, extra].concat()), &sandbox.path("b.parquet"))
+        .unwrap();
     sandbox.put("budget.toml", "min-cka = 0.9\nmin-nn-overlap = 0.8\nmin-shared-ids = 0.99\n");
     sandbox.ok(&format!("featurize new --input-dim {DIM} --out spec.json"));
     sandbox

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use veridical::features::FeatureSpec;
-use veridical_data::GROUP_ROWS;
+use veridical_io::GROUP_ROWS;
 
 use crate::common::*;
 
@@ -474,8 +474,8 @@ fn a_resumed_job_reports_the_whole_table() {
     let sandbox = stopped();
     let resumed = json(&sandbox, "featurize", &format!("{APPLY} phi.parquet --resume"));
     let whole = json(&sandbox, "featurize", &format!("{APPLY} whole.parquet"));
-    let (mut resumed, whole) = (resumed["result"].clone(), whole["result"].clone());
-    resumed["output"] = whole["output"].clone();
+    let (mut resumed, whole) = (resumed.clone(), whole.clone());
+    resumed["out"] = whole["out"].clone();
     assert_eq!(resumed, whole);
     assert_eq!(whole["rows"], 2 * GROUP_ROWS);
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use veridical_core::{Order, Seed, Stream};
 use veridical_data::{Ids, Table};
 
-use crate::common::{Outcome, Sandbox};
+use crate::common::{Outcome, Sandbox, estimates_are_whole};
 
 const N: usize = 300;
 const DIM: usize = 8;
@@ -58,7 +58,8 @@ fn noisy(rows: &[f64], size: f64, draw: u64) -> Vec<f64> {
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let rows = clusters();
-    let save = |name: &str, table: &Table| table.save(&sandbox.path(name)).unwrap();
+    let save =
+        |name: &str, table: &Table| veridical_io::write_table(table, &sandbox.path(name)).unwrap();
     save("a.parquet", &table(&rows));
     save("turned.parquet", &table(&turned(&rows)));
     save("noise.parquet", &table(&noisy(&rows, 4.0, 4)));
@@ -73,6 +74,7 @@ fn sandbox() -> Sandbox {
 fn json(sandbox: &Sandbox, line: &str) -> Value {
     let document: Value = serde_json::from_str(&sandbox.ok(&format!("{line} --json"))).unwrap();
     assert_eq!(document["schema"], "veridical.stability/1");
+    estimates_are_whole(&document);
     document
 }
 
@@ -105,6 +107,10 @@ fn a_rotation_moves_coordinates_and_nothing_else() {
     let coordinates = &report["comparison"]["coordinates"];
     assert!(coordinates["relative_sd"]["value"].as_f64().unwrap() > 0.5);
     assert!(coordinates["aligned_relative_sd"]["value"].as_f64().unwrap() < 1e-5);
+    // From all ids of two tables.
+    let found = report["measures"].as_array().unwrap().iter().find(|m| m["key"] == "cka");
+    let cka = &found.unwrap()["estimate"];
+    assert_eq!((&cka["n"], &cka["seeds"]), (&N.into(), &2.into()));
 }
 
 /// Against a third table, the table and its rotation give the same numbers: all but coordinates. The rows are stored
@@ -169,7 +175,8 @@ fn the_gate_has_exit_codes() {
 #[test]
 fn what_is_undecided_says_what_would_decide() {
     let sandbox = sandbox();
-    table(&noisy(&clusters(), 0.3, 5)).save(&sandbox.path("b.parquet")).unwrap();
+    veridical_io::write_table(&table(&noisy(&clusters(), 0.3, 5)), &sandbox.path("b.parquet"))
+        .unwrap();
     let line = "stability a.parquet b.parquet --probes 30 --json";
     let overlap =
         measure(&json(&sandbox, "stability a.parquet b.parquet --probes 30"), "nn_overlap");
@@ -188,7 +195,7 @@ fn runs(sandbox: &Sandbox, count: u64) -> String {
         // A point reflection, so that nothing that a model has learnt is left.
         let reflected = || turned(&rows).iter().map(|x| -x).collect();
         let rows = if r % 2 == 0 { rows } else { reflected() };
-        table(&rows).save(&sandbox.path(name(r))).unwrap();
+        veridical_io::write_table(&table(&rows), &sandbox.path(name(r))).unwrap();
     }
     (0..count).map(name).collect::<Vec<_>>().join(" ")
 }
@@ -221,7 +228,7 @@ fn models_with_labels_show_what_alignment_repairs() {
     let treatments = report["downstream"]["treatments"].as_array().unwrap();
     let of = |name: &str, field: &str| {
         let found = treatments.iter().find(|t| t["treatment"] == name).unwrap();
-        found[field]["mean"].as_f64().unwrap()
+        found[field]["mean"]["value"].as_f64().unwrap()
     };
     assert!(of("raw", "accuracy") > 0.95);
     assert!(of("aligned", "unretrained") > 0.95 && of("raw", "unretrained") < 0.9);
@@ -292,7 +299,7 @@ fn tables_of_other_widths_have_a_geometry_in_common() {
         clusters().chunks_exact(DIM).flat_map(|row| [row, &[0.0, 0.0]].concat()).collect();
     let wide =
         Table { dim: DIM + 2, vectors: rows.iter().map(|&x| x as f32).collect(), ids: ids() };
-    wide.save(&sandbox.path("wide.parquet")).unwrap();
+    veridical_io::write_table(&wide, &sandbox.path("wide.parquet")).unwrap();
     let report = json(&sandbox, "stability a.parquet wide.parquet");
     assert!(measure(&report, "cka") > 0.999);
     assert!(report["comparison"]["coordinates"].is_null());
@@ -310,24 +317,33 @@ fn bad_input_is_named() {
     );
     let other = Ids::Int((1000..1000 + N as i64).collect::<Vec<_>>().into());
     let strange = Table { ids: other, ..table(&clusters()) };
-    strange.save(&sandbox.path("strange.parquet")).unwrap();
+    veridical_io::write_table(&strange, &sandbox.path("strange.parquet")).unwrap();
     sandbox.refuses(
         "stability a.parquet strange.parquet",
         "a.parquet and strange.parquet have no id in common; are they tables of the same things?",
     );
     let few = Ids::Int((N as i64 - 20..2 * N as i64 - 20).collect::<Vec<_>>().into());
-    Table { ids: few, ..table(&clusters()) }.save(&sandbox.path("few.parquet")).unwrap();
+    veridical_io::write_table(
+        &Table { ids: few, ..table(&clusters()) },
+        &sandbox.path("few.parquet"),
+    )
+    .unwrap();
     sandbox.refuses(
         "stability a.parquet few.parquet",
         "a.parquet and few.parquet share only 20 ids; a comparison needs at least 50",
     );
     let twice = Ids::Int((0..N as i64).map(|i| i / 2).collect::<Vec<_>>().into());
-    Table { ids: twice, ..table(&clusters()) }.save(&sandbox.path("twice.parquet")).unwrap();
+    veridical_io::write_table(
+        &Table { ids: twice, ..table(&clusters()) },
+        &sandbox.path("twice.parquet"),
+    )
+    .unwrap();
     sandbox.refuses(
         "stability a.parquet twice.parquet",
         "twice.parquet has the id 0 twice, in rows 0 and 1; a join needs each id once",
     );
-    table(&vec![1.0; N * DIM]).save(&sandbox.path("constant.parquet")).unwrap();
+    veridical_io::write_table(&table(&vec![1.0; N * DIM]), &sandbox.path("constant.parquet"))
+        .unwrap();
     sandbox.refuses_like("stability a.parquet constant.parquet", |error| {
         assert!(error.starts_with("constant.parquet: all its vectors are the same"), "{error}");
     });

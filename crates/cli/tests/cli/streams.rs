@@ -1,7 +1,7 @@
 //! Arrow IPC on stdin and stdout.
 
 use veridical::features::FeatureSpec;
-use veridical_data::GROUP_ROWS;
+use veridical_io::GROUP_ROWS;
 
 use crate::common::*;
 

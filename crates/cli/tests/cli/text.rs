@@ -76,7 +76,7 @@ fn planted_words_are_learnt_judged_and_found_in_new_documents() {
         // Two directions of W_ih, W_hh and two biases; 12 -> 6 -> 1; words and the one for none.
         let weights = 2 * gates * 6 * (8 + 6 + 2) + (12 * 6 + 6) + (6 + 1) + (words + 1) * 8;
         assert_eq!(trained["parameters"], weights);
-        let judged = json(&sandbox, "evaluate", &format!("evaluate --run {cell}"));
+        let judged = json(&sandbox, "evaluate-net", &format!("evaluate --run {cell}"));
         let measures = &judged["models"][0]["runs"][0];
         assert_eq!((&judged["what"], &measures["n"]), (&"classification".into(), &60.into()));
         // Guessing is right on 30 of 60, with five standard errors 49.4; the first word alone tells all.
@@ -102,11 +102,12 @@ fn planted_words_are_learnt_judged_and_found_in_new_documents() {
         "more.csv",
         "label,text,split\ngood,great fine,test\nbad,dull dull,test\ngood,fine,train\n",
     );
-    let judged = json(&sandbox, "evaluate", "evaluate --run gru --data more.csv --html page.html");
+    let judged =
+        json(&sandbox, "evaluate-net", "evaluate --run gru --data more.csv --html page.html");
     assert_eq!(judged["models"][0]["runs"][0]["n"], 3, "all documents of another table");
     // The documents of the training are recognised under another name.
     sandbox.put("copy.csv", sandbox.text("reviews.csv"));
-    let judged = json(&sandbox, "evaluate", "evaluate --run gru --data copy.csv");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run gru --data copy.csv");
     assert_eq!(judged["models"][0]["runs"][0]["n"], 60);
     sandbox.put("copy.csv", sandbox.text("reviews.csv").replacen(",test\n", ",train\n", 1));
     sandbox.refuses(
@@ -127,7 +128,7 @@ fn three_classes_and_a_drawn_split() {
     let about = document(&sandbox, "run");
     assert_eq!(about["classes"], value!(["9", "10", "11"]), "numbers by their size");
     assert_eq!(about["split"]["rows"], value!({ "train": 72, "validation": 18, "test": 30 }));
-    let judged = json(&sandbox, "evaluate", "evaluate --run run");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run run");
     let measures = &judged["models"][0]["runs"][0];
     assert_eq!((&measures["n"], &measures["accuracy"]["value"]), (&30.into(), &1.0.into()));
 }
@@ -160,9 +161,13 @@ fn runs_of_several_seeds_and_from_an_earlier_run() {
         assert!(run_files(&sandbox, &format!("all/seed-{seed}")) == run_files(&sandbox, "one"));
         sandbox.remove("one");
     }
-    let judged = json(&sandbox, "evaluate", "evaluate --run all");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run all");
     assert_eq!(judged["models"][0]["seeds"], value!([5, 6]));
-    assert!(judged["models"][0]["accuracy"]["sd"].is_f64());
+    let model = &judged["models"][0];
+    assert_eq!(
+        (&model["accuracy"]["seeds"], &model["accuracy_sd"]["seeds"]),
+        (&2.into(), &2.into())
+    );
     sandbox.ok("train --from all/seed-5 --seed 6 --out again --quiet");
     assert!(run_files(&sandbox, "again") == run_files(&sandbox, "all/seed-6"));
 }
@@ -191,7 +196,7 @@ fn vectors_that_are_given_stay_unless_asked() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let said = "1 of 42 words have no vector in --vectors and get zeros";
     assert!(outcome.stderr.contains(said), "{outcome:?}");
-    let judged = json(&sandbox, "evaluate", "evaluate --run fixed");
+    let judged = json(&sandbox, "evaluate-net", "evaluate --run fixed");
     let accuracy = &judged["models"][0]["runs"][0]["accuracy"]["value"];
     assert!(accuracy.as_f64().unwrap() >= 55.0 / 60.0, "{accuracy}");
     let vector = |run: &str, word: &str| {

@@ -40,12 +40,12 @@ pub struct PlantedCorpus {
 /// Makes a corpus.
 ///
 /// # Errors
-/// [`Error::Usage`] for settings under which it cannot be.
+/// [`Error`] for settings under which it cannot be.
 pub fn corpus(settings: CorpusSettings) -> Result<PlantedCorpus> {
     let CorpusSettings { docs, topics, words, length, noise, seed } = settings;
     if docs == 0 || topics == 0 || words == 0 || length == 0 || !(0.0..=1.0).contains(&noise) {
         let what = "documents, topics, words and lengths must be at least 1, noise from 0 to 1";
-        return Err(Error::Usage(what.into()));
+        return Err(Error::request(what, ""));
     }
     let table = zipf(words, 1.0)?;
     let stream = Stream::new(seed, "generate/corpus");
@@ -86,7 +86,7 @@ const STRETCH: u64 = 1024;
 /// An endless sequence of the words 0 .. n-1, word w with probability proportional to (1 + w)^-exponent.
 ///
 /// # Errors
-/// [`Error::Usage`] without words, or for an exponent that is not a number.
+/// [`Error`] without words, or for an exponent that is not a number.
 pub fn sequence_tokens(words: usize, exponent: f64, seed: Seed) -> Result<SequenceTokens> {
     let stream = Stream::new(seed, "generate/sequence");
     let draws = stream.at(0, 0).draws();
@@ -108,9 +108,8 @@ impl Iterator for SequenceTokens {
 fn zipf(words: usize, exponent: f64) -> Result<Alias> {
     let weights: Vec<f64> = (0..words).map(|word| (1.0 + word as f64).powf(-exponent)).collect();
     Alias::new(&weights).ok_or_else(|| {
-        Error::Usage(format!(
-            "{words} words cannot be drawn by Zipf's law with exponent {exponent}"
-        ))
+        let what = format!("{words} words cannot be drawn by Zipf's law with exponent {exponent}");
+        Error::request(what, "")
     })
 }
 

@@ -61,10 +61,10 @@ const TRIES: usize = 16;
 /// Makes a shop.
 ///
 /// # Errors
-/// [`Error::Usage`] for settings under which it cannot be.
+/// [`Error`] for settings under which it cannot be.
 pub fn shop(settings: ShopSettings) -> Result<Shop> {
     let ShopSettings { users, items, clusters, per_user, skew, noise, seed } = settings;
-    let refused = |what: String| Err(Error::Usage(what));
+    let refused = |what: String| Err(Error::request(what, ""));
     if users == 0 || items == 0 || clusters == 0 || per_user == 0 {
         return refused("users, items, clusters and items per user must be at least 1".into());
     }
@@ -175,7 +175,7 @@ fn tables(popularity: &[f64], clusters: usize) -> Result<Vec<Alias>> {
         let weights: Vec<f64> =
             popularity.iter().skip(cluster).step_by(clusters).copied().collect();
         Alias::new(&weights)
-            .ok_or_else(|| Error::Usage("the popularity of items cannot be drawn by".into()))
+            .ok_or_else(|| Error::request("the popularity of items cannot be drawn by", ""))
     };
     (0..clusters).map(of).collect()
 }

@@ -9,7 +9,7 @@
 use rayon::prelude::*;
 
 use super::Graph;
-use crate::{Error, IdMap, Ids, Result, Table};
+use crate::{Cell, Error, IdMap, Ids, Result, Table};
 
 /// Rows whose neighbours are looked for together: they share every row they are held against.
 const BLOCK: usize = 64;
@@ -20,13 +20,13 @@ impl Graph {
     /// Joins every node of `ids` that has a row in `table` with its `k` nearest others.
     ///
     /// # Errors
-    /// [`Error::Usage`] if `k` is 0 or no id has a row.
+    /// [`Error`] if `k` is 0 or no id has a row.
     pub fn knn(table: &Table, ids: &IdMap, k: usize) -> Result<(Self, Vec<String>)> {
         if k == 0 {
-            return Err(Error::Usage("a graph needs at least 1 neighbour, got 0".into()));
+            return Err(Error::request("a graph needs at least 1 neighbour, got 0", ""));
         }
         let node_of = |row: usize| match &table.ids {
-            Ids::Int(rows) => ids.find(crate::records::Cell::Int(rows.value(row))),
+            Ids::Int(rows) => ids.find(Cell::Int(rows.value(row))),
             Ids::Text(rows) => ids.number(rows.value(row)),
         };
         let (mut nodes, mut taken) = (Vec::new(), vec![false; ids.len()]);
@@ -44,7 +44,7 @@ impl Graph {
         }
         if nodes.is_empty() {
             let what = "no id of the data has a row of its own in the table of features";
-            return Err(Error::Usage(what.into()));
+            return Err(Error::unfit(what, ""));
         }
         let order = {
             let mut order: Vec<usize> = (0..nodes.len()).collect();

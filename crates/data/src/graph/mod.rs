@@ -1,22 +1,13 @@
 //! What is known about the nodes of a table (users, items, words) besides their data: labels and
 //! graphs.
 
-mod edges;
 mod groups;
 mod knn;
-mod labels;
 mod renumber;
 
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow_array::{Float32Array, Int64Array};
-use arrow_schema::{DataType, Field};
 use serde::Serialize;
 
-pub use self::edges::EdgeOptions;
-pub use self::labels::{LabelOptions, NameOptions, read_names, read_weights};
-use crate::{ColumnWriter, IdMap, Lists, Result};
+use crate::{IdMap, Lists};
 
 /// One or many classes of every node, such as the genres of a movie.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +20,6 @@ pub struct Labels {
 
 /// Which nodes are neighbours.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub enum Graph {
     /// An undirected edge list: both ends know each other.
     Edges {
@@ -89,6 +79,35 @@ impl Graph {
         }
     }
 
+    /// The graph of edges (a, b, weight), in either direction, with a != b below `n_nodes`.
+    pub fn from_edges(n_nodes: usize, edges: Vec<(u32, u32, f32)>, weighted: bool) -> Self {
+        let mut ends = edges;
+        ends.reserve(ends.len());
+        for i in 0..ends.len() {
+            let (a, b, weight) = ends[i];
+            ends.push((b, a, weight));
+        }
+        // Stable: both directions of an edge add their weights in the order of the rows.
+        ends.sort_by_key(|&(a, b, _)| (a, b));
+        let mut starts = vec![0; n_nodes + 1];
+        let (mut values, mut weights) = (Vec::new(), Vec::new());
+        for same in ends.chunk_by(|x, y| (x.0, x.1) == (y.0, y.1)) {
+            starts[same[0].0 as usize + 1] += 1;
+            values.push(same[0].1);
+            if weighted {
+                let sum: f64 = same.iter().map(|edge| f64::from(edge.2)).sum();
+                weights.push((sum as f32).min(f32::MAX));
+            }
+        }
+        for node in 0..n_nodes {
+            starts[node + 1] += starts[node];
+        }
+        Self::Edges {
+            neighbours: Lists::from_raw(starts, values),
+            weights: weighted.then_some(weights),
+        }
+    }
+
     /// The size of the graph.
     pub fn describe(&self) -> GraphSummary {
         let nodes = self.n_nodes();
@@ -106,53 +125,6 @@ impl Graph {
         let mean_degree = if nodes == 0 { 0.0 } else { ends as f64 / nodes as f64 };
         GraphSummary { nodes, edges: ends / 2, groups, isolated, mean_degree, weighted }
     }
-
-    /// Writes every edge once as `source`, `target` and maybe `weight`, or every membership as `id`, `group`.
-    ///
-    /// # Errors
-    /// As [`ColumnWriter`].
-    pub fn write(&self, path: &Path, ids: &IdMap) -> Result<()> {
-        let id = |name: &str| Field::new(name, ids.data_type(), false);
-        match self {
-            Self::Edges { neighbours, weights } => {
-                let mut fields = vec![id("source"), id("target")];
-                fields
-                    .extend(weights.iter().map(|_| Field::new("weight", DataType::Float32, false)));
-                let mut writer = ColumnWriter::create(path, fields)?;
-                for (node, list) in neighbours.iter().enumerate() {
-                    let above = list.partition_point(|&other| (other as usize) < node);
-                    let later = &list[above..];
-                    let here = vec![node as u32; later.len()];
-                    let mut columns = vec![ids.array(&here), ids.array(later)];
-                    if let Some(weights) = weights {
-                        let own = weights[neighbours.range(node)][above..].to_vec();
-                        columns.push(Arc::new(Float32Array::from(own)));
-                    }
-                    if !later.is_empty() {
-                        writer.write(columns)?;
-                    }
-                }
-                writer.finish()
-            }
-            Self::Groups { of, .. } => {
-                let fields = vec![id("id"), Field::new("group", DataType::Int64, false)];
-                let mut writer = ColumnWriter::create(path, fields)?;
-                for (node, list) in of.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-                    let groups = list.iter().map(|&group| i64::from(group));
-                    let here = ids.array(&vec![node as u32; list.len()]);
-                    writer.write(vec![here, Arc::new(Int64Array::from_iter_values(groups))])?;
-                }
-                writer.finish()
-            }
-        }
-    }
-}
-
-/// What is wrong when a file speaks of ids that the table does not have.
-fn unknown_ids(what: &str, unknown: u64, all: u64, example: &str) -> String {
-    format!(
-        "{unknown} of {all} {what} are about ids that are not in the table, the first `{example}`"
-    )
 }
 
 #[cfg(test)]

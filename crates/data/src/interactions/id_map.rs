@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
-use arrow_array::{Array, Int64Array, StringArray};
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use arrow_schema::DataType;
 
-use crate::Ids;
-use crate::records::Cell;
+use crate::{Cell, Ids};
 
 /// Ids in ascending order; the number of an id is its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +19,14 @@ impl IdMap {
     /// Integers 0 .. n-1.
     pub fn numbered(n: usize) -> Self {
         Self { ids: Ids::numbered(0, n) }
+    }
+
+    /// Ids in ascending order, and the number of each row among them.
+    pub fn of(ids: &Ids) -> (Self, Vec<u32>) {
+        match ids {
+            Ids::Int(ids) => Self::of_integers(ids.values()),
+            Ids::Text(ids) => Self::of_texts(ids.iter().flatten()),
+        }
     }
 
     /// Integer ids, each row's number beside the map.
@@ -69,7 +78,7 @@ impl IdMap {
     }
 
     /// The number of an id as a file holds it.
-    pub(crate) fn find(&self, cell: Cell<'_>) -> Option<u32> {
+    pub fn find(&self, cell: Cell<'_>) -> Option<u32> {
         let integer = |id: i64| match &self.ids {
             Ids::Int(ids) => ids.values().binary_search(&id).ok().map(|at| at as u32),
             Ids::Text(_) => self.number(&id.to_string()),
@@ -95,6 +104,27 @@ impl IdMap {
             }
         };
         Self { ids }
+    }
+}
+
+impl IdMap {
+    /// The type of a column of these ids.
+    pub fn data_type(&self) -> DataType {
+        match self.ids {
+            Ids::Int(_) => DataType::Int64,
+            Ids::Text(_) => DataType::Utf8,
+        }
+    }
+
+    /// The ids with these numbers, as a column.
+    pub fn array(&self, numbers: &[u32]) -> ArrayRef {
+        let numbers = numbers.iter().map(|&n| n as usize);
+        match &self.ids {
+            Ids::Int(ids) => Arc::new(Int64Array::from_iter_values(numbers.map(|n| ids.value(n)))),
+            Ids::Text(ids) => {
+                Arc::new(StringArray::from_iter_values(numbers.map(|n| ids.value(n))))
+            }
+        }
     }
 }
 

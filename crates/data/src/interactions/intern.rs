@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use arrow_array::{Int64Array, StringArray};
 
 use super::IdMap;
-use crate::Ids;
-use crate::records::Cell;
+use crate::{Cell, Ids};
 
 /// Gives every id the number of its first appearance.
-pub(crate) struct Interner {
+#[derive(Debug)]
+pub struct Interner {
     /// Ids so far, while all are integers.
     integers: HashMap<i64, u32>,
     /// Ids so far, once one is not.
@@ -24,6 +24,7 @@ pub(crate) struct Interner {
 }
 
 impl Interner {
+    /// Without an id yet; `text_ids` are text even where all are integers.
     pub fn new(text_ids: bool) -> Self {
         let (integers, texts) = (HashMap::new(), HashMap::new());
         Self { integers, texts, is_text: text_ids, spaced: HashMap::new() }

@@ -4,15 +4,10 @@
 //! the numbers depend on the set of ids alone. The id maps are kept: outputs carry the user's own ids.
 
 mod id_map;
-pub(crate) mod intern;
-mod read;
-mod sequences;
-mod write;
+mod intern;
 
 pub use self::id_map::IdMap;
-pub use self::read::{InteractionOptions, Read, read};
-pub use self::sequences::read_sequences;
-pub use self::write::write;
+pub use self::intern::Interner;
 
 /// Rows (user, item, maybe rating, maybe time), in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,11 +114,12 @@ impl Lists {
     }
 
     /// Lists of which number `key` is `values[starts[key]..starts[key + 1]]`.
-    pub(crate) fn from_raw(starts: Vec<usize>, values: Vec<u32>) -> Self {
+    pub fn from_raw(starts: Vec<usize>, values: Vec<u32>) -> Self {
         Self { starts, values }
     }
 
-    pub(crate) fn sort_and_dedup(&mut self) {
+    /// Every list ascending and without repeats.
+    pub fn sort_and_dedup(&mut self) {
         let mut kept = 0;
         let mut start = 0;
         for key in 0..self.len() {
@@ -144,10 +140,7 @@ impl Lists {
 }
 
 #[cfg(test)]
-mod tests;
-
-#[cfg(test)]
-mod list_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@
 
 mod rule;
 
-use veridical_core::{Seed, Stream};
+use veridical_core::{Seed, Stream, choices};
 
 pub use self::rule::SplitRule;
 use crate::{Error, Interactions, Lists, Result};
@@ -48,14 +48,14 @@ impl Split {
     }
 }
 
-/// What to do with users that have too few rows for the rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Short {
-    /// Stop and say how many.
-    #[default]
-    Error,
-    /// Leave all their rows out.
-    Drop,
+choices! {
+    /// What to do with users that have too few rows for the rule.
+    pub enum Short {
+        /// Stop and count them
+        Error = "error",
+        /// Leave them out
+        Drop = "drop",
+    }
 }
 
 /// How a rule is applied.
@@ -83,16 +83,15 @@ pub struct SplitOutcome {
 /// Divides interactions by a rule.
 ///
 /// # Errors
-/// [`Error::Usage`] for a validation share outside [0, 1), for a part that would be empty, and under
+/// [`Error`] for a validation share outside [0, 1), for a part that would be empty, and under
 /// [`Short::Error`] for users with too few rows.
 pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Result<SplitOutcome> {
     let share = options.validation;
     if !(0.0..1.0).contains(&share) {
-        let what = "--validation must be a share from 0 to below 1";
-        return Err(Error::Usage(format!("{what}, got {share}")));
+        return Err(Error::setting("validation", "a share from 0 to below 1", share));
     }
     let rows = 0..u32::try_from(data.len())
-        .map_err(|_| Error::Usage("there are more than 2^32 - 1 interactions".into()))?;
+        .map_err(|_| Error::unfit("there are more than 2^32 - 1 interactions", ""))?;
     let mut outcome = SplitOutcome { split: Split::default(), dropped_users: 0, notes: Vec::new() };
     match rule {
         SplitRule::None | SplitRule::Random(_) => {
@@ -121,8 +120,8 @@ pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Res
                 if share > 0.0 { (share * k as f64).round().clamp(1.0, k as f64) } else { 0.0 };
             let kept = kept as usize;
             if kept == k {
-                let what = format!("--validation {share} leaves nothing to learn from of {rule}");
-                return Err(Error::Usage(format!("{what}; choose a smaller share or more rows")));
+                let what = format!("⟨validation⟩ {share} leaves nothing to learn from of {rule}");
+                return Err(Error::request(what, "choose a smaller share or more rows"));
             }
             let rows = by_priority(rows, Stream::new(options.seed, "split/test"));
             by_user(rule, data, &rows, options.short, &mut outcome, k - kept, |n| [kept, n - k])?;
@@ -156,12 +155,12 @@ fn by_user(
     outcome.dropped_users = lists.iter().filter(|list| is_short(list)).count();
     if let (Short::Error, Some(user)) = (short, lists.iter().position(is_short)) {
         let (n, id) = (lists.get(user).len(), data.users.id(user as u32));
-        return Err(Error::Usage(format!(
-            "--split {rule} needs {needs} rows of every user, but {} {} fewer, the first of them `{id}` with {n}; \
-             leave such users out with --short-users drop",
+        let have = if outcome.dropped_users == 1 { "has" } else { "have" };
+        let what = format!(
+            "⟨split {rule}⟩ needs {needs} rows of every user, but {} {have} fewer, the first of them `{id}` with {n}",
             users(outcome.dropped_users),
-            if outcome.dropped_users == 1 { "has" } else { "have" }
-        )));
+        );
+        return Err(Error::unfit(what, "leave such users out with ⟨short-users drop⟩"));
     }
     for list in lists.iter().filter(|list| list.len() >= needs) {
         let [validation, test] = sizes(list.len());
@@ -237,8 +236,8 @@ fn check_parts(rule: SplitRule, share: f64, data: &Interactions, split: &Split) 
         _ => return Ok(()),
     };
     let rows = data.len();
-    let what = format!("--split {rule} with --validation {share} leaves {empty} of {rows} rows");
-    Err(Error::Usage(format!("{what}; choose another rule or another share")))
+    let what = format!("⟨split⟩ {rule} with ⟨validation⟩ {share} leaves {empty} of {rows} rows");
+    Err(Error::request(what, "choose another rule or another share"))
 }
 
 /// Counts test rows that a model can know nothing about.

@@ -40,7 +40,7 @@ impl FromStr for SplitRule {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refused = |what: &str| Error::Usage(format!("--split: `{text}` {what}"));
+        let refused = |what: &str| Error::request(format!("⟨split⟩: `{text}` {what}"), "");
         let (name, value) = match text.split_once(':') {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
@@ -82,7 +82,7 @@ mod tests {
         let message = |text: &str| text.parse::<SplitRule>().unwrap_err().to_string();
         for share in ["0", "1", "-0.1", "NaN", "x", ""] {
             let want =
-                format!("--split: `random:{share}` needs a share between 0 and 1, such as 0.2");
+                format!("⟨split⟩: `random:{share}` needs a share between 0 and 1, such as 0.2");
             assert_eq!(message(&format!("random:{share}")), want);
         }
         assert!(message("per-user:0").contains("needs a number of rows from 1 on"));

@@ -61,8 +61,8 @@ fn the_last_one_of_every_user_is_left_by_time_and_then_by_row() {
     let message = split("loo", &data, options(0, 0.0, Short::Error)).unwrap_err().to_string();
     assert_eq!(
         message,
-        "--split leave-last-one needs 2 rows of every user, but 1 user have fewer, the first of them `2` \
-         with 1; leave such users out with --short-users drop"
+        "⟨split leave-last-one⟩ needs 2 rows of every user, but 1 user have fewer, the first of them `2` \
+         with 1; leave such users out with ⟨short-users drop⟩"
             .replace("1 user have", "1 user has")
     );
     let outcome = split("loo", &data, options(0, 0.0, Short::Drop)).unwrap();
@@ -112,7 +112,7 @@ fn per_user_keeps_as_many_rows_of_every_user() {
         split("per-user:100", &data, options(4, 0.0, Short::Drop)).unwrap_err().to_string();
     assert!(message.contains("leaves nothing to learn from of 300 rows"), "{message}");
     let message = split("per-user:1", &data, options(4, 0.5, Short::Drop)).unwrap_err().to_string();
-    assert!(message.starts_with("--validation 0.5 leaves nothing to learn from of per-user:1"));
+    assert!(message.starts_with("⟨validation⟩ 0.5 leaves nothing to learn from of per-user:1"));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn shares_that_leave_nothing_are_refused() {
     let data = data(vec![0, 0], None);
     for validation in [-0.1, 1.0, f64::NAN] {
         let refused = split("none", &data, options(0, validation, Short::Error)).unwrap_err();
-        assert!(refused.to_string().starts_with("--validation must be a share from 0 to below 1"));
+        assert!(refused.to_string().starts_with("⟨validation⟩ must be a share from 0 to below 1"));
     }
     let refused = split("random:0.01", &data, options(0, 0.0, Short::Error)).unwrap_err();
     assert!(refused.to_string().contains("leaves nothing to test with of 2 rows"), "{refused}");

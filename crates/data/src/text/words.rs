@@ -29,7 +29,8 @@ impl Vocabulary {
         tokens
     }
 
-    pub(super) fn push_tokens(&self, text: &str, tokens: &mut Vec<u32>) {
+    /// Appends the words of a document as numbers; unknown words are left out.
+    pub fn push_tokens(&self, text: &str, tokens: &mut Vec<u32>) {
         for_each_word(text, self.lowercase, |word| tokens.extend(self.numbers.get(word)));
     }
 }

@@ -9,7 +9,7 @@
 //! case is that of one. Ties get their expected value over all orders ([`metrics`]). Which items are drawn
 //! depends on the evaluation's seed and the user alone, so all models meet the same candidates.
 //!
-//! Means are over users; intervals are at 95 %, over users ([`Estimate`]).
+//! Means are over users; intervals are at 95 %, over users ([`veridical_core::Estimate`]).
 
 mod candidates;
 pub mod metrics;
@@ -18,13 +18,13 @@ mod report;
 
 use rayon::prelude::*;
 use veridical_core::stats::Moments;
-use veridical_core::{Seed, interrupt};
+use veridical_core::{Job, Seed};
 use veridical_data::Lists;
 
 use self::candidates::Candidates;
 use self::metrics::{Tables, Ties};
-pub use self::ratings::{RatingReport, ratings};
-pub use self::report::{Estimate, Measure, ProtocolReport, Report, combine};
+pub use self::ratings::{RatingReport, rated, ratings};
+pub use self::report::{Measure, ProtocolReport, Report, combine};
 use crate::score::block_users;
 use crate::{Error, Result, Scorer};
 
@@ -80,29 +80,51 @@ pub struct Task<'a> {
 
 /// Ranks the items of every user who has a relevant one.
 ///
+/// ```
+/// use veridical_core::{Job, Seed};
+/// use veridical_data::Lists;
+/// use veridical_embed::Model;
+/// use veridical_embed::evaluate::{Protocol, Settings, Task, ranking};
+///
+/// // Two users of three items; item 1 of each is held out.
+/// let train = Lists::collect(2, [(0, 0), (1, 2)].into_iter());
+/// let relevant = Lists::collect(2, [(0, 1), (1, 1)].into_iter());
+/// let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+/// let settings = Settings { ks: vec![1], protocols: vec![Protocol::Full], seed: Seed::new(0)? };
+/// let popularity = Model::Popularity(vec![1.0, 2.0, 3.0]);
+/// let report = ranking(&*popularity.scorer()?, &task, &settings, &Job::silent())?;
+/// // The first user is offered item 2, the second one has it already and is offered item 1.
+/// assert_eq!(report.get("full", "hit@1").map(|hit| hit.value), Some(0.5));
+/// # Ok::<(), veridical_embed::Error>(())
+/// ```
+///
 /// # Errors
-/// [`Error::Setting`] for a list of length 0, [`Error::Data`] when there is nothing to judge, when scores
+/// [`veridical_core::Error::Setting`] for a list of length 0, [`veridical_core::Error::Unfit`] when there is nothing to judge, when scores
 /// are no numbers, or when tables have other sizes than the task; and when the user interrupts.
-pub fn ranking(scorer: &dyn Scorer, task: &Task<'_>, settings: &Settings) -> Result<Report> {
+pub fn ranking(
+    scorer: &dyn Scorer,
+    task: &Task<'_>,
+    settings: &Settings,
+    job: &Job<'_>,
+) -> Result<Report> {
     if let Some(k) = settings.ks.iter().find(|k| **k == 0) {
         return Err(Error::setting("k", "at least 1", k));
     }
     let n_items = scorer.n_items();
     let n_users = task.relevant.len();
     if scorer.n_users().is_some_and(|n| n < n_users) || task.train.len() < n_users {
-        return Err(Error::Data(format!("there are {n_users} users to judge, more than vectors")));
+        return Err(Error::unfit(format!("there are {n_users} users to judge, more than vectors")));
     }
     let users: Vec<u32> = (0..n_users as u32).filter(|&u| !relevant(task, u).is_empty()).collect();
     if users.is_empty() {
-        return Err(Error::Data(
-            "no user has an item that is kept back and not in training: choose another --split"
-                .into(),
+        return Err(Error::unfit(
+            "no user has an item that is kept back and not in training: choose another ⟨split⟩",
         ));
     }
     let largest = [task.train, task.relevant].into_iter().chain(task.aside);
     let largest = largest.filter_map(|lists| lists.values().iter().max()).max();
     if largest.is_some_and(|&i| i as usize >= n_items) {
-        return Err(Error::Data(format!(
+        return Err(Error::unfit(format!(
             "there are vectors of {n_items} items, fewer than the data has"
         )));
     }
@@ -113,7 +135,7 @@ pub fn ranking(scorer: &dyn Scorer, task: &Task<'_>, settings: &Settings) -> Res
     let history = task.sequences.filter(|_| scorer.is_sequential()).unwrap_or(task.train);
     let blocks =
         users.par_chunks(block_users(n_items)).map_init(Scratch::default, |scratch, block| {
-            interrupt::check()?;
+            job.check()?;
             let mut moments = vec![Moments::default(); settings.protocols.len() * names.len()];
             let mut scores = std::mem::take(&mut scratch.scores);
             scores.resize(block.len() * n_items, 0.0);
@@ -137,7 +159,7 @@ pub fn ranking(scorer: &dyn Scorer, task: &Task<'_>, settings: &Settings) -> Res
 }
 
 fn not_finite(user: u32, item: usize, score: f32) -> Error {
-    Error::Data(format!(
+    Error::unfit(format!(
         "the score of item number {item} for user number {user} is {score}: the vectors hold values that are no numbers or too large"
     ))
 }

@@ -6,8 +6,9 @@
 //! RMSE is the one of the mean square over 2 RMSE.
 
 use serde::{Deserialize, Serialize};
+use veridical_core::Estimate;
+use veridical_data::Interactions;
 
-use super::Estimate;
 use crate::{Error, Model, Result};
 
 /// Errors of predicted ratings.
@@ -32,20 +33,33 @@ impl RatingReport {
     }
 }
 
+/// Users, items and ratings of some rows.
+///
+/// # Errors
+/// [`veridical_core::Error::Missing`] if the interactions have no ratings.
+pub fn rated(data: &Interactions, rows: &[u32]) -> Result<(Vec<u32>, Vec<u32>, Vec<f32>)> {
+    let Some(ratings) = &data.rating else {
+        let what = "the interactions have no ratings to judge by";
+        let hint = "name their column with ⟨columns⟩ rating=NAME";
+        return Err(veridical_core::Error::missing(what, hint).into());
+    };
+    let of = |values: &[u32]| rows.iter().map(|&r| values[r as usize]).collect();
+    let ratings = rows.iter().map(|&r| ratings[r as usize]).collect();
+    Ok((of(&data.user), of(&data.item), ratings))
+}
+
 /// Judges predictions of `rating` for pairs of `user` and `item`.
 ///
 /// # Errors
-/// [`Error::Data`] without ratings, and for a model that predicts none or no numbers.
+/// [`veridical_core::Error::Unfit`] without ratings, and for a model that predicts none or no numbers.
 pub fn ratings(model: &Model, user: &[u32], item: &[u32], rating: &[f32]) -> Result<RatingReport> {
     if rating.is_empty() {
-        return Err(Error::Data(
-            "no rating is kept back to judge by: choose another --split".into(),
-        ));
+        return Err(Error::unfit("no rating is kept back to judge by: choose another ⟨split⟩"));
     }
     let predicted = model.predict(user, item)?;
     if let Some(at) = predicted.iter().position(|p| !p.is_finite()) {
         let (u, i, p) = (user[at], item[at], predicted[at]);
-        return Err(Error::Data(format!(
+        return Err(Error::unfit(format!(
             "the rating of item number {i} by user number {u} is {p}"
         )));
     }
@@ -64,13 +78,16 @@ pub fn ratings(model: &Model, user: &[u32], item: &[u32], rating: &[f32]) -> Res
         let squares: f64 = by_user.iter().map(|(sum, count)| (sum - m * count).powi(2)).sum();
         let error =
             if users > 1.0 { (users / (users - 1.0) * squares).sqrt() / n } else { f64::INFINITY };
-        (m, error, users as u64)
+        (m, error, by_user.len() as u64)
     };
     let (mae, error, users) = mean(f64::abs);
-    let mae = Estimate::new(mae, error, users);
+    let over_users = |value: f64, error: f64, users: u64| {
+        Estimate::new(value, error, users.saturating_sub(1) as f64, users)
+    };
+    let mae = over_users(mae, error, users);
     let (square, error, users) = mean(|e| e * e);
     let root = square.sqrt();
     // A perfect prediction has no error in any rating, and none in the mean.
     let error = if root > 0.0 { error / (2.0 * root) } else { 0.0 };
-    Ok(RatingReport { rmse: Estimate::new(root, error, users), mae, ratings: rating.len() as u64 })
+    Ok(RatingReport { rmse: over_users(root, error, users), mae, ratings: rating.len() as u64 })
 }

@@ -57,7 +57,7 @@ impl<'a> Batches<'a> {
     /// Of some rows of the data: `size` users at once, at most `length` positions each.
     ///
     /// # Errors
-    /// [`Error::Data`] if no user has two items.
+    /// [`veridical_core::Error::Unfit`] if no user has two items.
     pub fn new(
         data: &Interactions,
         rows: &[u32],
@@ -72,7 +72,7 @@ impl<'a> Batches<'a> {
         let users: Vec<u32> = (0..sequences.len() as u32).filter(has_pair).collect();
         if users.is_empty() {
             let what = "no user has two items in sequence, so nothing comes after anything";
-            return Err(Error::Data(what.into()));
+            return Err(Error::unfit(what));
         }
         let chosen = Chosen::new(data.by_user(rows));
         let n_items = data.items.len() as u32;
@@ -121,7 +121,7 @@ impl<'a> Batches<'a> {
         let (cut, longest) = self.cut();
         let (length, users) = (self.length, self.users());
         let note = format!(
-            "{cut} of {users} histories are longer than --length {length} (the longest has {longest} items): their last items are read"
+            "{cut} of {users} histories are longer than ⟨length⟩ {length} (the longest has {longest} items): their last items are read"
         );
         if cut > 0 { vec![note] } else { Vec::new() }
     }

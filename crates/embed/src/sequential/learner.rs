@@ -1,12 +1,14 @@
 //! Epochs over batches of histories, and the state between them: the same for every model of sequences.
 
-use veridical_core::interrupt;
-use veridical_core::progress::Progress;
+use std::cell::OnceCell;
+
+use veridical_core::Progress;
+use veridical_core::stopping::EarlyStopping;
+use veridical_data::TensorMap;
 use veridical_nets::Table;
 
 use super::{Architecture, Batch, Batches, Sequential, Tower, load_table, save_table};
-use crate::trainer::Settling;
-use crate::{Embedding, Error, Model, Result, Tensors, Trainer, finite};
+use crate::{Embedding, Error, Model, Result, Trainer, finite};
 
 /// What is learnt, and how a step moves it.
 pub(crate) trait Stepper: Send {
@@ -14,7 +16,10 @@ pub(crate) trait Stepper: Send {
     fn step(&mut self, batch: &Batch, lr: f64) -> f64;
 
     /// Its networks and its table of items.
-    fn parts(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>);
+    fn parts(&self) -> (Vec<&Tower>, &Table<f32>);
+
+    /// The same, to set them.
+    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>);
 }
 
 /// How long it learns.
@@ -22,7 +27,7 @@ pub(crate) trait Stepper: Send {
 pub(crate) struct Course {
     pub epochs: u32,
     pub lr: f64,
-    pub settling: Option<Settling>,
+    pub settling: Option<EarlyStopping>,
 }
 
 /// The trainer of a model of sequences.
@@ -31,7 +36,9 @@ pub(crate) struct Learner<'a, S> {
     batches: Batches<'a>,
     course: Course,
     stepper: S,
-    model: Model,
+    /// What was learned so far, once somebody has asked for it: networks and optimizers keep their values in other shapes
+    /// than a model, and a copy after every epoch would mostly be for nobody.
+    model: OnceCell<Model>,
 }
 
 impl<'a, S: Stepper> Learner<'a, S> {
@@ -40,21 +47,20 @@ impl<'a, S: Stepper> Learner<'a, S> {
         architecture: Architecture,
         batches: Batches<'a>,
         course: Course,
-        mut stepper: S,
+        stepper: S,
     ) -> Self {
-        let model = Model::Sequential(snapshot(architecture, &mut stepper));
-        Self { architecture, batches, course, stepper, model }
+        Self { architecture, batches, course, stepper, model: OnceCell::new() }
     }
 }
 
 /// Everything that the next epoch depends on.
-fn snapshot(architecture: Architecture, stepper: &mut impl Stepper) -> Sequential {
+fn snapshot(architecture: Architecture, stepper: &impl Stepper) -> Model {
     let (towers, table) = stepper.parts();
-    let (mut nets, mut state) = (Tensors::default(), Tensors::default());
+    let (mut nets, mut state) = (TensorMap::default(), TensorMap::default());
     towers.iter().for_each(|tower| tower.save(&mut nets, &mut state));
     save_table(table, &mut state);
     let item = Embedding::new(table.dim(), table.values().to_vec());
-    Sequential { architecture, item, nets, state }
+    Model::Sequential(Sequential { architecture, item, nets, state })
 }
 
 impl<S: Stepper> Trainer for Learner<'_, S> {
@@ -70,46 +76,117 @@ impl<S: Stepper> Trainer for Learner<'_, S> {
         self.batches.notes()
     }
 
-    fn settling(&self) -> Option<Settling> {
+    fn settling(&self) -> Option<EarlyStopping> {
         self.course.settling
     }
 
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
+        self.model.take(); // the stepper moves on
         let lr = self.course.lr;
         let order = self.batches.order(epoch);
         let mut batch = Batch::default();
         let (mut sum, mut positions) = (0.0, 0);
         for number in 0..self.batches.len() {
-            interrupt::check()?;
+            progress.check()?;
             self.batches.fill(epoch, number, &order, &mut batch);
             let loss = finite(self.stepper.step(&batch, lr), epoch, lr)?;
             sum += loss * batch.targets.len() as f64;
             positions += batch.targets.len();
             progress.advance(batch.starts.len() as u64 - 1);
         }
-        self.model = Model::Sequential(snapshot(self.architecture, &mut self.stepper));
         Ok(Some(sum / positions as f64))
     }
 
     fn model(&self) -> &Model {
-        &self.model
+        self.model.get_or_init(|| snapshot(self.architecture, &self.stepper))
     }
 
     fn restore(&mut self, model: Model) -> Result<()> {
-        self.model.check_replacement(&model)?;
+        self.model().check_replacement(&model)?;
         let Model::Sequential(earlier) = &model else {
-            return Err(Error::State("the checkpoint is of another method".into()));
+            return Err(Error::shape("the checkpoint is of another method"));
         };
-        let (towers, table) = self.stepper.parts();
+        let (towers, table) = self.stepper.parts_mut();
         for tower in towers {
             tower.load(earlier)?;
         }
         load_table(table, earlier)?;
-        self.model = model;
+        self.model = OnceCell::from(model);
         Ok(())
     }
 
     fn into_model(self: Box<Self>) -> Model {
-        self.model.handed_out()
+        let Self { architecture, stepper, model, .. } = *self;
+        model.into_inner().unwrap_or_else(|| snapshot(architecture, &stepper)).handed_out()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use veridical_core::{Job, Seed};
+    use veridical_data::{IdMap, Interactions};
+    use veridical_nets::{OptimiserKind, OptimiserSettings};
+
+    use super::super::Negatives;
+    use super::*;
+    use crate::Transition;
+    use crate::fit::{FitSettings, Nowhere, fit};
+    use crate::sse::Moves;
+
+    /// Learns nothing and counts how often it is looked at.
+    struct Counting {
+        table: Table<f32>,
+        copies: Cell<u32>,
+    }
+
+    impl Stepper for Counting {
+        fn step(&mut self, _: &Batch, _: f64) -> f64 {
+            1.0
+        }
+
+        fn parts(&self) -> (Vec<&Tower>, &Table<f32>) {
+            self.copies.set(self.copies.get() + 1);
+            (Vec::new(), &self.table)
+        }
+
+        fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+            (Vec::new(), &mut self.table)
+        }
+    }
+
+    #[test]
+    fn a_model_is_copied_when_it_is_asked_for_and_once_an_epoch() {
+        let data = Interactions {
+            users: IdMap::numbered(1),
+            items: IdMap::numbered(3),
+            user: vec![0; 3],
+            item: vec![0, 1, 2],
+            rating: None,
+            time: None,
+        };
+        let seed = Seed::new(0).unwrap();
+        let transition = || Transition::new("input", 3, 0.0, 1.0, None).unwrap();
+        let sse = Moves::new(seed, [transition(), transition()]);
+        let negatives = Negatives::Shared(0);
+        let batches = Batches::new(&data, &[0, 1, 2], 3, 1, negatives, sse, seed).unwrap();
+        let adam = OptimiserSettings::of(OptimiserKind::Adam);
+        let table = Table::new(2, vec![0.5; 6], &adam).unwrap();
+        let course = Course { epochs: 4, lr: 0.1, settling: None };
+        let architecture = Architecture::Sasrec { length: 3, blocks: 1, heads: 1 };
+        let stepper = Counting { table, copies: Cell::new(0) };
+        let mut learner = Learner::new(architecture, batches, course, stepper);
+
+        let each = |_, _: Option<f64>, _: &dyn Trainer| Ok::<(), Error>(());
+        let (settings, job) = (FitSettings::default(), Job::silent());
+        fit(&mut learner, settings, None, None::<&Nowhere>, None, &job, each).unwrap();
+        assert_eq!(learner.stepper.copies.get(), 0);
+        let look = |_, _: Option<f64>, trainer: &dyn Trainer| {
+            assert_eq!(trainer.model(), trainer.model());
+            Ok::<(), Error>(())
+        };
+        fit(&mut learner, settings, None, None::<&Nowhere>, None, &job, look).unwrap();
+        assert_eq!(learner.stepper.copies.get(), 4);
     }
 }

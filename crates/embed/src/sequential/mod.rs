@@ -20,10 +20,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use veridical_core::Seed;
-use veridical_nets::{Mode, Net, Tensor, Workspace};
+use veridical_data::TensorMap;
+use veridical_nets::{Mode, Net, Workspace};
 
 use crate::saved::incomplete;
-use crate::{Embedding, Result, Tensors};
+use crate::{Embedding, Result};
 
 /// Tensors of a network under its own names, after this.
 pub(crate) const USER_NET: &str = "user.net.";
@@ -43,23 +44,23 @@ pub struct Sequential {
     /// One row per item: what the network reads.
     pub item: Embedding,
     /// The parameters of its networks.
-    pub nets: Tensors,
+    pub nets: TensorMap,
     /// What the optimisers keep, while it is trained.
-    pub state: Tensors,
+    pub state: TensorMap,
 }
 
 impl Sequential {
     /// From the numbers of the architecture and all other tensors.
-    pub(crate) fn from_parts(numbers: &[f32], mut parts: Tensors) -> Result<Self> {
-        let Some((shape, values)) = parts.0.remove("item") else { return Err(incomplete()) };
+    pub(crate) fn from_parts(numbers: &[f32], mut parts: TensorMap) -> Result<Self> {
+        let Some((shape, values)) = parts.remove("item") else { return Err(incomplete()) };
         let &[_, dim] = shape.as_slice() else { return Err(incomplete()) };
-        let state = parts.0.split_off(STATE);
+        let state = parts.split_off(STATE);
         let (state, after): (BTreeMap<_, _>, BTreeMap<_, _>) =
             state.into_iter().partition(|(name, _)| name.starts_with(STATE));
-        parts.0.extend(after);
+        parts.extend(after);
         let architecture = Architecture::from_numbers(numbers).ok_or_else(incomplete)?;
         let item = Embedding::new(dim.max(1), values);
-        Ok(Self { architecture, item, nets: parts, state: Tensors(state) })
+        Ok(Self { architecture, item, nets: parts, state })
     }
 
     /// What scores items.
@@ -96,21 +97,21 @@ impl Sequential {
 
     /// Without what the optimisers keep.
     pub(crate) fn handed_out(self) -> Self {
-        Self { state: Tensors::default(), ..self }
+        Self { state: TensorMap::default(), ..self }
     }
 }
 
 /// The tensors of a network, under names after a prefix.
-pub(crate) fn hand_over(net: &Net<f32>, prefix: &str, to: &mut Tensors) {
-    for (name, Tensor { shape, values }) in net.export() {
-        to.0.insert(format!("{prefix}{name}"), (shape, values));
+pub(crate) fn hand_over(net: &Net<f32>, prefix: &str, to: &mut TensorMap) {
+    for (name, (shape, values)) in net.export() {
+        to.insert(format!("{prefix}{name}"), (shape, values));
     }
 }
 
 /// Sets the parameters of a network from the tensors after a prefix.
-pub(crate) fn take_over(net: &mut Net<f32>, from: &Tensors, prefix: &str) -> Result<()> {
-    let own = from.0.iter().filter_map(|(name, (shape, values))| {
-        let tensor = Tensor { shape: shape.clone(), values: values.clone() };
+pub(crate) fn take_over(net: &mut Net<f32>, from: &TensorMap, prefix: &str) -> Result<()> {
+    let own = from.iter().filter_map(|(name, (shape, values))| {
+        let tensor = (shape.clone(), values.clone());
         Some((name.strip_prefix(prefix)?.to_owned(), tensor))
     });
     Ok(net.import(&own.collect(), true)?)

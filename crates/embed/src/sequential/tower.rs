@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use veridical_data::TensorMap;
 use veridical_nets::{Net, Optimiser, OptimiserSettings, Plan, Table, Workspace};
 
 use super::{STATE, Sequential, hand_over, take_over};
-use crate::{Result, Tensors};
+use crate::Result;
 
 /// A network with its optimiser.
 pub(crate) struct Tower {
@@ -54,7 +55,7 @@ impl Tower {
     }
 
     /// Adds parameters and state to those of a model.
-    pub fn save(&self, nets: &mut Tensors, state: &mut Tensors) {
+    pub fn save(&self, nets: &mut TensorMap, state: &mut TensorMap) {
         hand_over(&self.net, self.name, nets);
         save(&self.optimiser, self.name, state);
     }
@@ -70,7 +71,7 @@ impl Tower {
 const ITEM: &str = "table.";
 
 /// Adds the state of a table of items.
-pub(crate) fn save_table(table: &Table<f32>, state: &mut Tensors) {
+pub(crate) fn save_table(table: &Table<f32>, state: &mut TensorMap) {
     save(table.optimiser(), ITEM, state);
 }
 
@@ -79,25 +80,25 @@ pub(crate) fn load_table(table: &mut Table<f32>, from: &Sequential) -> Result<()
     load(&from.state, ITEM, |steps, kept| table.resume(from.item.values(), steps, kept))
 }
 
-fn save(optimiser: &Optimiser<f32>, name: &str, state: &mut Tensors) {
+fn save(optimiser: &Optimiser<f32>, name: &str, state: &mut TensorMap) {
     for (kept, values) in optimiser.state() {
         let tensor = (vec![values.len(), 1], values.to_vec());
-        state.0.insert(format!("{STATE}{name}{kept}"), tensor);
+        state.insert(format!("{STATE}{name}{kept}"), tensor);
     }
     // Exact up to 2^24 steps.
     let steps = optimiser.steps() as f32;
-    state.0.insert(format!("{STATE}{name}{STEPS}"), (vec![1, 1], vec![steps]));
+    state.insert(format!("{STATE}{name}{STEPS}"), (vec![1, 1], vec![steps]));
 }
 
 const STEPS: &str = "steps";
 
 fn load(
-    state: &Tensors,
+    state: &TensorMap,
     name: &str,
     set: impl FnOnce(u64, &[(&str, &[f32])]) -> veridical_nets::Result<()>,
 ) -> Result<()> {
     let prefix = format!("{STATE}{name}");
-    let own = state.0.iter().filter_map(|(full, (_, values))| {
+    let own = state.iter().filter_map(|(full, (_, values))| {
         let kept = full.strip_prefix(&prefix)?;
         Some((kept, values.as_slice()))
     });

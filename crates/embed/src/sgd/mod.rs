@@ -17,8 +17,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pulp::{Simd, WithSimd};
-use veridical_core::interrupt;
-use veridical_core::progress::Progress;
+use veridical_core::Progress;
 
 pub(crate) use self::dropout::Dropout;
 pub(crate) use self::predict::Desk;
@@ -107,7 +106,7 @@ pub(crate) fn pass<P: Pass>(
     let looked = |samples: &Range<u64>, loss: Loss| -> Result<()> {
         progress.advance(samples.end - samples.start);
         finite(loss.sum, plan.epoch, plan.rate(samples.start))?;
-        Ok(interrupt::check()?)
+        Ok(progress.check()?)
     };
     let arch = pulp::Arch::new();
     let mut total = Loss::default();

@@ -13,11 +13,11 @@
 use std::ops::Range;
 
 use pulp::Simd;
-use veridical_core::progress::Progress;
+use veridical_core::Progress;
 use veridical_core::{Alias, Draws, Order, Seed, Stream};
+use veridical_core::{choices, settings};
 
 use super::chosen::Chosen;
-use crate::settings::settings;
 use crate::sgd::vector::{for_each, sigmoid, softplus};
 use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
 use crate::sse::Moves;
@@ -387,15 +387,14 @@ fn difference<S: Simd>(simd: S, u: &[f32], i: &[f32], j: &[f32]) -> f32 {
     simd.reduce_sum_f32s(simd.add_f32s(sums[0], sums[1]))
 }
 
-/// How negatives are drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Sampling {
-    /// Every item alike.
-    #[default]
-    Uniform,
-    /// As often as an item was chosen.
-    Popularity,
+choices! {
+    /// How negatives are drawn.
+    pub enum Sampling {
+        /// Every item alike.
+        Uniform = "uniform",
+        /// As often as an item was chosen.
+        Popularity = "popularity",
+    }
 }
 
 #[cfg(test)]

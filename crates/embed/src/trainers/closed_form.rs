@@ -1,6 +1,6 @@
 //! Methods whose model comes in one step.
 
-use veridical_core::progress::Progress;
+use veridical_core::Progress;
 
 use crate::{Model, Result, Trainer};
 

@@ -10,13 +10,13 @@
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, Stream, interrupt};
+use veridical_core::Progress;
+use veridical_core::{Seed, Stream};
+use veridical_core::{choices, settings};
 use veridical_data::{Corpus, Lists};
 
 use super::item2vec::{add, first_vectors};
 use crate::model::table;
-use crate::settings::settings;
 use crate::sgd::{self, Desk, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
 use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
@@ -76,7 +76,7 @@ pub fn trainer<'a>(
     seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
     let Input::Text(corpus) = input else {
-        return Err(Error::Data("doc2vec learns from --text, not from --interactions".into()));
+        return Err(Error::request("doc2vec learns from ⟨text⟩, not from ⟨interactions⟩"));
     };
     let (n_docs, n_words, dim) = (corpus.docs.len(), corpus.words.len(), settings.dim);
     check(settings, n_words)?;
@@ -278,7 +278,7 @@ impl Step<3> for Describe<'_> {
 /// come with it.
 ///
 /// # Errors
-/// [`Error::State`] for a model of another method.
+/// [`veridical_core::Error::Shape`] for a model of another method.
 pub fn infer(
     settings: &Settings,
     model: &Model,
@@ -287,14 +287,14 @@ pub fn infer(
     progress: &Progress,
 ) -> Result<Embedding> {
     let Model::Documents { word, context, count, .. } = model else {
-        return Err(Error::State("only a doc2vec model can infer vectors of documents".into()));
+        return Err(Error::request("only a doc2vec model can infer vectors of documents"));
     };
     check(settings, context.n_rows())?;
     if docs.values().iter().any(|&w| w as usize >= context.n_rows()) {
-        return Err(Error::State("a document has words that the model does not know".into()));
+        return Err(Error::request("a document has words that the model does not know"));
     }
     if settings.has_words() && word.n_rows() != context.n_rows() {
-        return Err(Error::State("the model has no input vectors of words".into()));
+        return Err(Error::request("the model has no input vectors of words"));
     }
     let counts: Vec<u64> = count.iter().map(|&n| n as u64).collect();
     let noise = Noise::new(&counts, settings.power, 0.0)?;
@@ -310,7 +310,7 @@ pub fn infer(
                 Infer { settings, word, context, noise: &noise, stream, tokens, desk, vector };
             arch.dispatch(infer);
             progress.advance(1);
-            interrupt::check()
+            progress.check()
         },
     )?;
     Ok(vectors)
@@ -360,13 +360,12 @@ impl WithSimd for Infer<'_> {
     }
 }
 
-/// How documents are learnt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    /// Distributed bag of words.
-    #[default]
-    Dbow,
-    /// Distributed memory.
-    Dm,
+choices! {
+    /// How documents are learnt.
+    pub enum Algorithm {
+        /// Distributed bag of words.
+        Dbow = "dbow",
+        /// Distributed memory.
+        Dm = "dm",
+    }
 }

@@ -6,13 +6,13 @@
 //! Cholesky and inverse in f64: about n^3 multiply-adds and 28 n^2 bytes for n items.
 
 use rayon::prelude::*;
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, interrupt};
+use veridical_core::Progress;
+use veridical_core::Seed;
+use veridical_core::settings;
 use veridical_learn::invert_spd;
 
 use super::closed_form::ClosedForm;
 use super::cooccurrence::{Choices, Row};
-use crate::settings::settings;
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer};
 
 /// 25 GB; beyond it the cube of the items takes hours.
@@ -44,7 +44,7 @@ pub fn trainer<'a>(
     let n = data.items.len();
     if n > MOST_ITEMS {
         let gigabytes = 28.0 * (n as f64).powi(2) / 1e9;
-        return Err(Error::Data(format!(
+        return Err(Error::unfit(format!(
             "ease with {n} items would need {gigabytes:.0} GB: at most {MOST_ITEMS} items; itemknn has no such limit"
         )));
     }
@@ -56,9 +56,9 @@ pub fn trainer<'a>(
             out[i] += lambda;
         };
         matrix.par_chunks_exact_mut(n).enumerate().for_each_init(Row::default, fill);
-        interrupt::check()?;
-        let inverse = invert_spd(matrix, n).ok_or_else(|| {
-            Error::Data("the weights cannot be solved for; raise --weight-decay".into())
+        progress.check()?;
+        let inverse = invert_spd(matrix, n)?.ok_or_else(|| {
+            Error::unfit("the weights cannot be solved for; raise ⟨weight-decay⟩")
         })?;
         let diagonal: Vec<f64> = (0..n).map(|i| inverse[i * n + i]).collect();
         let mut weights = vec![0.0; n * n];

@@ -9,12 +9,12 @@
 //! noise already. Reported is the mean loss of an input over every 16th position.
 
 use pulp::Simd;
+use veridical_core::Progress;
 use veridical_core::Seed;
-use veridical_core::progress::Progress;
+use veridical_core::{choices, settings};
 use veridical_data::Lists;
 
 use crate::model::table;
-use crate::settings::settings;
 use crate::sgd::{self, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
 use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
@@ -77,7 +77,7 @@ pub fn trainer<'a>(
     let sequences = data.sequences(rows);
     if sequences.iter().all(|sequence| sequence.len() < 2) {
         let what = "no user has two items in sequence, so no item has a neighbour to learn from";
-        return Err(Error::Data(what.into()));
+        return Err(Error::unfit(what));
     }
     let mut counts = vec![0; n_items];
     sequences.values().iter().for_each(|&i| counts[i as usize] += 1);
@@ -266,15 +266,14 @@ pub(super) fn add(row: &mut [f32], keep: f32, error: &[f32]) {
     row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
 }
 
-/// Which vectors are handed out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Handed {
-    /// The input vectors.
-    #[default]
-    Input,
-    /// Input vectors, and target vectors as the table `context`.
-    Both,
-    /// Their sum.
-    Sum,
+choices! {
+    /// Which vectors are handed out.
+    pub enum Handed {
+        /// The input vectors.
+        Input = "input",
+        /// Input vectors, and target vectors as the table `context`.
+        Both = "both",
+        /// Their sum.
+        Sum = "sum",
+    }
 }

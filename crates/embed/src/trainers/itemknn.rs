@@ -8,13 +8,13 @@
 //! per thread.
 
 use rayon::prelude::*;
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, interrupt};
+use veridical_core::Progress;
+use veridical_core::Seed;
+use veridical_core::settings;
 use veridical_learn::{Scored, top_k};
 
 use super::closed_form::ClosedForm;
 use super::cooccurrence::{Choices, Row};
-use crate::settings::settings;
 use crate::{Error, Graphs, Input, Model, Result, Trainer};
 
 settings! {
@@ -50,7 +50,7 @@ pub fn trainer<'a>(
     let solve = move |progress: &Progress| {
         let choices = Choices::new(data, rows);
         let near = |row: &mut Row, i: usize| {
-            interrupt::check()?;
+            progress.check()?;
             let own = choices.count(i);
             let mut similar = Vec::new();
             row.of(&choices, i, |j, both| {

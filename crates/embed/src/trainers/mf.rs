@@ -10,10 +10,10 @@
 use std::ops::Range;
 
 use pulp::Simd;
-use veridical_core::progress::Progress;
+use veridical_core::Progress;
+use veridical_core::settings;
 use veridical_core::{Order, Seed, Stream};
 
-use crate::settings::settings;
 use crate::sgd::vector::{dot, for_each};
 use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
 use crate::sse::Moves;
@@ -68,7 +68,7 @@ pub fn trainer<'a>(
     let (data, rows) = input.interactions()?;
     let Some(ratings) = &data.rating else {
         let what = "mf learns from ratings, and the interactions have none; bpr or als do without";
-        return Err(Error::Data(what.into()));
+        return Err(Error::unfit(what));
     };
     let rating = |&r: &u32| {
         let r = r as usize;

@@ -1,10 +1,10 @@
 //! The most popular items: the score of an item is how often it occurs in training.
 
+use veridical_core::Progress;
 use veridical_core::Seed;
-use veridical_core::progress::Progress;
+use veridical_core::settings;
 
 use super::closed_form::ClosedForm;
-use crate::settings::settings;
 use crate::{Graphs, Input, Model, Result, Trainer};
 
 settings! {

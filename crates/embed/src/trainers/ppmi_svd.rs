@@ -9,13 +9,13 @@
 //! positive entries of M.
 
 use rayon::prelude::*;
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, Stream, interrupt};
+use veridical_core::Progress;
+use veridical_core::settings;
+use veridical_core::{Seed, Stream};
 use veridical_data::Lists;
 use veridical_learn::{Operator, randomised_svd};
 
 use super::closed_form::ClosedForm;
-use crate::settings::settings;
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer};
 
 settings! {
@@ -54,11 +54,11 @@ pub fn trainer<'a>(
     check(&settings, n)?;
     let model = Model::Items { item: Embedding::zeros(n, settings.dim), context: None };
     let solve = move |progress: &Progress| {
-        let matrix = Sparse::ppmi(&data.sequences(rows), n, &settings)?;
+        let matrix = Sparse::ppmi(&data.sequences(rows), n, &settings, progress)?;
         progress.advance(rows.len() as u64);
         let Settings { dim, oversampling, iterations, exponent, .. } = settings;
         let stream = Stream::new(seed, "ppmi-svd/sketch");
-        let (values, mut u) = randomised_svd(&matrix, dim, oversampling, iterations, stream);
+        let (values, mut u) = randomised_svd(&matrix, dim, oversampling, iterations, stream)?;
         // Directions that are not there stay zero, also with the exponent 0.
         let scale = |s: &f64| if *s > 0.0 { s.powf(exponent) } else { 0.0 };
         let scales: Vec<f64> = values.iter().map(scale).collect();
@@ -100,7 +100,7 @@ struct Sparse {
 }
 
 impl Sparse {
-    fn ppmi(sequences: &Lists, n: usize, settings: &Settings) -> Result<Self> {
+    fn ppmi(sequences: &Lists, n: usize, settings: &Settings, progress: &Progress) -> Result<Self> {
         let Settings { window, shift, power, .. } = *settings;
         let tokens = sequences.values();
         let places = Lists::collect(n, tokens.iter().copied().zip(0..));
@@ -125,7 +125,7 @@ impl Sparse {
             totals.iter().map(|&t| if t > 0.0 { t.powf(power) } else { 0.0 }).collect();
         let sum: f64 = smoothed.iter().sum();
         let row = |counts: &mut Vec<u32>, i: usize| -> Result<Vec<(u32, f64)>> {
-            interrupt::check()?;
+            progress.check()?;
             counts.resize(n, 0);
             let mut met: Vec<u32> = Vec::new();
             for &place in places.get(i) {
@@ -148,8 +148,8 @@ impl Sparse {
             (0..n).into_par_iter().map_init(Vec::new, row).collect();
         let rows: Vec<Vec<(u32, f64)>> = rows.into_iter().collect::<Result<_>>()?;
         if rows.iter().all(Vec::is_empty) {
-            return Err(Error::Data(
-                "no two items stand together more often than by chance: lower --shift or raise --window".into(),
+            return Err(Error::unfit(
+                "no two items stand together more often than by chance: lower ⟨shift⟩ or raise ⟨window⟩",
             ));
         }
         let mut columns = vec![Vec::new(); n];
@@ -213,7 +213,7 @@ mod tests {
         }
         let total = |i: usize| counts[i * n..][..n].iter().sum::<f64>();
         let sum: f64 = (0..n).map(|j| total(j).powf(0.75)).sum();
-        let matrix = Sparse::ppmi(&sequences, n, &settings).unwrap();
+        let matrix = Sparse::ppmi(&sequences, n, &settings, &Progress::hidden()).unwrap();
         for i in 0..n {
             for j in 0..n {
                 let pmi = (counts[i * n + j] / (total(i) * total(j).powf(0.75) / sum)).ln();
@@ -230,7 +230,8 @@ mod tests {
     #[test]
     fn nothing_above_chance_is_an_error() {
         let sequences = lists(&[&[0], &[1]]);
-        let error = Sparse::ppmi(&sequences, 2, &Settings::default()).err().unwrap();
+        let error =
+            Sparse::ppmi(&sequences, 2, &Settings::default(), &Progress::hidden()).err().unwrap();
         assert!(error.to_string().starts_with("no two items stand together"), "{error}");
     }
 }

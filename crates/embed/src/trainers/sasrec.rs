@@ -13,6 +13,7 @@
 //! not touch stay as they are.
 
 use veridical_core::Seed;
+use veridical_core::{choices, settings};
 use veridical_nets::ranking::{
     FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
 };
@@ -21,7 +22,6 @@ use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, Table};
 use crate::sequential::{
     Architecture, Batch, Batches, Course, Learner, Negatives, Stepper, Tower, USER_NET,
 };
-use crate::settings::settings;
 use crate::sse::Moves;
 use crate::{Embedding, Error, Graphs, Input, Result, Trainer, Transition, sgd};
 
@@ -65,19 +65,18 @@ settings! {
     }
 }
 
-/// What is minimised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Loss {
-    /// Binary cross entropy of the target and of negatives.
-    #[default]
-    Bce,
-    /// The same, calibrated.
-    Gbce,
-    /// Softmax over the target and shared negatives.
-    SampledSoftmax,
-    /// Softmax over all items.
-    Ce,
+choices! {
+    /// What is minimised.
+    pub enum Loss {
+        /// Binary cross entropy of the target and of negatives.
+        Bce = "bce",
+        /// The same, calibrated.
+        Gbce = "gbce",
+        /// Softmax over the target and shared negatives.
+        SampledSoftmax = "sampled-softmax",
+        /// Softmax over all items.
+        Ce = "ce",
+    }
 }
 
 /// A trainer before its first epoch.
@@ -144,7 +143,7 @@ fn check(settings: &Settings, n_items: usize) -> Result<()> {
         return Err(Error::setting(name, "at least 1", got));
     }
     if !dim.is_multiple_of(heads) {
-        return Err(Error::setting("heads", format!("a divisor of --dim {dim}"), heads));
+        return Err(Error::setting("heads", format!("a divisor of ⟨dim⟩ {dim}"), heads));
     }
     if settings.loss != Loss::Ce && (negatives == 0 || negatives >= n_items) {
         let must_be = format!("at least 1 and below the number of items, {n_items}");
@@ -254,7 +253,11 @@ impl Stepper for Sasrec {
         value
     }
 
-    fn parts(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+    fn parts(&self) -> (Vec<&Tower>, &Table<f32>) {
+        (vec![&self.tower], &self.table)
+    }
+
+    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
         (vec![&mut self.tower], &mut self.table)
     }
 }

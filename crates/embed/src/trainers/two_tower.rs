@@ -14,15 +14,15 @@
 //! are never negative, so a linear layer follows here.
 
 use veridical_core::Seed;
+use veridical_core::stopping::{Against, Better, EarlyStopping};
+use veridical_core::{choices, settings};
 use veridical_nets::ranking::{Pairwise, Positions};
 use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, RowGradient, Table};
 
 use crate::sequential::{
     Architecture, Batch, Batches, Course, ITEM_NET, Learner, Negatives, Stepper, Tower, USER_NET,
 };
-use crate::settings::settings;
 use crate::sse::Moves;
-use crate::trainer::Settling;
 use crate::{Embedding, Error, Graphs, Input, Result, Trainer, Transition, sgd};
 
 settings! {
@@ -63,15 +63,14 @@ settings! {
     }
 }
 
-/// What is minimised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Loss {
-    /// Binary cross entropy of the target and of negatives.
-    #[default]
-    Bce,
-    /// The target before negatives.
-    Bpr,
+choices! {
+    /// What is minimised.
+    pub enum Loss {
+        /// Binary cross entropy of the target and of negatives.
+        Bce = "bce",
+        /// The target before negatives.
+        Bpr = "bpr",
+    }
 }
 
 /// A trainer before its first epoch.
@@ -124,8 +123,12 @@ pub fn trainer<'a>(
         settings: settings.clone(),
         moves,
     };
-    let settling =
-        (settle > 0.0).then_some(Settling { improvement: settle, epochs: settle_epochs });
+    let settling = (settle > 0.0).then_some(EarlyStopping {
+        better: Better::Lower,
+        against: Against::Previous,
+        min_delta: settle,
+        patience: settle_epochs,
+    });
     let course = Course { epochs, lr, settling };
     Ok(Box::new(Learner::new(architecture, batches, course, stepper)))
 }
@@ -233,7 +236,11 @@ impl Stepper for TwoTower {
         value
     }
 
-    fn parts(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+    fn parts(&self) -> (Vec<&Tower>, &Table<f32>) {
+        (vec![&self.user, &self.item], &self.table)
+    }
+
+    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
         (vec![&mut self.user, &mut self.item], &mut self.table)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use serde_json::Value;
+use veridical_core::Job;
 use veridical_core::threads::with_threads;
 use veridical_core::{Seed, Stream};
 use veridical_data::{IdMap, Interactions, Lists};
@@ -63,7 +64,7 @@ fn ndcg_auc_and_map_are_those_of_scikit_learn() {
         let task =
             Task { train: &lists(&[&[]]), sequences: None, aside: None, relevant: &relevant };
         let table = Table { n_items: scores.len(), scores };
-        let report = ranking(&table, &task, &settings(&ks)).unwrap();
+        let report = ranking(&table, &task, &settings(&ks), &Job::silent()).unwrap();
         for (k, want) in ks.iter().zip(numbers(&case["ndcg"])) {
             assert!((value(&report, "full", &format!("ndcg@{k}")) - want).abs() < 1e-13);
         }
@@ -123,7 +124,7 @@ fn constant_scores_score_exactly_as_chance() {
     let item =
         Embedding::new(33, Embedding::normal(1, 33, 1.0, seed(1), "item").row(0).repeat(n_items));
     let constant = Pair::new(&user, &item, Similarity::Dot).unwrap();
-    let report = ranking(&constant, &task, &settings(&[1, 10])).unwrap();
+    let report = ranking(&constant, &task, &settings(&[1, 10]), &Job::silent()).unwrap();
     for (protocol, n) in [("full", n_items - 2), ("uniform-100", 101), ("popular-100", 80)] {
         // Users chose 80 items, two of them their own: 78 others and the relevant one, or 77 if it is among them.
         let places = |n: usize, term: fn(f64) -> f64, until: usize| {
@@ -170,7 +171,7 @@ fn all_models_meet_the_same_candidates() {
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
     let judge = |scores: Vec<f32>, seed: u64| {
         let settings = Settings { seed: Seed::new(seed).unwrap(), ..settings(&[10]) };
-        ranking(&Table { n_items, scores }, &task, &settings).unwrap()
+        ranking(&Table { n_items, scores }, &task, &settings, &Job::silent()).unwrap()
     };
     let up = judge(scores.clone(), 3);
     let down = judge(scores.iter().map(|s| -s).collect(), 3);
@@ -209,8 +210,13 @@ fn known_items_are_no_candidates() {
         |values: &[Vec<u32>]| lists(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let (train, aside, relevant) = (as_lists(&train), as_lists(&aside), as_lists(&relevant));
     let task = Task { train: &train, sequences: None, aside: Some(&aside), relevant: &relevant };
-    let report =
-        ranking(&Table { n_items, scores: scores.clone() }, &task, &settings(&[1, 10])).unwrap();
+    let report = ranking(
+        &Table { n_items, scores: scores.clone() },
+        &task,
+        &settings(&[1, 10]),
+        &Job::silent(),
+    )
+    .unwrap();
     for protocol in ["full", "uniform-100", "popular-100"] {
         for measure in ["ndcg@10", "recall@10", "hit@1", "map", "mrr", "auc"] {
             assert!(
@@ -220,7 +226,8 @@ fn known_items_are_no_candidates() {
         }
     }
     let open = Task { aside: None, ..task };
-    let report = ranking(&Table { n_items, scores }, &open, &settings(&[1, 10])).unwrap();
+    let report =
+        ranking(&Table { n_items, scores }, &open, &settings(&[1, 10]), &Job::silent()).unwrap();
     assert!(value(&report, "full", "hit@1") == 0.0);
 }
 
@@ -262,7 +269,7 @@ proptest! {
         let want = slow(&scores, &train, &relevant, k);
         let (train, relevant) = (lists(&[&train]), lists(&[&relevant]));
         let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
-        let report = ranking(&Table { n_items: 60, scores }, &task, &settings(&[k])).unwrap();
+        let report = ranking(&Table { n_items: 60, scores }, &task, &settings(&[k]), &Job::silent()).unwrap();
         let names = [format!("ndcg@{k}"), format!("recall@{k}"), format!("precision@{k}"),
             "map".into(), "mrr".into(), "auc".into()];
         for (name, want) in names.iter().zip(want) {
@@ -298,8 +305,9 @@ fn memory_is_bounded_by_blocks_and_threads_change_nothing() {
     let run = |threads| {
         let watched =
             Watched(Pair::new(&user, &item, Similarity::Cosine).unwrap(), AtomicUsize::new(0));
-        let report =
-            with_threads(Some(threads), || ranking(&watched, &task, &settings(&[5])).unwrap());
+        let report = with_threads(Some(threads), || {
+            ranking(&watched, &task, &settings(&[5]), &Job::silent()).unwrap()
+        });
         (report.unwrap(), watched.1.into_inner())
     };
     let (one, most) = run(1);
@@ -315,9 +323,9 @@ fn what_cannot_be_judged_is_said() {
     let (train, relevant) = (lists(&[&[0]]), lists(&[&[1]]));
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
     let message = |scores: &[f32], task: &Task<'_>, ks: &[usize]| {
-        ranking(&table(scores), task, &settings(ks)).unwrap_err().to_string()
+        ranking(&table(scores), task, &settings(ks), &Job::silent()).unwrap_err().to_string()
     };
-    assert_eq!(message(&[0.0; 3], &task, &[0]), "--k must be at least 1, got 0");
+    assert_eq!(message(&[0.0; 3], &task, &[0]), "⟨k⟩ must be at least 1, got 0");
     assert_eq!(
         message(&[0.0, f32::NAN, 0.0], &task, &[1]),
         "the score of item number 1 for user number 0 is NaN: the vectors hold values that are no numbers or too large"
@@ -325,7 +333,7 @@ fn what_cannot_be_judged_is_said() {
     let known = Task { relevant: &train, ..task };
     assert_eq!(
         message(&[0.0; 3], &known, &[1]),
-        "no user has an item that is kept back and not in training: choose another --split"
+        "no user has an item that is kept back and not in training: choose another ⟨split⟩"
     );
     let wide = lists(&[&[7]]);
     assert_eq!(
@@ -382,8 +390,13 @@ fn seeds_widen_the_interval_by_their_spread() {
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
     let run = |s: u64| {
         let noise = Embedding::normal(4, 30, 1.0, seed(s), "scores");
-        ranking(&Table { n_items: 30, scores: noise.into_values() }, &task, &settings(&[3]))
-            .unwrap()
+        ranking(
+            &Table { n_items: 30, scores: noise.into_values() },
+            &task,
+            &settings(&[3]),
+            &Job::silent(),
+        )
+        .unwrap()
     };
     let runs: Vec<Report> = (0..5).map(run).collect();
     let combined = combine(&runs).unwrap();
@@ -392,8 +405,8 @@ fn seeds_widen_the_interval_by_their_spread() {
     let between = auc.iter().map(|e| (e.value - mean).powi(2)).sum::<f64>() / 4.0 / 5.0;
     let all = combined.get("full", "auc").unwrap();
     assert!((all.value - mean).abs() < 1e-15);
-    assert_eq!((all.users, all.seeds), (4, 5));
-    assert!((all.high - all.low) / 2.0 > 1.96 * between.sqrt());
+    assert_eq!((all.n, all.seeds), (4, 5));
+    assert!(all.half_width() > 1.96 * between.sqrt());
     assert_eq!(combine(&runs[..1]).unwrap(), runs[0]);
     assert!(combine(&[]).is_none());
 }

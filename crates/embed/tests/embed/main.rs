@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
+mod conformance;
 mod evaluate;
 mod rank;
 mod sequential;

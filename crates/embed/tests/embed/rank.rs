@@ -161,7 +161,6 @@ fn edge(graph: &Graph, j: usize, k: usize) -> f64 {
                 weights.as_ref().map_or(1.0, |w| f64::from(w[place]))
             })
         }
-        _ => panic!("unknown"),
     }
 }
 
@@ -265,7 +264,7 @@ fn a_laplacian_brings_neighbours_closer() {
     let message =
         learn(Method::Als, json!({ "graph-weight-item": 1.0 }), &data, &Graphs::default());
     let message = message.unwrap_err().to_string();
-    assert!(message.starts_with("--graph-weight-item is 1, but there is no graph"), "{message}");
+    assert!(message.starts_with("⟨graph-weight-item⟩ is 1, but there is no graph"), "{message}");
 }
 
 /// At convergence a user folded in from the own history is the user that was learnt.
@@ -340,19 +339,19 @@ fn vectors_of_items_recover_the_clusters() {
 fn settings_out_of_range_are_named() {
     let data = shop(20, 8, 3);
     for (method, values, message) in [
-        (Method::Als, json!({ "dim": 0 }), "--dim must be at least 1, got 0"),
-        (Method::Als, json!({ "cg-steps": 0 }), "--cg-steps must be at least 1, got 0"),
-        (Method::Als, json!({ "alpha": -1.0 }), "--alpha must be 0 or above, got -1"),
-        (Method::ItemKnn, json!({ "neighbours": 0 }), "--neighbours must be at least 1, got 0"),
-        (Method::ItemKnn, json!({ "shrink": -2.0 }), "--shrink must be 0 or above, got -2"),
-        (Method::Ease, json!({ "weight-decay": 0.0 }), "--weight-decay must be above 0, got 0"),
+        (Method::Als, json!({ "dim": 0 }), "⟨dim⟩ must be at least 1, got 0"),
+        (Method::Als, json!({ "cg-steps": 0 }), "⟨cg-steps⟩ must be at least 1, got 0"),
+        (Method::Als, json!({ "alpha": -1.0 }), "⟨alpha⟩ must be 0 or above, got -1"),
+        (Method::ItemKnn, json!({ "neighbours": 0 }), "⟨neighbours⟩ must be at least 1, got 0"),
+        (Method::ItemKnn, json!({ "shrink": -2.0 }), "⟨shrink⟩ must be 0 or above, got -2"),
+        (Method::Ease, json!({ "weight-decay": 0.0 }), "⟨weight-decay⟩ must be above 0, got 0"),
         (
             Method::PpmiSvd,
             json!({ "dim": 9 }),
-            "--dim must be from 1 to the number of items, 8, got 9",
+            "⟨dim⟩ must be from 1 to the number of items, 8, got 9",
         ),
-        (Method::PpmiSvd, json!({ "dim": 2, "window": 0 }), "--window must be at least 1, got 0"),
-        (Method::PpmiSvd, json!({ "dim": 2, "shift": 0.0 }), "--shift must be above 0, got 0"),
+        (Method::PpmiSvd, json!({ "dim": 2, "window": 0 }), "⟨window⟩ must be at least 1, got 0"),
+        (Method::PpmiSvd, json!({ "dim": 2, "shift": 0.0 }), "⟨shift⟩ must be above 0, got 0"),
     ] {
         let error = learn(method, values, &data, &Graphs::default()).unwrap_err();
         assert_eq!(error.to_string(), message);
@@ -362,7 +361,7 @@ fn settings_out_of_range_are_named() {
     let error = learn(Method::Als, values, &unrated, &Graphs::default()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "als --feedback explicit learns from ratings, and the interactions have none"
+        "als ⟨feedback⟩ explicit learns from ratings, and the interactions have none"
     );
 }
 

@@ -2,11 +2,12 @@
 
 use proptest as _;
 use serde_json::{Map, Value, json};
-use veridical_core::progress::Progress;
+use veridical_core::Job;
+use veridical_core::Progress;
 use veridical_core::{Seed, Stream};
-use veridical_data::{IdMap, Interactions, Lists};
+use veridical_data::{IdMap, Interactions, Lists, TensorMap};
 use veridical_embed::evaluate::{Protocol, Settings, Task, ranking};
-use veridical_embed::{Embedding, Graphs, Input, Method, Model, Scorer, Tensors, Trainer};
+use veridical_embed::{Embedding, Graphs, Input, Method, Model, Scorer, Trainer};
 
 const USERS: u32 = 240;
 const ITEMS: u32 = 60;
@@ -75,7 +76,7 @@ fn ndcg(scorer: &dyn Scorer, data: &Interactions, train: &[u32], relevant: &List
     let none = Lists::collect(known.len(), std::iter::empty());
     let task = Task { train: &none, sequences: Some(&sequences), aside: None, relevant };
     let settings = Settings { ks: vec![10], protocols: vec![Protocol::Full], seed: seed() };
-    ranking(scorer, &task, &settings).unwrap().get("full", "ndcg@10").unwrap().value
+    ranking(scorer, &task, &settings, &Job::silent()).unwrap().get("full", "ndcg@10").unwrap().value
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn histories_are_read_in_their_order() {
     let graphs = Graphs::default();
     let input = Input::of(&data, &train);
     let mut trainer = Method::Sasrec.trainer(&small("ce"), input, &graphs, seed()).unwrap();
-    assert!(trainer.notes()[0].contains("longer than --length 12"), "{:?}", trainer.notes());
+    assert!(trainer.notes()[0].contains("longer than ⟨length⟩ 12"), "{:?}", trainer.notes());
     epochs(&mut *trainer, 0..2);
     let model = trainer.into_model();
     let scorer = model.scorer().unwrap();
@@ -125,9 +126,8 @@ fn histories_are_read_in_their_order() {
     assert_eq!(scores(&[]), vec![0.0; ITEMS as usize]);
 }
 
-fn parts(model: &Model) -> Tensors {
-    let parts = model.parts().unwrap().into_iter();
-    Tensors(parts.map(|p| (p.name.into_owned(), (p.shape, p.values.into_owned()))).collect())
+fn parts(model: &Model) -> TensorMap {
+    model.tensors().unwrap()
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
         epochs(&mut *second, 2..3);
         assert!(parts(second.model()) == parts(whole.model()), "{}", method.name());
         let done = whole.into_model();
-        assert!(parts(&done).0.keys().all(|name| !name.starts_with("state.")));
+        assert!(parts(&done).keys().all(|name| !name.starts_with("state.")));
         assert_eq!(Model::from_parts(parts(&done)).unwrap(), done);
     }
 }
@@ -211,13 +211,13 @@ fn bad_settings_and_a_diverging_loss_are_named() {
             .to_string()
     };
     let sasrec = |given: Value| says(Method::Sasrec, given);
-    assert_eq!(sasrec(json!({ "heads": 3 })), "--heads must be a divisor of --dim 16, got 3");
-    assert_eq!(sasrec(json!({ "length": 0 })), "--length must be at least 1, got 0");
+    assert_eq!(sasrec(json!({ "heads": 3 })), "⟨heads⟩ must be a divisor of ⟨dim⟩ 16, got 3");
+    assert_eq!(sasrec(json!({ "length": 0 })), "⟨length⟩ must be at least 1, got 0");
     assert!(sasrec(json!({ "negatives": 60 })).contains("below the number of items, 60"));
-    assert_eq!(sasrec(json!({ "calibration": 2.0 })), "--calibration must be from 0 to 1, got 2");
-    assert_eq!(sasrec(json!({ "sse-input": 1.5 })), "--sse-input must be from 0 to 1, got 1.5");
+    assert_eq!(sasrec(json!({ "calibration": 2.0 })), "⟨calibration⟩ must be from 0 to 1, got 2");
+    assert_eq!(sasrec(json!({ "sse-input": 1.5 })), "⟨sse-input⟩ must be from 0 to 1, got 1.5");
     assert!(sasrec(json!({ "lr": 1e30 })).contains("training diverged"));
-    assert!(says(Method::TwoTower, json!({ "hidden": 0 })).contains("--hidden"));
+    assert!(says(Method::TwoTower, json!({ "hidden": 0 })).contains("⟨hidden⟩"));
     assert!(says(Method::TwoTower, json!({ "lr": 1e30 })).contains("training diverged"));
     let mut other = small("bce");
     other.insert("dim".into(), 8.into());

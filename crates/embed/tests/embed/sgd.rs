@@ -1,7 +1,9 @@
 //! The SGD trainers through their public face: what they recover, and what they promise.
 
 use serde_json::{Value, json};
-use veridical_core::progress::Progress;
+use veridical_core::Error as Kind;
+use veridical_core::Progress;
+use veridical_core::settings::Settings as _;
 use veridical_core::threads::with_threads;
 use veridical_data::{Graph, Interactions};
 use veridical_embed::trainers::doc2vec;
@@ -69,7 +71,7 @@ fn documents_of_a_topic_are_close_and_so_are_inferred_ones() {
         let Model::Documents { doc, .. } = &model else { panic!("no documents") };
         assert!(purity(doc) > 0.9, "{values}: {}", purity(doc));
 
-        let settings: doc2vec::Settings = veridical_embed::settings::parse(&given).unwrap();
+        let settings = doc2vec::Settings::of(&given).unwrap();
         let infer = |docs: &_| {
             doc2vec::infer(&settings, &model, docs, seed(5), &Progress::hidden()).unwrap()
         };
@@ -137,31 +139,31 @@ fn seeds_and_sse_change_the_result_and_p_of_zero_does_not() {
 #[test]
 fn a_diverging_run_names_the_epoch_and_the_rate() {
     let error = learn(Method::Mf, json!({ "lr": 1e4 })).unwrap_err();
-    let Error::Diverged { epoch, rate, .. } = &error else { panic!("{error}") };
-    assert_eq!((*epoch, *rate), (1, 1e4));
-    assert!(error.to_string().ends_with("lower --lr or raise --weight-decay"), "{error}");
+    let Error::Core(Kind::Diverged { place, rate, .. }) = &error else { panic!("{error}") };
+    assert_eq!((place.as_str(), *rate), ("epoch 1", 1e4));
+    assert!(error.to_string().ends_with("lower ⟨lr⟩ or raise ⟨weight-decay⟩"), "{error}");
 }
 
 #[test]
 fn settings_out_of_range_are_named() {
     let message = |method, values| learn(method, values).unwrap_err().to_string();
-    assert_eq!(message(Method::Mf, json!({ "dim": 0 })), "--dim must be at least 1, got 0");
-    assert_eq!(message(Method::Bpr, json!({ "lr": 0.0 })), "--lr must be above 0, got 0");
+    assert_eq!(message(Method::Mf, json!({ "dim": 0 })), "⟨dim⟩ must be at least 1, got 0");
+    assert_eq!(message(Method::Bpr, json!({ "lr": 0.0 })), "⟨lr⟩ must be above 0, got 0");
     assert_eq!(
         message(Method::Bpr, json!({ "negatives": 80 })),
-        "--negatives must be at least 1 and below the number of items, 80, got 80"
+        "⟨negatives⟩ must be at least 1 and below the number of items, 80, got 80"
     );
     assert_eq!(
         message(Method::Item2vec, json!({ "sse-item": 1.5 })),
-        "--sse-item must be from 0 to 1, got 1.5"
+        "⟨sse-item⟩ must be from 0 to 1, got 1.5"
     );
     assert_eq!(
         message(Method::Mf, json!({ "dropout": 1.0 })),
-        "--dropout must be at least 0 and below 1, got 1"
+        "⟨dropout⟩ must be at least 0 and below 1, got 1"
     );
     assert_eq!(
         message(Method::Doc2vec, json!({})),
-        "doc2vec learns from --text, not from --interactions"
+        "doc2vec learns from ⟨text⟩, not from ⟨interactions⟩"
     );
     let mut data = shop(5, 40, 3);
     data.rating = None;

@@ -13,6 +13,7 @@ mod tile;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 use rayon::prelude::*;
+use veridical_core::Rows;
 
 use self::hadamard::{Prepare, Prepared, Structured};
 use self::rows::{Preparation, Scratch, Task};
@@ -124,12 +125,24 @@ impl FeatureMap {
         &self.spec
     }
 
-    /// phi of rows given row-major, row-major.
+    /// phi of the rows, row-major.
     ///
     /// # Errors
     /// As [`transform_into`](Self::transform_into).
-    pub fn transform(&self, rows: &[f32]) -> Result<Vec<f32>, Error> {
-        let mut out = vec![0.0; rows.len() / self.spec.input_dim() * self.spec.output_dim()];
+    ///
+    /// ```
+    /// use veridical_core::Rows;
+    /// use veridical_features::{FeatureMap, FeatureSpec};
+    ///
+    /// let map = FeatureMap::new(&FeatureSpec::params(4, 8).build()?)?;
+    /// assert_eq!(map.transform(Rows::new(&[0.5; 12], 4)?)?.len(), 3 * 8);
+    /// // Twelve values are two rows of width 6 as well: not for this spec.
+    /// let error = map.transform(Rows::new(&[0.5; 12], 6)?).unwrap_err();
+    /// assert!(error.to_string().starts_with("rows have 6 columns but the spec's input_dim is 4"));
+    /// # Ok::<(), veridical_features::Error>(())
+    /// ```
+    pub fn transform(&self, rows: Rows<'_, f32>) -> Result<Vec<f32>, Error> {
+        let mut out = vec![0.0; rows.n() * self.spec.output_dim()];
         self.transform_into(rows, &mut out)?;
         Ok(out)
     }
@@ -137,17 +150,22 @@ impl FeatureMap {
     /// Writes phi of `rows` to `out`, both row-major, on the threads of the current pool.
     ///
     /// # Errors
-    /// [`Error::Width`] if the slice is not made of whole rows, [`Error::NotFinite`] and
-    /// [`Error::TooLarge`] name the first row that cannot be projected.
-    ///
-    /// # Panics
-    /// If `out` has not exactly the size of the features.
-    pub fn transform_into(&self, rows: &[f32], out: &mut [f32]) -> Result<Checked, Error> {
+    /// [`Error::Width`] if the rows are not as wide as the spec says, [`Error::Rows`] if `out` has not exactly the size
+    /// of the features; [`Error::NotFinite`], [`Error::TooLarge`] and [`Error::Normalization`] name the first row that
+    /// cannot be projected.
+    pub fn transform_into(&self, rows: Rows<'_, f32>, out: &mut [f32]) -> Result<Checked, Error> {
         let (dim, width) = (self.spec.input_dim(), self.spec.output_dim());
-        if !rows.len().is_multiple_of(dim) {
-            return Err(Error::Width { expected: dim, got: rows.len() % dim });
+        if rows.dim() != dim {
+            return Err(Error::Width { expected: dim, got: rows.dim() });
         }
-        assert_eq!(out.len(), rows.len() / dim * width, "output must hold one row per input row");
+        if out.len() != rows.n() * width {
+            let (n, got) = (rows.n(), out.len());
+            let what = format!(
+                "features of {n} rows are {n} x {width} values, and there is room for {got}"
+            );
+            return Err(veridical_core::Error::shape(what, "").into());
+        }
+        let rows = rows.values();
         let block_rows = self.block_rows();
         if rows.len() <= block_rows * dim {
             return self.transform_block(rows, out, &mut Scratch::default());
@@ -166,7 +184,11 @@ impl FeatureMap {
     ///
     /// # Errors
     /// As [`transform_into`](Self::transform_into).
-    pub fn transform_into_f16(&self, rows: &[f32], out: &mut [f16]) -> Result<Checked, Error> {
+    pub fn transform_into_f16(
+        &self,
+        rows: Rows<'_, f32>,
+        out: &mut [f16],
+    ) -> Result<Checked, Error> {
         let mut single = vec![0.0f32; out.len()];
         let checked = self.transform_into(rows, &mut single)?;
         let piece = 1 << 14;
@@ -217,6 +239,7 @@ impl Error {
         match self {
             Self::NotFinite { row } => Self::NotFinite { row: row + first },
             Self::TooLarge { row, value } => Self::TooLarge { row: row + first, value },
+            Self::Normalization { row, value } => Self::Normalization { row: row + first, value },
             other => other,
         }
     }

@@ -49,22 +49,38 @@ impl Preparation<'_> {
         let pairs = rows.chunks_exact(self.dim).zip(y.chunks_exact_mut(self.dim));
         for (r, (row, y)) in pairs.enumerate() {
             seen.zero_rows += u64::from(!self.normalize.apply(row, y));
-            check_range(y, first + r, self.input_limit)?;
+            check_range(y, self.input_limit)
+                .map_err(|value| self.refusal(row, first + r, value))?;
         }
         Ok(())
     }
+
+    /// Why row number `number` cannot be projected, whose normalized size is `value`: the row itself, or what the
+    /// spec makes of it.
+    #[cold]
+    fn refusal(self, row: &[f32], number: usize, value: f32) -> Error {
+        let scaled = matches!(self.normalize, Normalize::Standardize { .. });
+        if scaled && size(row) <= self.input_limit {
+            return Error::Normalization { row: number, value };
+        }
+        if value.is_finite() {
+            return Error::TooLarge { row: number, value };
+        }
+        Error::NotFinite { row: number }
+    }
 }
 
+/// The size of `y`, if it is not below the limit.
 #[inline(always)]
-fn check_range(y: &[f32], row: usize, limit: f32) -> Result<(), Error> {
-    // The bits of |y| order like |y| itself, with infinity and NaN above every number.
-    let largest = y.iter().fold(0, |m, y| (y.to_bits() & 0x7FFF_FFFF).max(m));
-    let value = f32::from_bits(largest);
-    if !value.is_finite() {
-        return Err(Error::NotFinite { row });
-    }
-    if value > limit {
-        return Err(Error::TooLarge { row, value });
-    }
-    Ok(())
+fn check_range(y: &[f32], limit: f32) -> Result<(), f32> {
+    let value = size(y);
+    // Not `value > limit`: NaN is beyond every limit.
+    if value <= limit { Ok(()) } else { Err(value) }
+}
+
+/// The largest |y_k|; infinity and NaN are above every number.
+#[inline(always)]
+fn size(y: &[f32]) -> f32 {
+    // The bits of |y| order like |y| itself.
+    f32::from_bits(y.iter().fold(0, |m, y| (y.to_bits() & 0x7FFF_FFFF).max(m)))
 }

@@ -1,9 +1,13 @@
 use proptest::prelude::*;
 use veridical_core::threads::with_threads;
-use veridical_core::{Seed, Stream};
+use veridical_core::{Rows, Seed, Stream};
 
 use super::*;
 use crate::{Directions, Kernel, Normalize};
+
+fn phi_of(map: &FeatureMap, rows: &[f32]) -> Vec<f32> {
+    map.transform(Rows::new(rows, map.spec().input_dim()).unwrap()).unwrap()
+}
 
 fn normals(n: usize, name: &str) -> Vec<f32> {
     let mut x = vec![0.0; n];
@@ -18,7 +22,7 @@ fn textbook(spec: &FeatureSpec, rows: &[f32]) -> Vec<f32> {
     let u = directions::matrix(spec);
     let hadamard = (spec.directions() == Directions::Hadamard).then(|| Hadamard::new(spec));
     let mut out = Vec::new();
-    for row in spec.normalize().rows(rows, d).chunks_exact(d) {
+    for row in spec.normalize().rows(Rows::new(rows, d).unwrap()).unwrap().chunks_exact(d) {
         let projections: Vec<f32> = match &hadamard {
             Some(hadamard) => hadamard_projections(hadamard, row),
             None => {
@@ -71,7 +75,7 @@ proptest! {
         let want = textbook(&spec, &rows);
         for cpu in [Cpu::Detected, Cpu::Portable] {
             let map = FeatureMap::with_cpu(&spec, cpu).unwrap();
-            prop_assert_eq!(&map.transform(&rows).unwrap(), &want);
+            prop_assert_eq!(&phi_of(&map, &rows), &want);
         }
     }
 }
@@ -92,17 +96,17 @@ fn threads_chunks_and_cpus_give_the_same_bytes() {
         let spec = spec.build().unwrap();
         let rows = normals(n * d, "rows");
         let map = FeatureMap::new(&spec).unwrap();
-        let want = map.transform(&rows).unwrap();
+        let want = phi_of(&map, &rows);
         for threads in [1, 2, 7] {
-            let got = with_threads(Some(threads), || map.transform(&rows).unwrap());
+            let got = with_threads(Some(threads), || phi_of(&map, &rows));
             assert_eq!(got.unwrap(), want);
         }
         for chunk in [1, 7, 100] {
-            let parts = rows.chunks(chunk * d).map(|rows| map.transform(rows).unwrap());
+            let parts = rows.chunks(chunk * d).map(|rows| phi_of(&map, rows));
             assert_eq!(parts.collect::<Vec<_>>().concat(), want);
         }
         let portable = FeatureMap::with_cpu(&spec, Cpu::Portable).unwrap();
-        assert_eq!(portable.transform(&rows).unwrap(), want);
+        assert_eq!(phi_of(&portable, &rows), want);
         assert_eq!(textbook(&spec, &rows[..20 * d]), want[..20 * 2 * m]);
     }
 }
@@ -110,7 +114,7 @@ fn threads_chunks_and_cpus_give_the_same_bytes() {
 /// <phi(x), phi(y)> of one draw.
 fn estimate(spec: &FeatureSpec, seed: u64, rows: &[f32]) -> f64 {
     let spec = spec.redrawn(seed, spec.output_dim()).unwrap();
-    let phi = FeatureMap::new(&spec).unwrap().transform(rows).unwrap();
+    let phi = phi_of(&FeatureMap::new(&spec).unwrap(), rows);
     let (x, y) = phi.split_at(spec.output_dim());
     x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
 }
@@ -211,12 +215,12 @@ fn the_bias_of_hadamard_directions_is_below_0_005() {
 fn rows_have_unit_length_and_prefixes_rescale() {
     let spec = FeatureSpec::params(7, 64).build().unwrap();
     let rows = normals(7 * 3, "rows");
-    let phi = FeatureMap::new(&spec).unwrap().transform(&rows).unwrap();
+    let phi = phi_of(&FeatureMap::new(&spec).unwrap(), &rows);
     for row in phi.chunks(64) {
         let norm: f64 = row.iter().map(|x| f64::from(*x).powi(2)).sum();
         assert!((norm - 1.0).abs() < 1e-6);
     }
-    let short = FeatureMap::new(&spec.prefix(10).unwrap()).unwrap().transform(&rows).unwrap();
+    let short = phi_of(&FeatureMap::new(&spec.prefix(10).unwrap()).unwrap(), &rows);
     let factor = (64.0f64 / 10.0).sqrt();
     for (long, short) in phi.chunks(64).zip(short.chunks(10)) {
         for (l, s) in long.iter().zip(short) {
@@ -230,14 +234,38 @@ fn rows_have_unit_length_and_prefixes_rescale() {
 fn rows_that_cannot_be_projected_are_named() {
     let spec = FeatureSpec::params(2, 4).normalize(Normalize::None).build().unwrap();
     let map = FeatureMap::new(&spec).unwrap();
-    let message = |rows: &[f32]| map.transform(rows).unwrap_err().to_string();
+    let message =
+        |values: &[f32]| map.transform(Rows::new(values, 2).unwrap()).unwrap_err().to_string();
     assert_eq!(message(&[0.0, 1.0, f32::NAN, 0.0]), "row 1 has a value that is not finite");
     let many: Vec<f32> = (0..2000).map(|i| if i == 1401 { f32::INFINITY } else { 1.0 }).collect();
     assert_eq!(message(&many), "row 700 has a value that is not finite");
     assert!(message(&[3e38, 3e38]).contains("its projection overflows"));
-    assert!(
-        message(&[1.0, 2.0, 3.0]).starts_with("rows have 1 columns but the spec's input_dim is 2")
+    let wide = Rows::new(&[1.0; 12], 6).unwrap();
+    assert_eq!(
+        map.transform(wide).unwrap_err().to_string(),
+        "rows have 6 columns but the spec's input_dim is 2; use the table the spec was made for, or make a spec \
+         with ⟨input-dim⟩ 6"
     );
+    let few = map.transform_into(Rows::new(&[1.0; 4], 2).unwrap(), &mut [0.0; 7]).unwrap_err();
+    assert!(matches!(few, Error::Rows(_)), "{few}");
+}
+
+/// An ordinary row that the means or deviations carry out of range is not to blame; a row that is out of range itself is.
+#[test]
+fn a_normalization_that_overflows_is_named() {
+    let refused = |mean: f64, deviation: f64, row: [f32; 2]| {
+        let normalize =
+            Normalize::Standardize { means: vec![mean; 2], deviations: vec![deviation; 2] };
+        let spec = FeatureSpec::params(2, 4).normalize(normalize).build().unwrap();
+        let rows = [[0.0; 2], row].concat();
+        FeatureMap::new(&spec).unwrap().transform(Rows::new(&rows, 2).unwrap()).unwrap_err()
+    };
+    for (mean, deviation) in [(1e38, 1.0), (1e300, 1.0), (0.0, 1e-60)] {
+        let told = refused(mean, deviation, [1.0; 2]).to_string();
+        assert!(told.starts_with("the spec's normalization takes row "), "{told}");
+    }
+    assert!(matches!(refused(0.0, 1.0, [3e38; 2]), Error::TooLarge { row: 1, .. }));
+    assert!(matches!(refused(0.0, 1.0, [f32::NAN; 2]), Error::NotFinite { row: 1 }));
 }
 
 #[test]
@@ -245,9 +273,12 @@ fn large_projections_are_exact_and_seen() {
     let spec = FeatureSpec::params(2, 40).normalize(Normalize::None).build().unwrap();
     let map = FeatureMap::new(&spec).unwrap();
     let rows = [1e6f32, -3e7, 0.5, 0.25, 0.0, 0.0, 1e4, 1e4];
-    assert_eq!(map.transform(&rows).unwrap(), textbook(&spec, &rows));
+    assert_eq!(phi_of(&map, &rows), textbook(&spec, &rows));
     let mut out = vec![0.0; 4 * 40];
-    assert!(map.transform_into(&rows, &mut out).unwrap().largest_projection > 8192.0);
+    assert!(
+        map.transform_into(Rows::new(&rows, 2).unwrap(), &mut out).unwrap().largest_projection
+            > 8192.0
+    );
 }
 
 #[test]
@@ -256,9 +287,9 @@ fn zero_rows_are_counted_and_half_precision_rounds() {
     let map = FeatureMap::new(&spec).unwrap();
     let rows = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0];
     let mut half = vec![f16::ZERO; 12];
-    let seen = map.transform_into_f16(&rows, &mut half).unwrap();
+    let seen = map.transform_into_f16(Rows::new(&rows, 3).unwrap(), &mut half).unwrap();
     assert_eq!(seen.zero_rows, 1);
-    let single = map.transform(&rows).unwrap();
+    let single = phi_of(&map, &rows);
     assert!(half.iter().zip(single).all(|(h, s)| *h == f16::from_f32(s)));
 }
 
@@ -268,7 +299,7 @@ fn the_hadamard_transform_is_the_product_with_its_matrix() {
     for d in [3, 64, 70, 300] {
         let m = 2 * d + 100;
         let spec = FeatureSpec::params(d, 2 * m).directions(Directions::Hadamard).build().unwrap();
-        let rows = spec.normalize().rows(&normals(5 * d, "rows"), d);
+        let rows = spec.normalize().rows(Rows::new(&normals(5 * d, "rows"), d).unwrap()).unwrap();
         let hadamard = Hadamard::new(&spec);
         let u = directions::matrix(&spec);
         for row in rows.chunks(d) {

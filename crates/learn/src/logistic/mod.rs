@@ -16,9 +16,11 @@ mod lbfgs;
 mod objective;
 
 use objective::{Axes, Examples, Objective, Targets};
+use veridical_core::{Result, Rows};
 
 use self::lbfgs::minimise;
 use crate::dense::{product, row_major, view};
+use crate::votes::check_labels;
 
 /// How a regression is fitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,20 +55,30 @@ pub struct Logistic {
 }
 
 impl Logistic {
-    /// Fits rows of `dim` values with a class each, from `start` if there is one.
+    /// Fits rows with a class each, from `start` if there is one.
     ///
-    /// # Panics
-    /// If there are no whole rows, one label per row, or a label is not below `classes`.
+    /// # Errors
+    /// [`Error::Shape`](veridical_core::Error::Shape) if there is not one label per row,
+    /// [`Error::Unfit`](veridical_core::Error::Unfit) if there are no rows or a label is not below `classes`.
+    ///
+    /// ```
+    /// use veridical_core::Rows;
+    /// use veridical_learn::{Logistic, LogisticSettings};
+    ///
+    /// let rows = Rows::new(&[-2.0, -1.0, 1.0, 2.0], 1)?;
+    /// let fit = Logistic::fit(rows, &[0, 0, 1, 1], 2, &LogisticSettings::default(), None)?;
+    /// assert!(fit.converged);
+    /// assert_eq!(fit.predict(&[-3.0, 0.5]), [0, 1]);
+    /// # Ok::<(), veridical_core::Error>(())
+    /// ```
     pub fn fit(
-        rows: &[f32],
-        dim: usize,
+        rows: Rows<'_, f32>,
         labels: &[u32],
         classes: usize,
         settings: &LogisticSettings,
         start: Option<&Logistic>,
-    ) -> Self {
-        let problem = Problem::of_classes(rows, dim, labels, classes);
-        problem.fit(settings, start)
+    ) -> Result<Self> {
+        Ok(Problem::of_classes(rows, labels, classes)?.fit(settings, start))
     }
 
     /// The scores, one per class for every row.
@@ -96,17 +108,16 @@ impl Logistic {
 
 /// Fits for several C, each from the one before it in the order of growing C; answers in the order of `cs`.
 ///
-/// # Panics
+/// # Errors
 /// As [`Logistic::fit`].
 pub fn logistic_path(
-    rows: &[f32],
-    dim: usize,
+    rows: Rows<'_, f32>,
     labels: &[u32],
     classes: usize,
     settings: &LogisticSettings,
     cs: &[f64],
-) -> Vec<Logistic> {
-    let problem = Problem::of_classes(rows, dim, labels, classes);
+) -> Result<Vec<Logistic>> {
+    let problem = Problem::of_classes(rows, labels, classes)?;
     let mut order: Vec<usize> = (0..cs.len()).collect();
     order.sort_by(|&i, &j| cs[i].total_cmp(&cs[j]));
     let mut fits: Vec<Option<Logistic>> = vec![None; cs.len()];
@@ -116,28 +127,39 @@ pub fn logistic_path(
         fits[i] = Some(problem.fit(&LogisticSettings { c: cs[i], ..*settings }, start));
         last = Some(i);
     }
-    fits.into_iter().flatten().collect()
+    Ok(fits.into_iter().flatten().collect())
 }
 
 /// A binary regression for every class: classes do not exclude each other.
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_learn::{LogisticSettings, OneVsRest};
+///
+/// let rows = Rows::new(&[-2.0, -1.0, 1.0, 2.0], 1)?;
+/// let sets = [vec![0], vec![0], vec![0, 1], vec![0, 1]];
+/// let fit = OneVsRest::fit(rows, &sets, 2, &LogisticSettings::default())?;
+/// assert_eq!(fit.predict(&[-3.0, 3.0]), [vec![0], vec![0, 1]]);
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneVsRest(pub Logistic);
 
 impl OneVsRest {
-    /// Fits rows of `dim` values with a set of classes each, which may be empty.
+    /// Fits rows with a set of classes each, which may be empty; a class stands in a set once.
     ///
-    /// # Panics
-    /// If there are no whole rows, one set per row, or a label is not below `classes` or stands twice in a set.
+    /// # Errors
+    /// As [`Logistic::fit`].
     pub fn fit(
-        rows: &[f32],
-        dim: usize,
+        rows: Rows<'_, f32>,
         sets: &[Vec<u32>],
         classes: usize,
         settings: &LogisticSettings,
-    ) -> Self {
+    ) -> Result<Self> {
+        check_labels(rows, sets.len(), sets.iter().flatten(), classes)?;
         let mut counts = vec![0; classes];
         sets.iter().flatten().for_each(|&label| counts[label as usize] += 1);
-        Self(Problem::new(rows, dim, Labels::Sets(sets), counts).fit(settings, None))
+        Ok(Self(Problem::new(rows, Labels::Sets(sets), counts).fit(settings, None)))
     }
 
     /// The classes with a positive score, for every row.
@@ -164,18 +186,16 @@ struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    fn of_classes(rows: &'a [f32], dim: usize, labels: &'a [u32], classes: usize) -> Self {
+    fn of_classes(rows: Rows<'a, f32>, labels: &'a [u32], classes: usize) -> Result<Self> {
+        check_labels(rows, labels.len(), labels, classes)?;
         let mut counts = vec![0; classes];
         labels.iter().for_each(|&label| counts[label as usize] += 1);
-        Self::new(rows, dim, Labels::Classes(labels), counts)
+        Ok(Self::new(rows, Labels::Classes(labels), counts))
     }
 
-    fn new(rows: &'a [f32], dim: usize, labels: Labels<'a>, counts: Vec<usize>) -> Self {
-        let n = match labels {
-            Labels::Classes(labels) => labels.len(),
-            Labels::Sets(sets) => sets.len(),
-        };
-        assert!(dim > 0 && n > 0 && rows.len() == n * dim, "whole rows with a label each");
+    /// Of rows whose labels were checked.
+    fn new(rows: Rows<'a, f32>, labels: Labels<'a>, counts: Vec<usize>) -> Self {
+        let (rows, dim) = (rows.values(), rows.dim());
         Self { rows, dim, labels, counts, axes: Axes::of(rows, dim) }
     }
 

@@ -73,7 +73,7 @@ fn the_loss_is_the_objective_and_its_minimum() {
     let rows = table(n, dim, 11);
     let y = labels(&rows, dim, classes, 12);
     let settings = LogisticSettings { c, ..Default::default() };
-    let fit = Logistic::fit(&rows, dim, &y, classes, &settings, None);
+    let fit = Logistic::fit(Rows::new(&rows, dim).unwrap(), &y, classes, &settings, None).unwrap();
     assert!(fit.converged && fit.iterations < 30, "{}", fit.iterations);
     assert!((objective(&rows, &y, &fit, c) - fit.loss).abs() < 1e-12);
     for at in 0..20 {
@@ -99,7 +99,16 @@ fn bytes_are_the_same_on_any_threads() {
     let rows = table(n, dim, 21);
     let y = labels(&rows, dim, classes, 22);
     let run = |threads| {
-        let fit = || Logistic::fit(&rows, dim, &y, classes, &LogisticSettings::default(), None);
+        let fit = || {
+            Logistic::fit(
+                Rows::new(&rows, dim).unwrap(),
+                &y,
+                classes,
+                &LogisticSettings::default(),
+                None,
+            )
+            .unwrap()
+        };
         veridical_core::threads::with_threads(Some(threads), fit).unwrap()
     };
     let one = run(1);
@@ -119,7 +128,7 @@ proptest! {
         let turn = orthonormal(&normals(dim * dim, 10 * at + 1005), dim);
         let turn = LinearMap { from: vec![0.0; dim], matrix: turn, to: vec![0.0; dim] };
         let settings = LogisticSettings { c: 3.0, tolerance: 1e-8, ..Default::default() };
-        let fit = |rows: &[f32]| Logistic::fit(rows, dim, &y, classes, &settings, None);
+        let fit = |rows: &[f32]| Logistic::fit(Rows::new(rows, dim).unwrap(), &y, classes, &settings, None).unwrap();
         let (one, other) = (fit(&rows), fit(&turn.apply(&rows)));
         prop_assert!(one.converged && other.converged);
         prop_assert!((one.loss - other.loss).abs() < 1e-6);
@@ -137,14 +146,22 @@ fn a_path_has_the_fits_of_its_penalties() {
     let y = labels(&rows, dim, classes, 32);
     let cs = [1.0, 0.01, 100.0];
     let settings = LogisticSettings { tolerance: 1e-9, ..Default::default() };
-    let path = logistic_path(&rows, dim, &y, classes, &settings, &cs);
+    let path = logistic_path(Rows::new(&rows, dim).unwrap(), &y, classes, &settings, &cs).unwrap();
     for (fit, c) in path.iter().zip(cs) {
-        let alone =
-            Logistic::fit(&rows, dim, &y, classes, &LogisticSettings { c, ..settings }, None);
+        let alone = Logistic::fit(
+            Rows::new(&rows, dim).unwrap(),
+            &y,
+            classes,
+            &LogisticSettings { c, ..settings },
+            None,
+        )
+        .unwrap();
         assert!(fit.converged);
         assert!((fit.loss - alone.loss).abs() < 1e-10, "{c}");
     }
-    let again = Logistic::fit(&rows, dim, &y, classes, &settings, Some(&path[0]));
+    let again =
+        Logistic::fit(Rows::new(&rows, dim).unwrap(), &y, classes, &settings, Some(&path[0]))
+            .unwrap();
     assert!(again.iterations <= 1, "a warm start is the end");
 }
 
@@ -152,15 +169,24 @@ fn a_path_has_the_fits_of_its_penalties() {
 fn classes_without_examples_are_never_predicted() {
     let rows = [-1.0, -2.0, -3.0, 1.0, 2.0, 3.0];
     let settings = LogisticSettings::default();
-    let fit = Logistic::fit(&rows, 1, &[3, 3, 3, 1, 1, 1], 5, &settings, None);
+    let fit = Logistic::fit(Rows::new(&rows, 1).unwrap(), &[3, 3, 3, 1, 1, 1], 5, &settings, None)
+        .unwrap();
     assert!(fit.converged && fit.loss.is_finite());
     assert_eq!(fit.predict(&[-5.0, 5.0]), [3, 1]);
-    let warm = Logistic::fit(&rows, 1, &[3, 3, 0, 1, 1, 1], 5, &settings, Some(&fit));
+    let warm =
+        Logistic::fit(Rows::new(&rows, 1).unwrap(), &[3, 3, 0, 1, 1, 1], 5, &settings, Some(&fit))
+            .unwrap();
     assert!(warm.converged, "a start that knows fewer classes is none");
-    let one = Logistic::fit(&rows, 1, &[2; 6], 5, &settings, None);
+    let one = Logistic::fit(Rows::new(&rows, 1).unwrap(), &[2; 6], 5, &settings, None).unwrap();
     assert_eq!((one.predict(&[-5.0, 5.0]), one.loss), (vec![2, 2], 0.0));
     let sets = [vec![0], vec![0], vec![0], vec![0, 2], vec![0, 2], vec![0, 2]];
-    let multi = OneVsRest::fit(&rows, 1, &sets, 4, &LogisticSettings { c: 100.0, ..settings });
+    let multi = OneVsRest::fit(
+        Rows::new(&rows, 1).unwrap(),
+        &sets,
+        4,
+        &LogisticSettings { c: 100.0, ..settings },
+    )
+    .unwrap();
     assert_eq!(multi.predict(&[-5.0, 1.5]), [vec![0], vec![0, 2]]);
 }
 
@@ -171,7 +197,9 @@ fn odd_columns_do_no_harm() {
     let rows: Vec<f32> =
         table(n, 1, 41).iter().flat_map(|&x| [x * 1e3, 1.0, 0.0, x * x * 1e-3]).collect();
     let y: Vec<u32> = rows.chunks(4).map(|row| u32::from(row[0] > 0.0)).collect();
-    let fit = Logistic::fit(&rows, 4, &y, 2, &LogisticSettings::default(), None);
+    let fit =
+        Logistic::fit(Rows::new(&rows, 4).unwrap(), &y, 2, &LogisticSettings::default(), None)
+            .unwrap();
     assert!(fit.converged && fit.weights.iter().all(|w| w.is_finite()));
     assert_eq!(fit.predict(&rows), y);
 }

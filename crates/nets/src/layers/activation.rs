@@ -130,7 +130,7 @@ impl FromStr for Activation {
         };
         let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
             let names = Kind::ALL.map(Kind::name).join(", ");
-            return Err(Error::Setting(format!(
+            return Err(Error::request(format!(
                 "unknown activation `{text}`: it is one of {names}, each also as {NORMALISED}NAME"
             )));
         };

@@ -52,10 +52,10 @@ impl Attention {
     /// From q, k, v of `width` values in `heads` heads.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the heads do not divide the width.
+    /// A request if the heads do not divide the width.
     pub fn new(width: usize, heads: usize, mask: Mask) -> Result<Self> {
         if heads == 0 || width == 0 || !width.is_multiple_of(heads) || heads > 1024 {
-            return Err(Error::Setting(format!(
+            return Err(Error::request(format!(
                 "{heads} heads do not divide {width} values; there are 1 to 1024 heads of equal width"
             )));
         }
@@ -65,7 +65,7 @@ impl Attention {
     /// With values of p left out at random in training.
     ///
     /// # Errors
-    /// [`Error::Setting`] unless p is in [0, 1).
+    /// A request unless p is in [0, 1).
     pub fn dropout(self, p: f64) -> Result<Self> {
         let dropout = Dropout::new(p)?;
         Ok(Self { dropout: (dropout.probability() > 0.0).then_some(dropout), ..self })

@@ -29,10 +29,10 @@ impl Dropout {
     /// Drops values with probability `p`.
     ///
     /// # Errors
-    /// [`Error::Setting`] unless p is in [0, 1).
+    /// A request unless p is in [0, 1).
     pub fn new(p: f64) -> Result<Self> {
         if !(0.0..1.0).contains(&p) {
-            return Err(Error::Setting(format!(
+            return Err(Error::request(format!(
                 "a dropout probability is at least 0 and below 1, got {p}"
             )));
         }

@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 
 use veridical_core::Seed;
+use veridical_data::TensorMap;
 
 use super::transformer::{Names, TransformerBlock, drop};
 use crate::layers::{Kind, LayerNorm, Mask, Positions};
-use crate::weights::complaint;
-use crate::{Builder, Error, Float, Net, Result, Shape, Tensor, Tensors};
+use crate::{Builder, Error, Float, Net, Result, Shape};
+
+/// Shape and values of a tensor.
+type Tensor = (Vec<usize>, Vec<f32>);
 
 /// Sizes of an encoder, as in its `config.json`.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +65,7 @@ impl Bert {
     /// The network from rows of words to rows; `seed` decides its first parameters.
     ///
     /// # Errors
-    /// [`Error::Setting`] if heads do not divide the width or the dropout is no probability.
+    /// A request if heads do not divide the width or the dropout is no probability.
     pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
         let d = self.width;
         let mut net = Builder::new(Shape::row(d), seed);
@@ -90,7 +93,7 @@ impl Bert {
     ///
     /// # Errors
     /// [`Error::Weights`] lists names that are missing, too many, or of another shape.
-    pub fn import<T: Float>(&self, net: &mut Net<T>, tensors: &Tensors) -> Result<Tensor> {
+    pub fn import<T: Float>(&self, net: &mut Net<T>, tensors: &TensorMap) -> Result<Tensor> {
         let prefixed = tensors.keys().any(|name| name.starts_with("bert."));
         let plain = |name: &str| {
             let name = name.strip_prefix("module.").unwrap_or(name);
@@ -105,19 +108,19 @@ impl Bert {
             .filter(|(name, _)| !BESIDES.iter().any(|besides| name.starts_with(besides)))
             .collect();
         self.check(net, &given)?;
-        let mut inside = Tensors::new();
+        let mut inside = TensorMap::new();
         for named in net.tensors() {
             let values = match split(&named.name) {
                 Some(parts) => {
-                    parts.iter().flat_map(|part| given[part].values.iter().copied()).collect()
+                    parts.iter().flat_map(|part| given[part].1.iter().copied()).collect()
                 }
-                None => given[&named.name].values.clone(),
+                None => given[&named.name].1.clone(),
             };
-            inside.insert(named.name, Tensor { shape: named.shape, values });
+            inside.insert(named.name, (named.shape, values));
         }
-        if let Some(positions) = inside.get_mut(POSITIONS) {
-            for row in positions.values.chunks_exact_mut(self.width) {
-                row.iter_mut().zip(&given[TYPES].values).for_each(|(p, t)| *p += t);
+        if let Some((_, positions)) = inside.get_mut(POSITIONS) {
+            for row in positions.chunks_exact_mut(self.width) {
+                row.iter_mut().zip(&given[TYPES].1).for_each(|(p, t)| *p += t);
             }
         }
         net.import(&inside, true)?;
@@ -126,24 +129,20 @@ impl Bert {
 
     /// The weights of an encoder with its table of words, under the names of Hugging Face. The row of token type 0 is part
     /// of the positions, so token types are 0.
-    pub fn export<T: Float>(&self, net: &Net<T>, words: Tensor) -> Tensors {
-        let mut outside = Tensors::new();
-        for (name, tensor) in net.export() {
+    pub fn export<T: Float>(&self, net: &Net<T>, words: Tensor) -> TensorMap {
+        let mut outside = TensorMap::new();
+        for (name, (mut shape, values)) in net.export() {
             let Some(parts) = split(&name) else {
-                outside.insert(name, tensor);
+                outside.insert(name, (shape, values));
                 continue;
             };
-            let mut shape = tensor.shape;
             shape[0] /= PARTS.len();
-            let len = tensor.values.len() / PARTS.len();
-            for (part, values) in parts.into_iter().zip(tensor.values.chunks_exact(len)) {
-                outside.insert(part, Tensor { shape: shape.clone(), values: values.to_vec() });
+            let len = values.len() / PARTS.len();
+            for (part, values) in parts.into_iter().zip(values.chunks_exact(len)) {
+                outside.insert(part, (shape.clone(), values.to_vec()));
             }
         }
-        let types = Tensor {
-            shape: vec![self.types, self.width],
-            values: vec![0.0; self.types * self.width],
-        };
+        let types = (vec![self.types, self.width], vec![0.0; self.types * self.width]);
         outside.insert(TYPES.into(), types);
         outside.insert(WORDS.into(), words);
         outside
@@ -173,13 +172,13 @@ impl Bert {
         let extra: Vec<String> =
             given.keys().filter(|name| !expected.contains_key(*name)).cloned().collect();
         let wrong = expected.iter().filter_map(|(name, shape)| {
-            let tensor = given.get(name).filter(|tensor| tensor.shape != *shape)?;
-            Some(format!("{name} is {:?} and should be {shape:?}", tensor.shape))
+            let (is, _) = given.get(name).filter(|(is, _)| is != shape)?;
+            Some(format!("{name} is {is:?} and should be {shape:?}"))
         });
         let wrong: Vec<String> = wrong.collect();
         match missing.is_empty() && extra.is_empty() && wrong.is_empty() {
             true => Ok(()),
-            false => Err(Error::Weights(complaint(&missing, &extra, &wrong))),
+            false => Err(Error::Weights { missing, extra, wrong }),
         }
     }
 }

@@ -46,14 +46,14 @@ fn mirror<T: Float>(net: &mut Net<T>, seed: Seed) -> Result<()> {
     let tensors = net.tensors();
     let weights: Vec<_> = tensors.iter().filter(|t| t.name.ends_with("weight")).collect();
     let [.., last, head] = weights.as_slice() else {
-        return Err(Error::Setting("--symmetric needs a hidden layer".into()));
+        return Err(Error::request("⟨symmetric⟩ needs a hidden layer".into()));
     };
     let (width, inputs) = (last.shape[0], last.shape[1]);
     if !width.is_multiple_of(2) {
         let what = format!(
-            "--symmetric needs an even number of units in the last hidden layer, got {width}"
+            "⟨symmetric⟩ needs an even number of units in the last hidden layer, got {width}"
         );
-        return Err(Error::Setting(what));
+        return Err(Error::request(what));
     }
     for tensor in &tensors {
         let values = &mut net.params[tensor.place.clone()];

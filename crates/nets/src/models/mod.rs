@@ -17,14 +17,13 @@ mod resnet;
 mod sasrec;
 mod transformer;
 
-pub use bert::Bert;
-pub use sasrec::Sasrec;
-pub use transformer::TransformerBlock;
-
 use std::fmt;
 use std::str::FromStr;
 
-use veridical_core::Seed;
+pub use bert::Bert;
+pub use sasrec::Sasrec;
+pub use transformer::TransformerBlock;
+use veridical_core::{Error as CoreError, Seed};
 
 use crate::layers::{Activation, Kind, Parameterisation};
 use crate::{Error, Float, Net, Result, Shape};
@@ -75,7 +74,7 @@ impl FromStr for Architecture {
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             let known = "mlp:512,512, cnn-small, cnn:32,max,64,max, resnet20, resnet32, resnet44, resnet56, resnet18, resnet34";
-            Error::Setting(format!("--model `{text}` is not known; choose one of {known}"))
+            Error::request(format!("⟨model⟩ `{text}` is not known; choose one of {known}"))
         };
         let width = |item: &str| item.trim().parse().ok().filter(|w| (1..=1 << 20).contains(w));
         match text.split_once(':') {
@@ -154,31 +153,32 @@ impl Model {
     /// The network with the first parameters of a seed.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input is too small or has too few dimensions, [`Error::Setting`] for options that the
+    /// [`Error::Shape`] if the input is too small or has too few dimensions, a request for options that the
     /// architecture does not have.
     pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
         if self.input.values() == 0 || self.outputs == 0 {
-            return Err(Error::Setting("a network needs inputs and outputs".into()));
+            return Err(Error::request("a network needs inputs and outputs".into()));
         }
         if !(0.0..1.0).contains(&self.dropout) {
-            let what = format!("--dropout must be at least 0 and below 1, got {}", self.dropout);
-            return Err(Error::Setting(what));
+            return Err(
+                CoreError::setting("dropout", "at least 0 and below 1", self.dropout).into()
+            );
         }
         let is_mlp = matches!(self.architecture, Architecture::Mlp(_));
         let is_small = self.architecture == Architecture::CnnSmall;
         let refuse =
-            |flag: &str| Err(Error::Setting(format!("{flag} is not for {}", self.architecture)));
+            |flag: &str| Err(Error::request(format!("{flag} is not for {}", self.architecture)));
         if !is_mlp && self.parameterisation != Parameterisation::Standard {
-            return refuse("--parameterization ntk");
+            return refuse("⟨parameterization⟩ ntk");
         }
         if !is_mlp && self.init != Init::Usual {
-            return refuse("--symmetric");
+            return refuse("⟨symmetric⟩");
         }
         if !is_mlp && !is_small && self.dropout > 0.0 {
-            return refuse("--dropout");
+            return refuse("⟨dropout⟩");
         }
         if !is_mlp && !is_small && self.activation != RELU {
-            return refuse("--activation");
+            return refuse("⟨activation⟩");
         }
         match &self.architecture {
             Architecture::Mlp(hidden) => mlp::build(self, hidden, seed),

@@ -42,7 +42,7 @@ impl Sasrec {
     /// The network from rows of items to rows that are multiplied with items; `seed` decides its first parameters.
     ///
     /// # Errors
-    /// [`crate::Error::Setting`] if heads do not divide the width or the dropout is no probability.
+    /// A request if heads do not divide the width or the dropout is no probability.
     pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
         let d = self.width;
         let mut net = Builder::new(Shape::row(d), seed);

@@ -13,39 +13,33 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use veridical_core::choices;
 
 pub use clip::clip;
 
 use crate::float::wide;
 use crate::{Error, Float, Result};
 
-/// Which rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// Gradient descent on all samples at once.
-    Gd,
-    /// Stochastic gradient descent, with or without momentum.
-    Sgd,
-    /// Adam.
-    #[default]
-    Adam,
-    /// Adam with decoupled weight decay.
-    Adamw,
-    /// AdaGrad.
-    Adagrad,
+choices! {
+    /// Which rule.
+    pub enum Kind {
+        /// Gradient descent on all samples at once
+        Gd = "gd",
+        /// Stochastic gradient descent, with or without momentum
+        Sgd = "sgd",
+        /// Adam
+        Adam = "adam",
+        /// Adam with decoupled weight decay
+        Adamw = "adamw",
+        /// AdaGrad
+        Adagrad = "adagrad",
+    }
 }
 
 impl Kind {
-    /// As users write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Gd => "gd",
-            Kind::Sgd => "sgd",
-            Kind::Adam => "adam",
-            Kind::Adamw => "adamw",
-            Kind::Adagrad => "adagrad",
-        }
+    /// The weight decay, unless chosen.
+    pub const fn usual_decay(self) -> f64 {
+        if matches!(self, Kind::Adamw) { 0.01 } else { 0.0 }
     }
 
     /// What is kept for each parameter, by PyTorch's names.
@@ -81,7 +75,7 @@ pub struct OptimiserSettings {
 
 impl Default for OptimiserSettings {
     fn default() -> Self {
-        Self::of(Kind::default())
+        Self::of(Kind::Adam)
     }
 }
 
@@ -106,15 +100,15 @@ impl OptimiserSettings {
 
     /// The weight decay that is used.
     pub fn weight_decay(&self) -> f64 {
-        self.weight_decay.unwrap_or(if self.kind == Kind::Adamw { 0.01 } else { 0.0 })
+        self.weight_decay.unwrap_or(self.kind.usual_decay())
     }
 
     /// Whether the numbers make sense.
     ///
     /// # Errors
-    /// [`Error::Setting`] naming the first that does not.
+    /// A request naming the first that does not.
     pub fn check(&self) -> Result<()> {
-        let bad = |what: String| Err(Error::Setting(what));
+        let bad = |what: String| Err(Error::request(what));
         let unit = 0.0..1.0;
         for (name, x) in [("momentum", self.momentum), ("beta1", self.beta1), ("beta2", self.beta2)]
         {
@@ -208,20 +202,20 @@ impl<T: Float> Optimiser<T> {
     /// Back to a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Setting`] if a list is missing, of another length, or unknown.
+    /// A damaged state if a list is missing, of another length, or unknown.
     pub fn set_state(&mut self, steps: u64, state: &[(&str, &[T])]) -> Result<()> {
         let kind = self.settings.kind;
         let names = kind.states(self.settings.momentum > 0.0);
         if let Some((name, _)) = state.iter().find(|(name, _)| !names.contains(name)) {
             let what = format!("optimiser state {name:?} is not of {}", kind.name());
-            return Err(Error::Setting(what));
+            return Err(Error::damaged(what));
         }
         for (&name, own) in names.iter().zip(&mut self.states) {
             let Some((_, values)) = state.iter().find(|(n, _)| *n == name) else {
-                return Err(Error::Setting(format!("optimiser state {name:?} is missing")));
+                return Err(Error::damaged(format!("optimiser state {name:?} is missing")));
             };
             if values.len() != own.len() {
-                return Err(Error::Setting(format!(
+                return Err(Error::damaged(format!(
                     "optimiser state {name:?} has {} numbers, the network has {} parameters",
                     values.len(),
                     own.len()

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use veridical_core::{Seed, threads};
+use veridical_data::TensorMap;
 use veridical_nets::layers::Parameterisation;
 use veridical_nets::{
     Architecture, Curve, Float, Init, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings,
-    Plan, Schedule, Shape, TapFactors, Taps, Target, Tensors, Trainer, TrainerSettings, Workspace,
+    Plan, Schedule, Shape, TapFactors, Taps, Target, Trainer, TrainerSettings, Workspace,
 };
 
 use crate::oracle::{INPUT, Images, layer_tensor, list, mixed, near, read};
@@ -291,12 +292,13 @@ fn weights_come_back_and_others_are_refused() {
     let model = model("resnet20", Shape::image(8, 8, 3), 3);
     let mut net = model.build::<f32>(seed(4)).unwrap();
     let whole = net.export();
-    let refused =
-        |net: &mut Net<f32>, tensors: &Tensors| net.import(tensors, true).unwrap_err().to_string();
+    let refused = |net: &mut Net<f32>, tensors: &TensorMap| {
+        net.import(tensors, true).unwrap_err().to_string()
+    };
     let mut tensors = whole.clone();
     let moved = tensors.remove("layer1.0.bn1.weight").unwrap();
     tensors.insert("layer1.0.bn1.gamma".into(), moved);
-    tensors.get_mut("conv1.weight").unwrap().shape = vec![16, 3, 9];
+    tensors.get_mut("conv1.weight").unwrap().0 = vec![16, 3, 9];
     let message = refused(&mut net, &tensors);
     assert!(
         message.contains("missing layer1.0.bn1.weight (there is layer1.0.bn1.gamma)"),
@@ -308,10 +310,10 @@ fn weights_come_back_and_others_are_refused() {
     );
     assert!(message.contains("unknown layer1.0.bn1.gamma"), "{message}");
     let mut tensors = whole.clone();
-    tensors.get_mut("linear.bias").unwrap().values[1] = f32::NAN;
+    tensors.get_mut("linear.bias").unwrap().1[1] = f32::NAN;
     assert!(refused(&mut net, &tensors).contains("linear.bias[1] is NaN"));
     // Parallel training's prefix, torchvision's name of the head.
-    let renamed: Tensors = whole
+    let renamed: TensorMap = whole
         .iter()
         .map(|(name, t)| (format!("module.{}", name.replace("linear", "fc")), t.clone()))
         .collect();

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use veridical_core::Seed;
 use veridical_core::threads::with_threads;
+use veridical_data::TensorMap;
 use veridical_nets::layers::{Attention, Kind, LayerNorm, Mask};
 use veridical_nets::models::{Bert, Sasrec, TransformerBlock};
-use veridical_nets::{
-    Builder, Float, Mode, Net, Plan, Shape, TapFactors, Taps, Tensor, Tensors, Workspace,
-};
+use veridical_nets::{Builder, Float, Mode, Net, Plan, Shape, TapFactors, Taps, Workspace};
 
 use crate::oracle::{layer_tensor, list, mixed, near, read};
 
@@ -318,12 +317,11 @@ fn the_future_changes_no_byte_of_sasrec() {
 }
 
 /// Encoders as Hugging Face writes them.
-fn hugging_face(config: &Bert, prefix: &str) -> (Net<f32>, Tensors) {
+fn hugging_face(config: &Bert, prefix: &str) -> (Net<f32>, TensorMap) {
     let net = config.build::<f32>(seed()).unwrap();
-    let words = Tensor {
-        shape: vec![config.vocabulary, config.width],
-        values: mixed(5, config.vocabulary * config.width, 1.0).iter().map(|&x| x as f32).collect(),
-    };
+    let shape = vec![config.vocabulary, config.width];
+    let values = mixed(5, config.vocabulary * config.width, 1.0);
+    let words = (shape, values.iter().map(|&x| x as f32).collect());
     let tensors = config.export(&net, words);
     let named = tensors.into_iter().map(|(name, tensor)| (format!("{prefix}{name}"), tensor));
     (net, named.collect())
@@ -335,14 +333,11 @@ fn weights_of_bert_come_and_go_by_their_names() {
     for prefix in ["", "bert."] {
         let (net, mut tensors) = hugging_face(&config, prefix);
         let query = format!("{prefix}encoder.layer.1.attention.self.query.weight");
-        assert_eq!(tensors[&query].shape, [8, 8]);
-        tensors.insert(
-            format!("{prefix}pooler.dense.weight"),
-            Tensor { shape: vec![1], values: vec![0.0] },
-        );
+        assert_eq!(tensors[&query].0, [8, 8]);
+        tensors.insert(format!("{prefix}pooler.dense.weight"), (vec![1], vec![0.0]));
         // Token types go to the positions.
         let types = format!("{prefix}embeddings.token_type_embeddings.weight");
-        tensors.get_mut(&types).unwrap().values[..8].fill(0.25);
+        tensors.get_mut(&types).unwrap().1[..8].fill(0.25);
         let mut other = config.build::<f32>(Seed::new(2).unwrap()).unwrap();
         let words = config.import(&mut other, &tensors).unwrap();
         assert_eq!(words, tensors[&format!("{prefix}embeddings.word_embeddings.weight")]);
@@ -360,7 +355,7 @@ fn weights_of_another_encoder_are_refused() {
     let (mut net, mut tensors) = hugging_face(&config, "");
     let moved = tensors.remove("encoder.layer.0.attention.self.key.bias").unwrap();
     tensors.insert("encoder.layer.0.attention.self.keys.bias".into(), moved);
-    tensors.get_mut("embeddings.word_embeddings.weight").unwrap().shape = vec![8, 7];
+    tensors.get_mut("embeddings.word_embeddings.weight").unwrap().0 = vec![8, 7];
     let message = config.import(&mut net, &tensors).unwrap_err().to_string();
     let missing = "missing encoder.layer.0.attention.self.key.bias (there is encoder.layer.0.attention.self.keys.bias)";
     assert!(message.contains(missing), "{message}");

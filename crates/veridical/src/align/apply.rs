@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 use serde_json::json;
-use veridical_data::{Chunk, Dtype, OutputSchema, Source, TableSchema, Vectors};
+use veridical_core::{Error, Job};
+use veridical_io::{Chunk, Dtype, OutputSchema, Source, TableSchema, Vectors};
 use veridical_learn::LinearMap;
 
 use super::file::MapFile;
-use crate::pipeline::{self, Job, Transform};
+use crate::pipeline::{self, TableJob, Transform};
 use crate::vectors::encoded;
-use crate::{Error, JobOptions, Observer, Result, Tally};
+use crate::{JobOptions, Result, Tally};
 
 /// Under what an aligned table says what it is aligned to.
 pub const ALIGNED_TO: &str = "veridical.aligned_to";
@@ -19,6 +20,7 @@ pub const MAP_ID: &str = "veridical.map_id";
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
     /// The new table.
+    #[serde(rename = "out")]
     pub output: String,
     /// Values of a row of it.
     pub dim: usize,
@@ -33,32 +35,33 @@ pub struct Applied {
 /// Writes `input` mapped: all of its rows, anchors or not.
 ///
 /// # Errors
-/// [`Error::Usage`] for a table of another width than the map takes; else as [`crate::featurize::apply`].
+/// [`Error::Shape`] for a table of another width than the map takes; else as [`crate::featurize::apply`].
 pub fn apply(
     map: &MapFile,
     input: &Source,
     output: &Source,
-    dtype: Dtype,
     options: &JobOptions,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Applied> {
-    let reader = pipeline::open_input(input, output, options, observer)?;
+    let dtype = Dtype::from(options.write.dtype);
+    let reader = pipeline::open_input(input, output, options, job)?;
     let TableSchema { dim: width, ids, kept, .. } = reader.schema().clone();
     let (takes, dim) = (map.map.input_dim(), map.map.output_dim());
     if width != takes {
-        return Err(Error::Usage(format!(
-            "{input}: the vectors have {width} values but the map takes {takes}; it was fitted for another table, \
-             fit one for this table with --reference"
-        )));
+        return Err(Error::shape(
+            format!("{input}: the vectors have {width} values but the map takes {takes}"),
+            "it was fitted for another table, fit one for this table with ⟨reference⟩",
+        )
+        .into());
     }
     let map_id = map.map_id();
     let metadata =
         vec![(ALIGNED_TO.to_owned(), map.reference.clone()), (MAP_ID.to_owned(), map_id.clone())];
     let schema = OutputSchema { dim, dtype, ids, kept, metadata };
     let description = json!({ "verb": "align", "map_id": map_id });
-    let job = Job { reader, input, output, schema, options, description };
+    let table = TableJob { reader, input, output, schema, options, description };
     let mut mapping = Mapping { map: &map.map, dtype, input };
-    let tally = pipeline::run(job, &mut mapping, observer)?;
+    let tally = pipeline::run(table, &mut mapping, job)?;
     let Tally { rows, skipped_rows, zeroed_values, .. } = tally;
     Ok(Applied { output: output.to_string(), dim, rows, skipped_rows, zeroed_values })
 }
@@ -75,10 +78,11 @@ impl Transform for Mapping<'_> {
         let dim = self.map.output_dim();
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
             let row = rows.row_number(at / dim);
-            return Err(Error::Usage(format!(
-                "{}: row {row} becomes too large for f32 under the map; look at it with `veridical vectors stats`",
-                self.input
-            )));
+            return Err(Error::unfit(
+                format!("{}: row {row} becomes too large for f32 under the map", self.input),
+                "look at it with `veridical vectors stats`",
+            )
+            .into());
         }
         encoded(values.into(), dim, self.dtype, rows, self.input)
     }

@@ -1,6 +1,29 @@
 //! Days of a calendar, which the user gives: no output depends on a clock.
 
-use crate::{Error, Result};
+use veridical_core::{Error, settings};
+
+use crate::Result;
+
+settings! {
+    /// Days of the reference and of the tables.
+    pub struct DateSettings in "Dates" {
+        /// Day of the reference, YYYY-MM-DD; the map then carries its age
+        pub reference_date: Option<String> = None => [value("DAY"), needs(&["date"])],
+        /// Day of the tables, YYYY-MM-DD
+        pub date: Option<String> = None => [value("DAY"), needs(&["reference-date"])],
+    }
+}
+
+impl DateSettings {
+    /// Both, checked.
+    ///
+    /// # Errors
+    /// As [`Dates::new`].
+    pub fn get(&self) -> Result<Option<Dates>> {
+        let both = self.reference_date.as_deref().zip(self.date.as_deref());
+        both.map(|(reference, date)| Dates::new(reference, date)).transpose()
+    }
+}
 
 /// The days of the reference and of the table that is aligned to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,13 +38,15 @@ impl Dates {
     /// Both, checked.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what is no day, and for a table older than its reference.
+    /// [`Error::Setting`] for what is no day, [`Error::Request`] for a table older than its reference.
     pub fn new(reference: &str, date: &str) -> Result<Self> {
         let dates = Self { reference: reference.to_owned(), date: date.to_owned() };
-        if days("--date", date)? < days("--reference-date", reference)? {
-            return Err(Error::Usage(format!(
-                "--date {date} lies before --reference-date {reference}; the reference is the older table"
-            )));
+        if days("date", date)? < days("reference-date", reference)? {
+            return Err(Error::request(
+                format!("⟨date⟩ {date} lies before ⟨reference-date⟩ {reference}"),
+                "the reference is the older table",
+            )
+            .into());
         }
         Ok(dates)
     }
@@ -35,8 +60,10 @@ impl Dates {
 }
 
 /// Days since 1970-01-01 in the Gregorian calendar (Hinnant, "chrono-compatible low-level date algorithms").
-fn days(flag: &str, text: &str) -> Result<i64> {
-    let refused = || Error::Usage(format!("{flag} must be a day such as 2026-03-31, got `{text}`"));
+fn days(name: &'static str, text: &str) -> Result<i64> {
+    let refused = || {
+        crate::Error::Core(Error::setting(name, "a day such as 2026-03-31", format!("`{text}`")))
+    };
     let parts: Vec<&str> = text.split('-').collect();
     let [y, m, d] = parts[..] else { return Err(refused()) };
     let number = |part: &str, digits: usize| -> Result<i64> {
@@ -94,10 +121,10 @@ mod tests {
             "+026-03-01",
         ] {
             let message = Dates::new("2026-01-01", text).unwrap_err().to_string();
-            assert_eq!(message, format!("--date must be a day such as 2026-03-31, got `{text}`"));
+            assert_eq!(message, format!("⟨date⟩ must be a day such as 2026-03-31, got `{text}`"));
         }
         let early = Dates::new("2026-01-02", "2026-01-01").unwrap_err().to_string();
-        assert!(early.contains("lies before --reference-date 2026-01-02"));
+        assert!(early.contains("lies before ⟨reference-date⟩ 2026-01-02"));
         assert_eq!(Dates::new("2024-02-28", "2024-03-01").unwrap().age_days(), 2);
     }
 }

@@ -1,50 +1,16 @@
 //! A map on disk: safetensors with `from`, `matrix` and `to` in f64, and what is known about it as metadata.
 //!
-//! map_id = hex SHA-256 of "veridical-map/1\n", the kind, "\n", the fingerprint of the reference, "\n", both widths as
-//! u64 and the bits of `from`, `matrix` and `to`, all little endian: equal ids are equal maps to equal references.
+//! `map_id` names the content; [`veridical_inspect::align::map_id`] says how.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use veridical_data::models::{Affine, affine, onnx};
+use veridical_inspect::align::{Fitted, MAP_FORMAT, MapKind, map_id};
+use veridical_io::models::{Affine, affine, onnx};
 use veridical_learn::LinearMap;
 
 use super::dates::Dates;
-use super::fit::Fitted;
 use crate::{Error, Result};
-
-/// What the files say they are.
-const FORMAT: &str = "veridical-map/1";
-
-/// What kind of map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MapKind {
-    /// Keeps all inner products; may be a reflection.
-    Rotation,
-    /// A rotation with a shift, a scale or both.
-    Similarity,
-    /// Any linear map.
-    Ridge,
-    /// A linear map of small rank.
-    LowRank,
-}
-
-impl MapKind {
-    const ALL: [Self; 4] = [Self::Rotation, Self::Similarity, Self::Ridge, Self::LowRank];
-
-    /// The name used in files and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rotation => "rotation",
-            Self::Similarity => "similarity",
-            Self::Ridge => "ridge",
-            Self::LowRank => "low-rank",
-        }
-    }
-}
 
 /// A map and what is known about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,31 +46,18 @@ impl MapFile {
         }
     }
 
-    /// The name of a map to a reference.
-    pub fn id_of(map: &LinearMap, kind: MapKind, reference: &str) -> String {
-        let mut hash = Sha256::new();
-        hash.update(format!("{FORMAT}\n{}\n{reference}\n", kind.name()));
-        for width in [map.input_dim(), map.output_dim()] {
-            hash.update((width as u64).to_le_bytes());
-        }
-        for value in map.from.iter().chain(&map.matrix).chain(&map.to) {
-            hash.update(value.to_bits().to_le_bytes());
-        }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     /// The name of this map.
     pub fn map_id(&self) -> String {
-        Self::id_of(&self.map, self.kind, &self.reference)
+        map_id(&self.map, self.kind, &self.reference)
     }
 
     /// Writes it, whole or not at all.
     ///
     /// # Errors
-    /// [`Error::Data`] if the disk refuses.
+    /// [`Error::Io`] if the disk refuses.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut metadata: BTreeMap<String, String> = [
-            ("format", FORMAT.to_owned()),
+            ("format", MAP_FORMAT.to_owned()),
             ("kind", self.kind.name().to_owned()),
             ("reference", self.reference.clone()),
             ("anchors", self.anchors.to_string()),
@@ -125,7 +78,7 @@ impl MapFile {
     /// Writes it as a model: `vector` (batch x inputs) to `aligned` (batch x outputs).
     ///
     /// # Errors
-    /// [`Error::Data`] if the disk refuses.
+    /// [`Error::Io`] if the disk refuses.
     pub fn save_onnx(&self, path: &Path) -> Result<()> {
         Ok(onnx::write_affine(&self.affine(), &self.map_id(), path)?)
     }
@@ -133,32 +86,36 @@ impl MapFile {
     /// Reads and checks it.
     ///
     /// # Errors
-    /// [`Error::Data`] for damage and for files that are no maps, [`Error::Usage`] for one whose id is not that of
-    /// its content.
+    /// [`Error::Io`] for damage and for files that cannot be read; [`veridical_core::Error::Damaged`] for files that are
+    /// no maps, and for one whose id is not that of its content.
     pub fn load(path: &Path) -> Result<Self> {
         let (Affine { from, matrix, to }, metadata) = affine::read(path)?;
-        let refused = |what: String| Error::Usage(format!("{}: {what}", path.display()));
+        let refused = |what: String, hint: &str| {
+            Error::Core(veridical_core::Error::damaged(format!("{}: {what}", path.display()), hint))
+        };
         let get = |key: &str| {
             metadata.get(key).map(String::as_str).ok_or_else(|| {
-                refused(format!("is not a map of `veridical align`: its metadata has no `{key}`"))
+                let what =
+                    format!("is not a map of `veridical align`: its metadata has no `{key}`");
+                refused(what, "")
             })
         };
-        if get("format")? != FORMAT {
-            let what =
-                format!("is a map of format `{}`; this version reads {FORMAT}", get("format")?);
-            return Err(refused(what));
+        if get("format")? != MAP_FORMAT {
+            let what = format!("is a map of format `{}`", get("format")?);
+            return Err(refused(what, &format!("this version reads {MAP_FORMAT}")));
         }
         let number = |key: &str| -> Result<f64> {
             let text = get(key)?;
             let value = text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
             value.ok_or_else(|| {
-                refused(format!("`{key}` is `{text}`, which is no such number; fit the map again"))
+                let what = format!("`{key}` is `{text}`, which is no such number");
+                refused(what, "fit the map again")
             })
         };
         let kind = get("kind")?;
         let kind =
             MapKind::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(|| {
-                refused(format!("is a map of the unknown kind `{kind}`; fit it again"))
+                refused(format!("is a map of the unknown kind `{kind}`"), "fit it again")
             })?;
         let dates = match (metadata.get("reference_date"), metadata.get("date")) {
             (Some(reference), Some(date)) => Some(Dates::new(reference, date)?),
@@ -174,8 +131,8 @@ impl MapFile {
             dates,
         };
         if file.map_id() != get("map_id")? {
-            let what = "its values are not those that its map_id names: it was changed or damaged; fit it again";
-            return Err(refused(what.into()));
+            let what = "its values are not those that its map_id names: it was changed or damaged";
+            return Err(refused(what.into(), "fit it again"));
         }
         Ok(file)
     }

@@ -4,60 +4,91 @@
 //! tables share turns one back. Every table is aligned to one fixed reference: maps along a chain of days would add
 //! up their errors, so a reference that is itself aligned is refused.
 
-mod anchors;
 mod apply;
 mod dates;
 mod file;
-mod fit;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use veridical_data::models::publish;
-use veridical_data::{
-    Dtype, IdKind, IfExists, ReadOptions, Source, Table, TableReader, TableWriter, fingerprint,
-    storage,
+use veridical_core::settings::Settings as _;
+use veridical_core::{Error, Job, settings};
+use veridical_data::{Table, fingerprint};
+pub use veridical_inspect::align::{
+    Anchors, Certificate, Common, FitSettings, Fitted, MapKind, Method, Names, fit, fit_common,
+};
+use veridical_io::publish;
+use veridical_io::{
+    IdKind, IfExists, Input, Output, ReadOptions, RecordOptions, Source, TableReader, TableWriter,
+    read_ids, read_weights,
 };
 
-pub use self::anchors::Anchors;
 pub use self::apply::{ALIGNED_TO, Applied, MAP_ID, apply};
-pub use self::dates::Dates;
-pub use self::file::{MapFile, MapKind};
-pub use self::fit::{
-    Certificate, Common, DEFAULT_SAMPLE, FitSettings, Fitted, Method, fit, fit_common,
-};
-use crate::{Error, JobOptions, Observer, Result, Silent};
+pub use self::dates::{DateSettings, Dates};
+pub use self::file::MapFile;
+use crate::{JobOptions, Result};
 
 /// What the mean of all tables is called.
 const MEAN: &str = "mean";
 
-/// Settings of [`align`].
-#[derive(Clone, Debug)]
-pub struct Align {
-    /// The table whose frame is kept; with a given map it is only compared with the map's.
-    pub reference: Option<Source>,
-    /// The tables to align.
-    pub tables: Vec<Source>,
-    /// The aligned table; a folder of them if there are several or for `common`.
-    pub out: Option<Source>,
-    /// Where the map goes; a folder if there are several.
-    pub map: Option<PathBuf>,
-    /// Where the map goes as ONNX; a folder if there are several.
-    pub onnx: Option<PathBuf>,
-    /// A map that was fitted before, in the place of a fit.
-    pub apply: Option<PathBuf>,
-    /// How maps are fitted.
-    pub fit: FitSettings,
-    /// Turn all tables to their common mean.
-    pub generalized: bool,
-    /// Days of reference and tables.
-    pub dates: Option<Dates>,
-    /// Accept a reference that is itself aligned to another.
-    pub allow_chain: bool,
-    /// How vectors are written.
-    pub dtype: Dtype,
-    /// How to read and write.
-    pub options: JobOptions,
+settings! {
+    /// Settings of [`align`].
+    pub struct Align {
+        /// Tables to align: files or run folders
+        pub tables: Vec<Input> = Vec::new() => [positional(), required(), value("TABLE")],
+        /// Table whose frame is kept
+        pub reference: Option<Input> = None => [value("TABLE")],
+        /// Aligned table to write; a folder for several tables or ⟨generalized⟩
+        pub out: Option<Output> = None => [value("PATH")],
+        /// Map to write, as safetensors; a folder for several tables
+        pub map: Option<Output> = None,
+        /// Map to write, as ONNX; a folder for several tables
+        pub onnx: Option<Output> = None,
+        /// Use this map instead of fitting one
+        pub apply: Option<Input> = None
+            => [value("MAP"), excludes(&["map", "method", "scale", "center", "ridge", "rank", "anchors",
+                "anchor-weights", "sample", "generalized"])],
+        /// Accept a reference that is itself aligned
+        pub allow_chain: bool = false => [switch()],
+        /// Turn all tables to their common mean; the reference keeps its frame
+        pub generalized: bool = false => [heading("Fitting"), switch()],
+        /// File with the ids to fit on: one per line, CSV or Parquet
+        pub anchors: Option<Input> = None
+            => [heading("Fitting"), excludes(&["anchor-weights"]), otherwise("all that are shared")],
+        /// File with the weight of every id, such as its popularity: CSV, TSV or Parquet
+        pub anchor_weights: Option<Input> = None => [heading("Fitting"), needs(&["anchors-top"])],
+        /// Fit on the N ids of largest weight
+        pub anchors_top: Option<usize> = None => [heading("Fitting"), needs(&["anchor-weights"])],
+    } with {
+        /// How maps are fitted.
+        pub fit: FitSettings,
+        /// Days of reference and tables.
+        pub dates: DateSettings,
+        /// How to read and write.
+        pub options: JobOptions,
+    }
+}
+
+impl Align {
+    /// How maps are fitted, with the anchors read.
+    fn fitting(&self) -> Result<FitSettings> {
+        let which = match (&self.anchors, &self.anchor_weights) {
+            (Some(path), _) => {
+                let ids = read_ids(path, &ReadOptions::default())?;
+                Anchors::Ids((0..ids.len()).map(|i| ids.get(i)).collect())
+            }
+            (None, Some(path)) => {
+                let count = self.anchors_top.unwrap_or(usize::MAX);
+                Anchors::Top { weights: read_weights(path, &RecordOptions::default())?, count }
+            }
+            (None, None) => Anchors::Shared,
+        };
+        Ok(FitSettings { which, ..self.fit.clone() })
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        self.tables.iter().map(Input::source).collect()
+    }
 }
 
 /// What [`align`] did.
@@ -113,24 +144,24 @@ pub struct AlignedTable {
 /// Aligns tables to a reference.
 ///
 /// # Errors
-/// [`Error::Usage`] and [`Error::Data`] for tables, maps and settings that do not go together,
-/// [`Error::Interrupted`] if the user stopped it and it can be resumed.
-pub fn align(settings: &Align, observer: &dyn Observer) -> Result<Aligned> {
+/// [`Error::Request`], [`Error::Shape`] and [`Error::Unfit`] for tables, maps and settings that do not go together, those
+/// of reading and writing, and [`crate::Error::Interrupted`] if the user stopped it and it can be resumed.
+pub fn align(settings: &Align, job: &Job<'_>) -> Result<Aligned> {
+    settings.check()?;
+    settings.dates.get()?; // before a table is read
+    let inputs = settings.sources();
     let places = places(settings)?;
     let maps = match &settings.apply {
-        Some(path) => given(settings, path, observer)?,
-        None => fitted(settings, observer)?,
+        Some(path) => given(settings, path, job)?,
+        None => fitted(settings, job)?,
     };
     let mut tables = Vec::new();
-    for ((input, place), (file, fitted)) in settings.tables.iter().zip(&places).zip(&maps.files) {
+    for ((input, place), (file, fitted)) in inputs.iter().zip(&places).zip(&maps.files) {
         if places.len() > 1 || settings.generalized {
             place.prepare()?;
         }
         place.save(file)?;
-        let applied = place
-            .out
-            .as_ref()
-            .map(|out| apply(file, input, out, settings.dtype, &settings.options, observer));
+        let applied = place.out.as_ref().map(|out| apply(file, input, out, &settings.options, job));
         tables.push(AlignedTable {
             input: input.to_string(),
             kind: file.kind,
@@ -157,33 +188,33 @@ pub fn align(settings: &Align, observer: &dyn Observer) -> Result<Aligned> {
 /// Reads a reference, and refuses one that is itself the result of an alignment.
 ///
 /// # Errors
-/// [`Error::Usage`] for a chain, [`Error::Data`] if the table cannot be read.
+/// [`Error::Request`] for a chain, [`crate::Error::Io`] if the table cannot be read.
 pub fn load_reference(
     source: &Source,
     options: &ReadOptions,
     allow_chain: bool,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Table> {
-    let reader = open(source, options, observer)?;
+    let reader = open(source, options, job)?;
     if let Some(first) = reader.metadata(ALIGNED_TO).filter(|_| !allow_chain) {
-        return Err(Error::Usage(format!(
-            "{source} is itself aligned, to the table {first}: errors add up along a chain of days; align to that \
-             table, the one that the first day was aligned to, or pass --allow-chain"
-        )));
+        return Err(Error::request(
+            format!("{source} is itself aligned, to the table {first}: errors add up along a chain of days"),
+            "align to that table, the one that the first day was aligned to, or pass ⟨allow-chain⟩",
+        )
+        .into());
     }
-    Ok(Table::from_reader(reader)?)
+    Ok(veridical_io::collect_table(reader)?)
 }
 
 /// Opens a table to fit on: columns that are carried along are of no use there, and names of rows are for tables
 /// without any.
-fn open(source: &Source, options: &ReadOptions, observer: &dyn Observer) -> Result<TableReader> {
-    let bare = ReadOptions { keep_columns: Vec::new(), ids_file: None, ..options.clone() };
+fn open(source: &Source, options: &ReadOptions, job: &Job<'_>) -> Result<TableReader> {
+    let bare = ReadOptions { ids: None, ..options.clone() };
     let mut reader = TableReader::open(source, &bare)?;
-    if options.ids_file.is_some() && reader.schema().ids == IdKind::RowNumber {
-        reader =
-            TableReader::open(source, &ReadOptions { ids_file: options.ids_file.clone(), ..bare })?;
+    if options.ids.is_some() && reader.schema().ids == IdKind::RowNumber {
+        reader = TableReader::open(source, &ReadOptions { ids: options.ids.clone(), ..bare })?;
     }
-    reader.notes().iter().for_each(|note| observer.note(&format!("{source}: {note}")));
+    reader.notes().iter().for_each(|note| job.note(&format!("{source}: {note}")));
     Ok(reader)
 }
 
@@ -225,20 +256,22 @@ impl Place {
 
 /// Where everything goes; nothing is read before that is known to be possible.
 fn places(settings: &Align) -> Result<Vec<Place>> {
-    let usage = |what: &str| Err(Error::Usage(what.to_owned()));
-    let if_exists = settings.options.write.if_exists;
+    let refused = |what: &str, hint: &str| Err(Error::request(what, hint).into());
+    let if_exists = settings.options.write.existing.if_exists();
     if settings.tables.is_empty() {
-        return usage("name at least one table to align");
+        return refused("name at least one table to align", "");
     }
     if settings.out.is_none() && settings.map.is_none() && settings.onnx.is_none() {
-        return usage(
-            "say what to write: --out for the aligned table, --map or --onnx for the map",
+        return refused(
+            "say what to write: ⟨out⟩ for the aligned table, ⟨map⟩ or ⟨onnx⟩ for the map",
+            "",
         );
     }
-    let stream = |source: &Source| *source == Source::Stream;
+    let stream = |path: &Input| path.source() == Source::Stream;
     if settings.tables.iter().chain(&settings.reference).any(stream) && settings.apply.is_none() {
-        return usage(
-            "a stream can be read only once, and a fit reads a table before it is mapped; use a file",
+        return refused(
+            "a stream can be read only once, and a fit reads a table before it is mapped",
+            "use a file",
         );
     }
     let several = settings.tables.len() > 1 || settings.generalized;
@@ -250,49 +283,53 @@ fn places(settings: &Align) -> Result<Vec<Place>> {
         for path in [&settings.map, &settings.onnx].into_iter().flatten() {
             refuse(path)?;
         }
-        if let Some(out) = &settings.out {
+        let out = settings.out.as_ref().map(Output::source);
+        if let Some(out) = &out {
             TableWriter::check(out, &settings.options.write)?;
         }
-        let Align { out, map, onnx, .. } = settings.clone();
+        let path = |path: &Option<Output>| path.as_deref().map(Path::to_owned);
+        let (map, onnx) = (path(&settings.map), path(&settings.onnx));
         return Ok(vec![Place { out, map, onnx, if_exists }]);
     }
     let mut names: Vec<String> = Vec::new();
     if settings.generalized {
         names.push(MEAN.to_owned());
     }
-    for table in &settings.tables {
+    let out = settings.out.as_ref().map(Output::source);
+    for table in &settings.sources() {
         let name = name_of(table)?;
         if names.contains(&name) {
-            return Err(Error::Usage(format!(
-                "two tables would be written as {name}.parquet: {table} has that name, and so has another; rename it"
-            )));
+            let what = format!(
+                "two tables would be written as {name}.parquet: {table} has that name, and so has another"
+            );
+            return Err(Error::request(what, "rename it").into());
         }
         names.push(name);
     }
     let folders = [
-        (settings.out.as_ref().map(|out| out.path()), "--out"),
-        (settings.map.as_deref().map(Some), "--map"),
-        (settings.onnx.as_deref().map(Some), "--onnx"),
+        (out.as_ref().map(Source::path), "⟨out⟩"),
+        (settings.map.as_deref().map(Some), "⟨map⟩"),
+        (settings.onnx.as_deref().map(Some), "⟨onnx⟩"),
     ];
     for (path, flag) in folders.into_iter().filter_map(|(path, flag)| Some((path?, flag))) {
         let Some(path) = path else {
-            return usage("several tables cannot go to a stream; name a folder with --out");
+            return refused("several tables cannot go to a stream", "name a folder with ⟨out⟩");
         };
         if path.exists() && !path.is_dir() {
             let path = path.display();
             let what = format!("{flag} {path}: several tables need a folder, and this is a file");
-            return Err(Error::Usage(what));
+            return Err(Error::exists(what, "").into());
         }
         check_parent(path)?;
     }
     let mut places = Vec::new();
     for name in names.iter().skip(usize::from(settings.generalized)) {
-        let below = |path: &PathBuf, ending: &str| path.join(format!("{name}.{ending}"));
-        let out = settings.out.as_ref().and_then(Source::path);
+        let below = |path: &Path, ending: &str| path.join(format!("{name}.{ending}"));
+        let out = out.as_ref().and_then(Source::path);
         places.push(Place {
-            out: out.map(|out| Source::Path(below(&out.to_owned(), "parquet"))),
-            map: settings.map.as_ref().map(|path| below(path, "safetensors")),
-            onnx: settings.onnx.as_ref().map(|path| below(path, "onnx")),
+            out: out.map(|out| Source::Path(below(out, "parquet"))),
+            map: settings.map.as_deref().map(|path| below(path, "safetensors")),
+            onnx: settings.onnx.as_deref().map(|path| below(path, "onnx")),
             if_exists,
         });
     }
@@ -313,15 +350,17 @@ fn create_folder_of(path: &Path) -> Result<()> {
     let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
         return Ok(());
     };
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Error::Usage(format!("{}: cannot create the folder: {e}", folder.display())))
+    std::fs::create_dir_all(folder).map_err(|e| {
+        let what = format!("{}: cannot create the folder: {e}", folder.display());
+        Error::missing(what, "").into()
+    })
 }
 
 fn check_parent(path: &Path) -> Result<()> {
     match path.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.is_dir()) {
         Some(parent) => {
-            let what = format!("{}: the folder does not exist; create it first", parent.display());
-            Err(Error::Usage(what))
+            let what = format!("{}: the folder does not exist", parent.display());
+            Err(Error::missing(what, "create it first").into())
         }
         None => Ok(()),
     }
@@ -332,7 +371,8 @@ fn name_of(table: &Source) -> Result<String> {
     let stem =
         table.path().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
     stem.ok_or_else(|| {
-        Error::Usage(format!("{table} has no name to write its result under; use a file"))
+        Error::request(format!("{table} has no name to write its result under"), "use a file")
+            .into()
     })
 }
 
@@ -343,72 +383,70 @@ struct Maps {
     mean: Option<String>,
 }
 
-fn given(settings: &Align, path: &Path, observer: &dyn Observer) -> Result<Maps> {
+fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
     if settings.generalized {
-        return Err(Error::Usage(
-            "--apply takes a map that is there, --generalized fits new ones".into(),
-        ));
+        let what = "⟨apply⟩ takes a map that is there, ⟨generalized⟩ fits new ones";
+        return Err(Error::request(what, "").into());
     }
     let mut file = MapFile::load(path)?;
-    if let Some(reference) = &settings.reference {
-        let table = Table::from_reader(open(reference, &settings.options.read, observer)?)?;
+    if let Some(reference) = settings.reference.as_ref().map(Input::source) {
+        let table = veridical_io::collect_table(open(&reference, &settings.options.read, job)?)?;
         let found = fingerprint::of_table(&table);
         if found != file.reference {
-            return Err(Error::Usage(format!(
-                "{} leads to the table {}, and {reference} is {found}; fit a map to this reference, or leave out \
-                 --reference",
-                path.display(),
-                file.reference
-            )));
+            let (path, leads) = (path.display(), &file.reference);
+            return Err(Error::request(
+                format!("{path} leads to the table {leads}, and {reference} is {found}"),
+                "fit a map to this reference, or leave out ⟨reference⟩",
+            )
+            .into());
         }
     }
-    if settings.dates.is_some() {
-        file.dates = settings.dates.clone();
+    if let Some(dates) = settings.dates.get()? {
+        file.dates = Some(dates);
     }
     let reference = file.reference.clone();
     let files = settings.tables.iter().map(|_| (file.clone(), None)).collect();
     Ok(Maps { files, reference, mean: None })
 }
 
-fn fitted(settings: &Align, observer: &dyn Observer) -> Result<Maps> {
-    let Some(source) = &settings.reference else {
-        return Err(Error::Usage(
-            "name the table to align to with --reference, or a map with --apply".into(),
-        ));
+fn fitted(settings: &Align, job: &Job<'_>) -> Result<Maps> {
+    let Some(source) = &settings.reference.as_ref().map(Input::source) else {
+        let what = "name the table to align to with ⟨reference⟩, or a map with ⟨apply⟩";
+        return Err(Error::request(what, "").into());
     };
     let read = &settings.options.read;
-    let reference = load_reference(source, read, settings.allow_chain, observer)?;
+    let reference = load_reference(source, read, settings.allow_chain, job)?;
     // A table that is written as well says there how it is read.
-    let once: &dyn Observer = if settings.out.is_some() { &Silent } else { observer };
-    let load =
-        |table: &Source| -> Result<Table> { Ok(Table::from_reader(open(table, read, once)?)?) };
-    let saved = |fitted: Fitted| (MapFile::new(&fitted, settings.dates.clone()), Some(fitted));
-    let names = |table: &Source| [source.to_string(), table.to_string()];
+    let once: &Job<'_> = if settings.out.is_some() { &Job::silent() } else { job };
+    let load = |table: &Source| -> Result<Table> {
+        Ok(veridical_io::collect_table(open(table, read, once)?)?)
+    };
+    let (dates, fitting) = (settings.dates.get()?, settings.fitting()?);
+    let inputs = settings.sources();
+    let saved = |fitted: Fitted| (MapFile::new(&fitted, dates.clone()), Some(fitted));
+    let names = |table: &Source| Names([source.to_string(), table.to_string()]);
     if !settings.generalized {
         let one = |table: &Source| {
-            let settings = FitSettings { names: names(table), ..settings.fit.clone() };
-            fit(&reference, &load(table)?, &settings).map(saved)
+            let settings = FitSettings { names: names(table), ..fitting.clone() };
+            Ok(saved(fit(&reference, &load(table)?, &settings, job)?))
         };
-        let files = settings.tables.iter().map(one).collect::<Result<Vec<_>>>()?;
+        let files = inputs.iter().map(one).collect::<Result<Vec<_>>>()?;
         return Ok(Maps { files, reference: fingerprint::of_table(&reference), mean: None });
     }
     let called: Vec<String> =
-        [source].into_iter().chain(&settings.tables).map(ToString::to_string).collect();
+        [source].into_iter().chain(&inputs).map(ToString::to_string).collect();
     let mut tables = vec![reference];
-    for table in &settings.tables {
+    for table in &inputs {
         tables.push(load(table)?);
     }
-    let Common { fitted, mean } = fit_common(tables, &called, &settings.fit)?;
+    let Common { fitted, mean } = fit_common(tables, &called, &fitting, job)?;
     let fingerprint = fingerprint::of_table(&mean);
-    let path =
-        settings.out.as_ref().and_then(Source::path).map(|out| out.join(format!("{MEAN}.parquet")));
+    let path = settings.out.as_deref().map(|out| out.join(format!("{MEAN}.parquet")));
     if let Some(path) = &path {
-        if settings.options.write.if_exists == IfExists::Refuse && storage::exists(path)? {
-            let what = "exists already; choose another folder or replace it with --force";
-            return Err(Error::Usage(format!("{} {what}", path.display())));
-        }
+        let existing = &settings.options.write.existing;
+        publish::check_new(path, existing.force || existing.resume)?;
         create_folder_of(path)?;
-        mean.save(path)?;
+        veridical_io::write_table(&mean, path)?;
     }
     Ok(Maps {
         files: fitted.into_iter().skip(1).map(saved).collect(),

@@ -2,39 +2,21 @@
 //!
 //! A block of texts is a piece of the output; the table keeps the order of the input.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use veridical_core::interrupt;
-use veridical_core::progress::Progress;
-use veridical_data::{
-    Cuts, Documents, Dtype, IdKind, Ids, IfExists, OutputSchema, Piece, Source, TableWriter,
-    Vectors, WriteOptions,
+use serde_json::{Map, Value, json};
+use veridical_core::{Job, Progress};
+use veridical_data::{Files, Ids};
+use veridical_io::{
+    Cuts, Documents, Dtype, FolderFiles, IdKind, OutputSchema, Piece, Source, TableWriter, Vectors,
+    WriteOptions, fingerprint,
 };
 
-use super::{Encoder, Passes, Texts, files};
-use crate::train::{Options, reading};
-use crate::{Error, Observer, Result, pipeline};
-
-/// What to embed, and where to.
-#[derive(Clone, Debug)]
-pub struct EmbedSentences {
-    /// The folder of the encoder.
-    pub encoder: PathBuf,
-    /// The documents and how they are read.
-    pub options: Options,
-    /// The table to write.
-    pub out: PathBuf,
-    /// What to do about an earlier output.
-    pub if_exists: IfExists,
-    /// Texts of a pass, at most.
-    pub batch: usize,
-    /// Tokens of a text, at most; otherwise what the encoder was made for.
-    pub max_length: Option<usize>,
-    /// Mebibytes that a pass may take.
-    pub memory: usize,
-}
+use super::{Encoder, Passes, Texts};
+use crate::prepare::Embed;
+use crate::settings::DocumentColumns;
+use crate::{Error, Result, pipeline};
 
 /// What was written.
 #[derive(Clone, Debug, Serialize)]
@@ -70,25 +52,22 @@ pub struct Tally {
 /// # Errors
 /// An encoder or documents that do not serve, an output that is there already.
 pub fn embed_sentences(
-    settings: &EmbedSentences,
-    observer: &dyn Observer,
+    folder: &Path,
+    settings: &Embed,
+    job: &Job<'_>,
 ) -> Result<EmbeddedSentences> {
-    let EmbedSentences { encoder: folder, options, out, if_exists, batch, max_length, memory } =
-        settings;
-    let Some(path) = &options.text else {
-        return Err(Error::Usage("name the documents with --text FILE".into()));
-    };
-    let (input, output) = (Source::Path(path.clone()), Source::from_arg(out));
-    let write = WriteOptions { if_exists: *if_exists, ..WriteOptions::default() };
+    let Embed { text: path, batch, max_length, memory, .. } = settings;
+    let (input, output) = (Source::Path(path.to_path_buf()), settings.out.source());
+    let write = WriteOptions { existing: settings.existing.clone(), ..WriteOptions::default() };
     pipeline::refuse_overlap(&input, &output)?;
     TableWriter::check(&output, &write)?;
-    let mut encoder = Encoder::open(folder)?;
+    let mut encoder = super::open(folder)?;
     if let Some(max_length) = max_length {
         encoder.set_max_length(*max_length)?;
     }
     let passes = encoder.passes(*batch, *memory)?;
-    let (documents, notes) = Documents::open(path, &reading::text_options(options))?;
-    notes.iter().for_each(|note| observer.note(note));
+    let (documents, notes) = Documents::open(path, &settings.reading(&DocumentColumns::default()))?;
+    notes.iter().for_each(|note| job.note(note));
 
     let ids = match documents.ids() {
         Ids::Int(_) => IdKind::Int,
@@ -101,8 +80,8 @@ pub fn embed_sentences(
         kept: Vec::new(),
         metadata: Vec::new(),
     };
-    let job = job(settings, &encoder, &documents)?;
-    let writer = TableWriter::create(&output, schema, &write, job)?;
+    let manifest = manifest(folder, settings, &encoder, &documents)?;
+    let writer = TableWriter::create(&output, schema, &write, manifest)?;
     let mut run = Run {
         documents: &documents,
         cuts: writer.cuts(),
@@ -111,14 +90,14 @@ pub fn embed_sentences(
         block: Texts::default(),
         done: 0,
         tally: Tally::default(),
-        bar: observer.progress("encoding", "texts", Some(documents.ids().len() as u64)),
+        bar: job.progress("encoding", "texts", Some(documents.ids().len() as u64)),
         writer,
     };
-    let outcome = run.all(observer);
+    let outcome = run.all(job);
     let Run { writer, tally, done, bar, .. } = run;
     drop(bar);
-    pipeline::finish(writer, outcome, &input)?;
-    tell(&tally, done, encoder.max_length(), observer);
+    pipeline::finish(writer, outcome, &input, job)?;
+    tell(&tally, done, encoder.max_length(), job);
     Ok(EmbeddedSentences {
         out: output.to_string(),
         rows: done,
@@ -129,30 +108,44 @@ pub fn embed_sentences(
 }
 
 /// What decides the bytes of the table; a job is taken up again only if it is the same.
-fn job(settings: &EmbedSentences, encoder: &Encoder, documents: &Documents) -> Result<Value> {
-    let EmbedSentences { encoder: folder, options, .. } = settings;
+fn manifest(
+    folder: &Path,
+    settings: &Embed,
+    encoder: &Encoder,
+    documents: &Documents,
+) -> Result<Value> {
     Ok(json!({
-        "encoder": files::fingerprints(folder)?,
+        "encoder": fingerprints(encoder, &FolderFiles::new(folder))?,
         "texts": documents.fingerprints()?,
-        "column": options.column,
-        "id_column": options.id_column,
-        "encoding": options.encoding,
-        "no_header": options.no_header,
+        "column": settings.column,
+        "id_column": settings.id_column,
+        "encoding": settings.encoding,
+        "no_header": null,
         "max_length": encoder.max_length(),
     }))
 }
 
-fn tell(tally: &Tally, rows: usize, max_length: usize, observer: &dyn Observer) {
+/// Name and fingerprint of every file of the encoder that may decide a vector.
+fn fingerprints(encoder: &Encoder, files: &FolderFiles) -> Result<Map<String, Value>> {
+    let mut found = Map::new();
+    for name in encoder.file_names() {
+        if files.has(name)? {
+            found.insert(name.clone(), fingerprint::of_file(&files.path(name))?.into());
+        }
+    }
+    Ok(found)
+}
+
+fn tell(tally: &Tally, rows: usize, max_length: usize, job: &Job<'_>) {
     let Tally { empty, cut, unknown, tokens } = *tally;
     if cut > 0 {
-        observer.note(&format!("{cut} of {rows} texts were cut at {max_length} tokens"));
+        job.note(&format!("{cut} of {rows} texts were cut at {max_length} tokens"));
     }
     if empty > 0 {
-        observer
-            .note(&format!("{empty} of {rows} texts are empty: their vector is that of no words"));
+        job.note(&format!("{empty} of {rows} texts are empty: their vector is that of no words"));
     }
     if unknown > 0 {
-        observer.note(&format!(
+        job.note(&format!(
             "{unknown} of {tokens} tokens stand for words that the vocabulary lacks"
         ));
     }
@@ -174,17 +167,17 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn all(&mut self, observer: &dyn Observer) -> Result<()> {
+    fn all(&mut self, job: &Job<'_>) -> Result<()> {
         if let Some(resumed) = self.writer.resumed() {
             self.done = resumed.output_rows as usize;
             self.tally = serde_json::from_value(resumed.tally.clone()).unwrap_or_default();
-            observer.note(&format!("resuming after {} texts", self.done));
+            job.note(&format!("resuming after {} texts", self.done));
             self.bar.advance(self.done as u64);
             if resumed.finished {
                 return Ok(());
             }
         }
-        let around = self.encoder.tokenizer.n_special();
+        let around = self.encoder.n_special();
         let documents = self.documents;
         documents.for_each(self.done, |text| {
             let encoded = self.encoder.tokenize(text, &mut self.block);
@@ -206,7 +199,7 @@ impl Run<'_> {
         let n = self.block.len();
         let vectors = self.encoder.vectors(&self.block, &mut self.passes, |count| {
             self.bar.advance(count as u64);
-            Ok(interrupt::check()?)
+            self.bar.check()
         })?;
         self.block.clear();
         let ids = self.documents.ids().slice(self.done, n);

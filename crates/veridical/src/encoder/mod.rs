@@ -1,251 +1,28 @@
-//! Vectors of sentences from a pretrained encoder, run from the files that sentence-transformers saves.
+//! Vectors of sentences from a pretrained encoder, run from the folder that sentence-transformers saves.
 //!
-//! A text t of n tokens has the vector
-//!
-//! h(t) = g(pool(x_1, .., x_n)),   x = BERT(tokens),   pool = mean or x_1,   g(v) = v/|v| or v
-//!
-//! (Devlin et al. 2019; Reimers & Gurevych 2019, section 3). Texts of a pass are packed one after the other without padding.
+//! What an [`Encoder`] computes is said in `veridical-text`; here it meets folders and documents.
 
 mod embed;
-mod files;
 
 use std::path::Path;
 
-use veridical_core::Seed;
-use veridical_data::{Encoded, Tokenizer};
-use veridical_nets::{Mode, Net, Workspace};
+use veridical_io::{FolderFiles, storage};
+pub use veridical_text::{Encoder, Passes, Texts};
 
-pub use self::embed::{EmbedSentences, EmbeddedSentences, embed_sentences};
-use self::files::{Files, Pooling};
-use crate::{Error, Result};
+pub use self::embed::{EmbeddedSentences, embed_sentences};
+use crate::Result;
 
-/// A network that turns texts into vectors.
-#[derive(Debug)]
-pub struct Encoder {
-    tokenizer: Tokenizer,
-    lowercase: bool,
-    max_length: usize,
-    /// One row per token.
-    words: Vec<f32>,
-    net: Net<f32>,
-    dim: usize,
-    pooling: Pooling,
-    is_normalized: bool,
-}
-
-/// Room for texts on their way through the network, and how many go together.
-#[derive(Debug)]
-pub struct Passes {
-    work: Workspace<f32>,
-    /// Texts and tokens, at most.
-    batch: usize,
-    tokens: usize,
-}
-
-/// Texts as tokens, one after the other.
-#[derive(Clone, Debug)]
-pub struct Texts {
-    starts: Vec<usize>,
-    tokens: Vec<u32>,
-}
-
-impl Default for Texts {
-    fn default() -> Self {
-        Self { starts: vec![0], tokens: Vec::new() }
-    }
-}
-
-impl Texts {
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.starts.len() - 1
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The tokens of text `i`.
-    pub fn tokens(&self, i: usize) -> &[u32] {
-        &self.tokens[self.starts[i]..self.starts[i + 1]]
-    }
-
-    fn push(&mut self, tokens: &[u32]) {
-        self.tokens.extend_from_slice(tokens);
-        self.starts.push(self.tokens.len());
-    }
-
-    /// Takes all out.
-    pub fn clear(&mut self) {
-        self.starts.truncate(1);
-        self.tokens.clear();
-    }
-}
-
-impl Encoder {
-    /// Reads an encoder from its folder.
-    ///
-    /// # Errors
-    /// One for each file that is missing, damaged, of a kind that cannot be run, or does not fit the others.
-    pub fn open(folder: &Path) -> Result<Self> {
-        let Files { config, tokenizer, tensors, pooling, is_normalized, max_length, lowercase } =
-            Files::read(folder)?;
-        let path = folder.join(files::WEIGHTS);
-        let refused = |what: String| Error::Usage(format!("{}: {what}", path.display()));
-        let bert = config.bert();
-        let mut net = bert.build(Seed::new(0)?)?;
-        let words = bert.import(&mut net, &tensors).map_err(|e| refused(e.to_string()))?.values;
-        drop(tensors);
-        let dim = config.hidden_size;
-        if let Some(at) = words.iter().position(|x| !x.is_finite()) {
-            let what = format!("the vector of token {} has the value {}", at / dim, words[at]);
-            return Err(refused(format!("{what}; weights must be finite")));
-        }
-        if tokenizer.vocabulary() > config.vocab_size {
-            return Err(Error::Usage(format!(
-                "{}: the tokenizer has {} tokens, the network knows {}; take the tokenizer that the model was trained with",
-                folder.display(),
-                tokenizer.vocabulary(),
-                config.vocab_size
-            )));
-        }
-        let longest = config.max_position_embeddings;
-        let max_length = max_length.unwrap_or(longest);
-        if !(tokenizer.n_special() + 1..=longest).contains(&max_length) {
-            return Err(Error::Usage(format!(
-                "{}: texts of {max_length} tokens (`max_seq_length`) cannot be: the network has {longest} positions, and \
-                 {} tokens go around a text",
-                folder.display(),
-                tokenizer.n_special()
-            )));
-        }
-        Ok(Self { tokenizer, lowercase, max_length, words, net, dim, pooling, is_normalized })
-    }
-
-    /// How many values a vector has.
-    pub fn dim(&self) -> usize {
-        self.dim
-    }
-
-    /// How many tokens a text may have, with those around it.
-    pub fn max_length(&self) -> usize {
-        self.max_length
-    }
-
-    /// Cuts longer texts at `max_length` tokens.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if the network has not so many positions, or no room is left for the text.
-    pub fn set_max_length(&mut self, max_length: usize) -> Result<()> {
-        let around = self.tokenizer.n_special();
-        if max_length <= around {
-            let what = format!("--max-length {max_length}: {around} tokens go around every text");
-            return Err(Error::Usage(format!("{what}, so it must be {} or more", around + 1)));
-        }
-        if max_length > self.max_length {
-            let what =
-                format!("--max-length {max_length}: the encoder was made for {}", self.max_length);
-            return Err(Error::Usage(format!("{what} tokens at most; longer texts are cut there")));
-        }
-        self.max_length = max_length;
-        Ok(())
-    }
-
-    /// Appends a text as tokens.
-    pub fn tokenize(&self, text: &str, texts: &mut Texts) -> Encoded {
-        let lower: Option<String> =
-            self.lowercase.then(|| text.chars().flat_map(char::to_lowercase).collect());
-        let text = lower.as_deref().unwrap_or(text);
-        let encoded = self.tokenizer.encode(text, self.max_length, &mut texts.tokens);
-        texts.starts.push(texts.tokens.len());
-        encoded
-    }
-
-    /// Room for passes of up to `batch` texts in up to `memory` mebibytes.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] if the longest text does not fit.
-    pub fn passes(&self, batch: usize, memory: usize) -> Result<Passes> {
-        if batch == 0 {
-            return Err(Error::Usage("--batch must be 1 or more, got 0".into()));
-        }
-        let values = |name: &str| self.net.output_of(name).map_or(0, |shape| shape.values());
-        let values = self.dim + self.net.names().map(values).sum::<usize>();
-        let (longest, each) = (self.max_length, values * size_of::<f32>());
-        let fitting = memory.saturating_mul(1 << 20) / each;
-        if fitting < longest {
-            let needed = (longest * each).div_ceil(1 << 20);
-            let what = format!("--memory {memory}: a text of {longest} tokens needs {needed} MiB");
-            return Err(Error::Usage(format!("{what}; give more or cut texts with --max-length")));
-        }
-        let tokens = fitting.min(batch.saturating_mul(longest));
-        Ok(Passes { work: Workspace::new(&self.net, tokens, None), batch, tokens })
-    }
-
-    /// The vectors of texts, row by row. Texts of similar length pass together; `done` hears how many did, and may end it.
-    ///
-    /// # Errors
-    /// What `done` returns.
-    pub fn vectors(
-        &self,
-        texts: &Texts,
-        passes: &mut Passes,
-        mut done: impl FnMut(usize) -> Result<()>,
-    ) -> Result<Vec<f32>> {
-        let d = self.dim;
-        let mut order: Vec<usize> = (0..texts.len()).collect();
-        order.sort_by_key(|&i| texts.tokens(i).len());
-        let mut vectors = vec![0.0; texts.len() * d];
-        let mut batch = Texts::default();
-        let mut left = &order[..];
-        while !left.is_empty() {
-            batch.clear();
-            for &i in left.iter().take(passes.batch) {
-                let tokens = texts.tokens(i);
-                if batch.tokens.len() + tokens.len() > passes.tokens {
-                    break;
-                }
-                batch.push(tokens);
-            }
-            let now;
-            (now, left) = left.split_at(batch.len());
-            let rows = self.forward(&batch, &mut passes.work);
-            for (&i, range) in now.iter().zip(batch.starts.windows(2)) {
-                let to = &mut vectors[i * d..(i + 1) * d];
-                self.pool(&rows[range[0] * d..range[1] * d], to);
-            }
-            done(now.len())?;
-        }
-        Ok(vectors)
-    }
-
-    /// The last layer's rows, one per token.
-    fn forward<'a>(&self, texts: &Texts, work: &'a mut Workspace<f32>) -> &'a [f32] {
-        let d = self.dim;
-        self.net.forward_sequences(work, &texts.starts, Mode::Frozen, 0, |rows| {
-            for (row, &token) in rows.chunks_exact_mut(d).zip(&texts.tokens) {
-                let at = token as usize * d;
-                row.copy_from_slice(&self.words[at..at + d]);
-            }
-        });
-        work.outputs(&self.net)
-    }
-
-    /// One vector from those of a text's tokens; sums in f64, in order.
-    fn pool(&self, rows: &[f32], to: &mut [f32]) {
-        let rows = match self.pooling {
-            Pooling::First => &rows[..self.dim],
-            Pooling::Mean => rows,
-        };
-        let mut sums = vec![0.0f64; self.dim];
-        for row in rows.chunks_exact(self.dim) {
-            sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f64::from(x));
-        }
-        let n = (rows.len() / self.dim) as f64;
-        let norm = sums.iter().map(|x| (x / n).powi(2)).sum::<f64>().sqrt();
-        // As PyTorch's `normalize`: a vector of zeros stays one.
-        let scale = if self.is_normalized { n * norm.max(1e-12) } else { n };
-        to.iter_mut().zip(sums).for_each(|(to, sum)| *to = (sum / scale) as f32);
-    }
+/// Reads an encoder from its folder.
+///
+/// # Errors
+/// One for each file that is missing, damaged, of a kind that cannot be run, or does not fit the others.
+pub fn open(folder: &Path) -> Result<Encoder> {
+    let what = match storage::exists(folder)? {
+        false => "does not exist",
+        true if folder.exists() && !folder.is_dir() => "is not a folder",
+        true => return Ok(Encoder::open(&FolderFiles::new(folder))?),
+    };
+    let what = format!("⟨encoder {}⟩: {what}", folder.display());
+    let hint = "name the folder of an encoder, as sentence-transformers saves it";
+    Err(veridical_core::Error::missing(what, hint).into())
 }

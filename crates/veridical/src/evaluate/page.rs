@@ -1,6 +1,6 @@
 //! The evaluation as a page: charts of the measures people quote, and a table per protocol.
 
-use veridical_embed::evaluate::Estimate;
+use veridical_core::Estimate;
 use veridical_report::{Axis, Bars, Card, Cell, Chart, Foot, Level, Page, Table, Verdict};
 
 use super::{Evaluation, Judged};
@@ -157,12 +157,12 @@ impl Evaluation {
 }
 
 fn in_table(estimate: Estimate) -> Cell {
-    Cell::interval(estimate.value, [estimate.low, estimate.high], 4)
+    Cell::interval(estimate.value, estimate.interval(), 4)
 }
 
 /// A value and half the width of its interval.
 pub fn shown(estimate: Estimate) -> String {
-    let half = (estimate.high - estimate.low) / 2.0;
+    let half = estimate.half_width();
     match half.is_finite() {
         true => format!("{:.4} ± {half:.4}", estimate.value),
         false => format!("{:.4}", estimate.value),

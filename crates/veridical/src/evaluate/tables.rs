@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use veridical_data::{IdMap, Ids, Interactions, ReadOptions, Source, Split, Table};
+use veridical_core::Job;
+use veridical_data::{IdMap, Ids, Interactions, Split, Table};
 use veridical_embed::{Embedding, Factors, Model, Pair, Scorer, Similarity};
+use veridical_io::{ReadOptions, Source};
 
 use crate::train::Divided;
-use crate::{Error, Observer, Result};
+use crate::{Error, Result};
 
 /// Vectors of the users and items of the data, and the rows whose user and item have both.
 pub(super) struct Aligned {
@@ -16,21 +18,16 @@ pub(super) struct Aligned {
 }
 
 impl Aligned {
-    pub fn load(
-        users: &Path,
-        items: &Path,
-        divided: Divided,
-        observer: &dyn Observer,
-    ) -> Result<Self> {
+    pub fn load(users: &Path, items: &Path, divided: Divided, job: &Job<'_>) -> Result<Self> {
         let load = |path: &Path, table: &str| {
-            let is_run = veridical_data::run::RunFolder::is_run(path);
+            let is_run = veridical_io::run::RunFolder::is_run(path);
             let table = is_run.then(|| table.to_owned());
             let options = ReadOptions { table, ..ReadOptions::default() };
-            Table::load(&Source::Path(path.to_owned()), &options)
+            veridical_io::read_table(&Source::Path(path.to_owned()), &options)
         };
         let (user_table, item_table) = (load(users, "user")?, load(items, "item")?);
-        let user_rows = Rows::find(users, &user_table, &divided.data.users, observer, "user")?;
-        let item_rows = Rows::find(items, &item_table, &divided.data.items, observer, "item")?;
+        let user_rows = Rows::find(users, &user_table, &divided.data.users, job, "user")?;
+        let item_rows = Rows::find(items, &item_table, &divided.data.items, job, "item")?;
         let divided = only_known(divided, &user_rows, &item_rows);
         let (user, item) = (user_rows.gather(&user_table), item_rows.gather(&item_table));
         Ok(Self { user, item, divided })
@@ -56,20 +53,14 @@ struct Rows {
 }
 
 impl Rows {
-    fn find(
-        path: &Path,
-        table: &Table,
-        ids: &IdMap,
-        observer: &dyn Observer,
-        what: &str,
-    ) -> Result<Self> {
+    fn find(path: &Path, table: &Table, ids: &IdMap, job: &Job<'_>, what: &str) -> Result<Self> {
         let (map, places) = match &table.ids {
             Ids::Int(ids) => IdMap::of_integers(ids.values()),
             Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),
         };
         if map.len() < places.len() {
             let what = format!("an id of {what}s occurs twice; every id must have one vector");
-            return Err(Error::Usage(format!("{}: {what}", path.display())));
+            return Err(Error::request(format!("{}: {what}", path.display()), ""));
         }
         let mut row_of = vec![0; map.len()];
         places.iter().enumerate().for_each(|(row, &place)| row_of[place as usize] = row);
@@ -79,13 +70,16 @@ impl Rows {
             (0..ids.len() as u32).filter_map(known).unzip();
         if numbers.is_empty() {
             let what = format!("has no vector of any {what} of the interactions");
-            return Err(Error::Usage(format!("{} {what}; are the ids the same?", path.display())));
+            return Err(Error::request(
+                format!("{} {what}", path.display()),
+                "are the ids the same?",
+            ));
         }
         let missing = ids.len() - numbers.len();
         if missing > 0 {
             let what =
                 format!("{missing} of {} {what}s have no vector and are left out", ids.len());
-            observer.warn(&format!("{}: {what}", path.display()));
+            job.warn(&format!("{}: {what}", path.display()));
         }
         Ok(Self { numbers, rows })
     }

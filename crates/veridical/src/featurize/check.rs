@@ -8,12 +8,13 @@ mod page;
 
 use serde::Serialize;
 use veridical_core::stats::{Moments, quantile};
-use veridical_data::{ReadOptions, Source};
+use veridical_core::{Estimate, Job, Progress, Rows, settings};
 use veridical_features::{Directions, FeatureMap, FeatureSpec, plan};
+use veridical_io::{Input, Output, ReadOptions, Replace};
 
 use super::sample::Sample;
-use super::{Description, INFORMATIVE, describe};
-use crate::{Observer, Result};
+use super::{Description, INFORMATIVE, describe, load_spec};
+use crate::Result;
 
 /// Rows sampled: half as many pairs.
 const SAMPLED_ROWS: usize = 8192;
@@ -26,15 +27,21 @@ const SHOWN_PAIRS: usize = 1000;
 /// Why a family that the kernel allows was not measured.
 const OVERFLOWS: &str = "its projections of these rows overflow";
 
-/// Settings of [`check()`].
-#[derive(Clone, Debug)]
-pub struct Check {
-    /// The spec.
-    pub spec: FeatureSpec,
-    /// The table.
-    pub data: Source,
-    /// How to read it.
-    pub read: ReadOptions,
+settings! {
+    /// Settings of [`check()`].
+    pub struct Check {
+        /// Table of vectors: a file or a folder
+        pub data: Input = Input::default() => [positional(), required(), value("DATA")],
+        /// The spec
+        pub spec: Input = Input::default() => [required()],
+        /// Write a page with charts
+        pub html: Option<Output> = None => [heading("Output")],
+    } with {
+        /// What to do about an earlier page.
+        pub replace: Replace,
+        /// How the table is read.
+        pub read: ReadOptions,
+    }
 }
 
 /// Absolute errors of pairs.
@@ -71,14 +78,10 @@ impl Errors {
 pub struct Family {
     /// `iid`, `orthogonal`, `hadamard` or `halton`.
     pub directions: &'static str,
-    /// Mean absolute error, averaged over the seeds.
-    pub mean: Option<f64>,
-    /// 95 % interval of that average over seeds.
-    pub interval: Option<[f64; 2]>,
+    /// Mean absolute error of the pairs, averaged over the seeds; the interval speaks of other seeds.
+    pub mean: Option<Estimate>,
     /// 95 % quantile of the absolute errors, averaged over the seeds.
     pub quantile_95: Option<f64>,
-    /// How many seeds.
-    pub seeds: u64,
     /// Why the family does not fit the kernel or the rows.
     pub refused: Option<String>,
 }
@@ -119,16 +122,17 @@ pub struct CheckReport {
 /// Measures a spec on a table.
 ///
 /// # Errors
-/// [`crate::Error::Data`] if the table cannot be read, [`crate::Error::InFile`] if it does not fit.
-pub fn check(settings: &Check, observer: &dyn Observer) -> Result<CheckReport> {
-    let Check { spec, data, read } = settings;
-    let sample = Sample::read(data, read, spec, SAMPLED_ROWS, observer)?;
+/// [`crate::Error::Io`] if the table cannot be read, [`crate::Error::InFile`] if it does not fit.
+pub fn check(settings: &Check, job: &Job<'_>) -> Result<CheckReport> {
+    let (spec, data, read) = (&load_spec(&settings.spec)?, &settings.data.source(), &settings.read);
+    let sample = Sample::read(data, read, spec, SAMPLED_ROWS, job)?;
     let d = spec.input_dim();
     let map = FeatureMap::new(spec)?;
     let mut phi = vec![0.0; sample.rows.len() / d * spec.output_dim()];
     let refused = |error| Sample::refused(data, error);
-    let checked = map.transform_into(&sample.rows, &mut phi).map_err(refused)?;
-    let normalized = spec.normalize().rows(&sample.rows, d);
+    let rows = Rows::new(&sample.rows, d)?;
+    let checked = map.transform_into(rows, &mut phi).map_err(refused)?;
+    let normalized = spec.normalize().rows(rows)?;
     let value = |pair: &[f32], scale: f32| {
         let (x, y) = pair.split_at(d);
         let moved: Vec<f32> = x.iter().zip(y).map(|(x, y)| x + scale * (y - x)).collect();
@@ -148,10 +152,10 @@ pub fn check(settings: &Check, observer: &dyn Observer) -> Result<CheckReport> {
     let expected: f64 = normalized.chunks_exact(2 * d).zip(&values).map(variance).sum();
     let share =
         |outside: &dyn Fn(&f64) -> bool| values.iter().filter(|k| outside(k)).count() as f64 / n;
-    let bar = observer.progress("comparing", "draws", Some(Directions::ALL.len() as u64 * SEEDS));
+    let bar = job.progress("comparing", "draws", Some(Directions::ALL.len() as u64 * SEEDS));
     let mut families = Vec::new();
     for directions in Directions::ALL {
-        families.push(family(spec, directions, &sample.rows, || bar.advance(1))?);
+        families.push(family(spec, directions, &sample.rows, &bar)?);
     }
     Ok(CheckReport {
         spec: describe(spec),
@@ -174,41 +178,36 @@ fn family(
     spec: &FeatureSpec,
     directions: Directions,
     rows: &[f32],
-    step: impl Fn(),
+    progress: &Progress,
 ) -> Result<Family> {
-    let empty = Family {
-        directions: directions.name(),
-        mean: None,
-        interval: None,
-        quantile_95: None,
-        seeds: 0,
-        refused: None,
-    };
+    let empty =
+        Family { directions: directions.name(), mean: None, quantile_95: None, refused: None };
     let spec = match spec.with_directions(directions) {
         Ok(spec) => spec,
         Err(why) => return Ok(Family { refused: Some(why.to_string()), ..empty }),
     };
     let (mut means, mut quantiles) = (Moments::default(), Moments::default());
     for offset in 0..SEEDS {
-        veridical_core::interrupt::check()?;
+        progress.check()?;
         // Seeds wrap around at their largest value.
         let seed = (spec.seed().get() + offset) & veridical_core::Seed::MAX;
         let drawn = spec.redrawn(seed, spec.output_dim())?;
-        let errors = match plan::pair_errors(&drawn, rows, &[spec.n_directions()]) {
+        let errors = match plan::pair_errors(
+            &drawn,
+            Rows::new(rows, spec.input_dim())?,
+            &[spec.n_directions()],
+        ) {
             Ok(errors) => Errors::of(&errors.concat()),
             // The spec itself was measured before.
             Err(_) => return Ok(Family { refused: Some(OVERFLOWS.to_owned()), ..empty }),
         };
         means.push(errors.mean);
         quantiles.push(errors.quantile_95);
-        step();
+        progress.advance(1);
     }
     let spread = T_95 * (means.variance() / (SEEDS - 1) as f64).sqrt();
-    Ok(Family {
-        mean: Some(means.mean()),
-        interval: Some([means.mean() - spread, means.mean() + spread]),
-        quantile_95: Some(quantiles.mean()),
-        seeds: SEEDS,
-        ..empty
-    })
+    let interval = [means.mean() - spread, means.mean() + spread];
+    let pairs = rows.len() / (2 * spec.input_dim());
+    let mean = Estimate::with_interval(means.mean(), interval, pairs as u64).with_seeds(SEEDS);
+    Ok(Family { mean: Some(mean), quantile_95: Some(quantiles.mean()), ..empty })
 }

@@ -7,43 +7,36 @@ use std::path::{Path, PathBuf};
 use arrow_buffer::ScalarBuffer;
 use serde::Serialize;
 use serde_json::{Value, json};
-use veridical_core::{Stream, interrupt};
-use veridical_data::models::{ModelMap, RowStep, Sums, onnx, publish, saved_model, tensors};
-use veridical_data::{
-    Dtype, IdKind, Ids, OutputSchema, Piece, Source, TableWriter, Vectors, WriteOptions,
-};
+use veridical_core::{Cancel, Error as Refusal, Job, Rows, Stream, choices, settings};
+use veridical_data::Ids;
 use veridical_features::{Directions, FeatureMap, FeatureSpec, Normalize, directions};
+use veridical_io::models::{ModelMap, RowStep, Sums, onnx, saved_model, tensors};
+use veridical_io::publish;
+use veridical_io::{
+    Dtype, IdKind, Input, Output, OutputSchema, Piece, Replace, Source, TableWriter, Vectors,
+    WriteOptions,
+};
 use veridical_learn::LinearMap;
 
-use super::{Description, describe};
+use super::{Description, describe, load_spec};
+use crate::Result;
 use crate::align::MapFile;
-use crate::{Error, Result};
 
-/// What a spec is exported to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExportFormat {
-    /// One file for ONNX Runtime and others; see [`onnx`].
-    Onnx,
-    /// A folder for TensorFlow and TensorFlow Serving; see [`saved_model`].
-    SavedModel,
-    /// U alone; see [`tensors`].
-    Safetensors,
-    /// A folder of values that another implementation can be tested against.
-    Conformance,
+choices! {
+    /// What a spec is exported to.
+    pub enum ExportFormat {
+        /// A model for ONNX Runtime and others
+        Onnx = "onnx",
+        /// A folder for TensorFlow and TensorFlow Serving
+        SavedModel = "saved-model",
+        /// The directions U
+        Safetensors = "safetensors",
+        /// Rows, U and phi to test another implementation against
+        Conformance = "conformance",
+    }
 }
 
 impl ExportFormat {
-    /// The name used in flags.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Onnx => "onnx",
-            Self::SavedModel => "saved-model",
-            Self::Safetensors => "safetensors",
-            Self::Conformance => "conformance",
-        }
-    }
-
     /// The format that the ending of a name tells.
     fn of_ending(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
@@ -55,39 +48,41 @@ impl ExportFormat {
 
     fn resolve(asked: Option<Self>, path: &Path) -> Result<Self> {
         match (asked, Self::of_ending(path)) {
-            (Some(asked), Some(told)) if asked != told => Err(Error::Usage(format!(
-                "{}: --to {} does not go with this ending; choose another name or leave out --to",
-                path.display(),
-                asked.name()
-            ))),
+            (Some(asked), Some(told)) if asked != told => Err(Refusal::request(
+                format!("{}: ⟨to⟩ {} does not go with this ending", path.display(), asked.name()),
+                "choose another name or leave out ⟨to⟩",
+            )
+            .into()),
             (Some(format), _) | (None, Some(format)) => Ok(format),
-            (None, None) => Err(Error::Usage(format!(
-                "{}: cannot tell what to export from the name; say --to onnx, saved-model, \
-                 safetensors or conformance",
-                path.display()
-            ))),
+            (None, None) => Err(Refusal::request(
+                format!("{}: cannot tell what to export from the name", path.display()),
+                "say ⟨to⟩ onnx, saved-model, safetensors or conformance",
+            )
+            .into()),
         }
     }
 }
 
-/// Settings of [`export`].
-#[derive(Clone, Debug)]
-pub struct Export {
-    /// The spec.
-    pub spec: FeatureSpec,
-    /// The format; by default what the ending of `out` tells.
-    pub to: Option<ExportFormat>,
-    /// The file or folder to write.
-    pub out: PathBuf,
-    /// Cut phi to this width.
-    pub output_dim: Option<usize>,
-    /// What rows go through first: a rotation is folded into the directions where the normalisation allows it,
-    /// any other map stands before them.
-    pub map: Option<MapFile>,
-    /// ONNX: keep the directions in a file beside the model, whatever their size.
-    pub external_data: bool,
-    /// Replace what is there.
-    pub force: bool,
+settings! {
+    /// Settings of [`export`].
+    pub struct Export {
+        /// The spec
+        pub spec: Input = Input::default() => [required()],
+        /// What to write
+        pub to: Option<ExportFormat> = None
+            => [value("FORMAT"), otherwise("by the ending of PATH, .onnx or .safetensors")],
+        /// The file or folder to write
+        pub out: Output = Output::default() => [required(), value("PATH")],
+        /// Cut phi to its first D coordinates, rescaled
+        pub output_dim: Option<usize> = None => [value("D")],
+        /// Map that rows go through first, as `align` writes it; a rotation costs nothing
+        pub map: Option<Input> = None,
+        /// ONNX: keep the directions in a file beside the model, whatever their size
+        pub external_data: bool = false => [switch()],
+    } with {
+        /// What to do about an earlier export.
+        pub replace: Replace,
+    }
 }
 
 /// What [`export`] did.
@@ -127,41 +122,43 @@ pub struct ExportedFile {
 /// Writes the map of a spec for others.
 ///
 /// # Errors
-/// [`Error::Usage`] if the format is not clear, [`Error::Data`] if the output is in the way or cannot be
-/// written, [`Error::Features`] if the spec has no such prefix or no usable directions.
-pub fn export(settings: &Export) -> Result<Exported> {
-    let out = settings.out.as_path();
+/// [`Refusal::Request`] if the format is not clear, [`crate::Error::Io`] if the output is in the way or cannot be
+/// written, [`crate::Error::Features`] if the spec has no such prefix or no usable directions.
+pub fn export(settings: &Export, job: &Job<'_>) -> Result<Exported> {
+    let (out, force) = (&*settings.out, settings.replace.force);
+    let spec = load_spec(&settings.spec)?;
+    let map = settings.map.as_deref().map(MapFile::load).transpose()?;
     let to = ExportFormat::resolve(settings.to, out)?;
     if settings.external_data && to != ExportFormat::Onnx {
-        return Err(Error::Usage("--external-data is for --to onnx".into()));
+        return Err(Refusal::request("⟨external-data⟩ is for ⟨to⟩ onnx", "").into());
     }
     let spec = match settings.output_dim {
-        Some(output_dim) => settings.spec.prefix(output_dim)?,
-        None => settings.spec.clone(),
+        Some(output_dim) => spec.prefix(output_dim)?,
+        None => spec,
     };
-    let map = settings.map.as_ref().map(|map| Before::of(map, &spec, to)).transpose()?;
+    let map = map.as_ref().map(|map| Before::of(map, &spec, to)).transpose()?;
     let (d, m) = (spec.input_dim(), spec.n_directions());
     let weights = if settings.external_data { onnx::Weights::Beside } else { onnx::Weights::Auto };
     match to {
         ExportFormat::Onnx => {
-            publish::check_file(out, settings.force)?;
+            publish::check_file(out, force)?;
             if onnx::is_beside(weights, d, m) {
-                publish::check_file(&onnx::weights_path(out), settings.force)?;
+                publish::check_file(&onnx::weights_path(out), force)?;
             }
         }
         ExportFormat::SavedModel => {
             saved_model::check_size(d, m)?;
-            publish::check_folder(out, settings.force, &saved_model::NAMES)?;
+            publish::check_folder(out, force, &saved_model::NAMES)?;
         }
-        ExportFormat::Safetensors => publish::check_file(out, settings.force)?,
-        ExportFormat::Conformance => publish::check_folder(out, settings.force, &CONFORMANCE)?,
+        ExportFormat::Safetensors => publish::check_file(out, force)?,
+        ExportFormat::Conformance => publish::check_folder(out, force, &CONFORMANCE)?,
     }
     let mut paths = vec![out.to_owned()];
     match to {
-        ExportFormat::Onnx => paths = onnx::write(&model_map(&spec, map)?, out, weights)?,
-        ExportFormat::SavedModel => saved_model::write(&model_map(&spec, map)?, out)?,
-        ExportFormat::Safetensors => tensors::write(&model_map(&spec, map)?, out)?,
-        ExportFormat::Conformance => conformance(&spec, out)?,
+        ExportFormat::Onnx => paths = onnx::write(&model_map(&spec, map, job)?, out, weights)?,
+        ExportFormat::SavedModel => saved_model::write(&model_map(&spec, map, job)?, out)?,
+        ExportFormat::Safetensors => tensors::write(&model_map(&spec, map, job)?, out)?,
+        ExportFormat::Conformance => conformance(&spec, out, job)?,
     }
     Ok(Exported {
         to,
@@ -185,24 +182,31 @@ impl<'a> Before<'a> {
     fn of(file: &'a MapFile, spec: &FeatureSpec, to: ExportFormat) -> Result<Self> {
         let (gives, takes) = (file.map.output_dim(), spec.input_dim());
         if gives != takes {
-            return Err(Error::Usage(format!(
-                "the map gives vectors of {gives} values but the spec takes {takes}; use the spec of the reference \
-                 that the map leads to"
-            )));
+            let what =
+                format!("the map gives vectors of {gives} values but the spec takes {takes}");
+            return Err(Refusal::shape(
+                what,
+                "use the spec of the reference that the map leads to",
+            )
+            .into());
         }
         let columns_scaled = matches!(spec.normalize(), Normalize::Standardize { .. });
         let folded = file.map.is_rotation() && !columns_scaled;
-        let refused = |what: &str| Err(Error::Usage(what.to_owned()));
+        let refused = |what: &str, hint: &str| Err(Refusal::request(what, hint).into());
         match to {
             ExportFormat::Onnx | ExportFormat::SavedModel => {}
             ExportFormat::Conformance => {
-                return refused("--map does not go with --to conformance, which tests phi alone");
+                return refused(
+                    "⟨map⟩ does not go with ⟨to⟩ conformance, which tests phi alone",
+                    "",
+                );
             }
             ExportFormat::Safetensors if folded => {}
             ExportFormat::Safetensors => {
                 return refused(
                     "this map cannot be folded into the directions (only a rotation can, under normalize none or \
-                     unit); export with --to onnx or saved-model, which keep it as a step of its own",
+                     unit)",
+                    "export with ⟨to⟩ onnx or saved-model, which keep it as a step of its own",
                 );
             }
         }
@@ -222,7 +226,7 @@ impl<'a> Before<'a> {
 fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
     let mut found = Vec::new();
     while let Some(path) = waiting.pop() {
-        let failed = |e| Error::Usage(format!("{}: cannot read: {e}", path.display()));
+        let failed = |e| Refusal::unfit(format!("{}: cannot read: {e}", path.display()), "");
         let metadata = fs::metadata(&path).map_err(failed)?;
         if metadata.is_dir() {
             let entries = fs::read_dir(&path).map_err(failed)?;
@@ -235,9 +239,9 @@ fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
     Ok(found)
 }
 
-fn model_map(spec: &FeatureSpec, map: Option<Before<'_>>) -> Result<ModelMap> {
+fn model_map(spec: &FeatureSpec, map: Option<Before<'_>>, job: &Job<'_>) -> Result<ModelMap> {
     let u = directions::checked_matrix(spec)?;
-    interrupt::check()?;
+    job.check()?;
     let (d, big_d) = (spec.input_dim(), spec.output_dim());
     let map_id = map.map(|map| map.file.map_id());
     let after = map_id.as_ref().map(|id| format!(" after map {id}")).unwrap_or_default();
@@ -287,15 +291,15 @@ const RANDOM_ROWS: u64 = 8;
 /// Numbers that a JSON file of it may hold: about two megabytes.
 const JSON_VALUES: usize = 1 << 16;
 
-fn conformance(spec: &FeatureSpec, out: &Path) -> Result<()> {
+fn conformance(spec: &FeatureSpec, out: &Path, job: &Job<'_>) -> Result<()> {
     let map = FeatureMap::new(spec)?;
     let (d, big_d) = (spec.input_dim(), spec.output_dim());
     let u = directions::matrix(spec);
-    interrupt::check()?;
+    job.check()?;
     let mut names = Vec::new();
     let (mut inputs, mut phi) = (Vec::new(), Vec::new());
     for (name, row) in telling_rows(spec) {
-        match map.transform(&row) {
+        match map.transform(Rows::new(&row, d)?) {
             Ok(features) => {
                 names.push(name);
                 inputs.extend_from_slice(&row);
@@ -306,7 +310,7 @@ fn conformance(spec: &FeatureSpec, out: &Path) -> Result<()> {
             Err(e) => return Err(e.into()),
         }
     }
-    let tolerances = tolerances(spec, &u, &inputs);
+    let tolerances = tolerances(spec, &u, &inputs)?;
     publish::folder(out, |folder| {
         publish::put(&folder.join("spec.json"), spec.to_json().as_bytes())?;
         for (name, dim, values) in
@@ -368,19 +372,19 @@ fn telling_rows(spec: &FeatureSpec) -> Vec<(String, Vec<f32>)> {
 }
 
 /// How far another order of summation may be from phi, row by row: see the README of the folder.
-fn tolerances(spec: &FeatureSpec, u: &[f32], inputs: &[f32]) -> Vec<f64> {
+fn tolerances(spec: &FeatureSpec, u: &[f32], inputs: &[f32]) -> Result<Vec<f64>> {
     let d = spec.input_dim();
     let c = 1.0 / (spec.n_directions() as f64).sqrt();
     let dot = |u: &[f32], y: &[f32]| -> f64 {
         u.iter().zip(y).map(|(&u, &y)| f64::from(u) * f64::from(y)).sum()
     };
-    let rows = spec.normalize().rows(inputs, d);
+    let rows = spec.normalize().rows(Rows::new(inputs, d)?)?;
     let angle = |y: &[f32]| u.chunks_exact(d).map(|u| dot(u, y).abs()).fold(0.0, f64::max);
     let tolerance = |a: f64| {
         let exact = c * (5.0 * (d as f64).sqrt() * 2f64.powi(-24) * a + 2f64.powi(-22));
         format!("{exact:.1e}").parse().unwrap_or(exact)
     };
-    rows.chunks_exact(d).map(|y| tolerance(angle(y))).collect()
+    Ok(rows.chunks_exact(d).map(|y| tolerance(angle(y))).collect())
 }
 
 fn document(name: &str, dim: usize, values: &[f32]) -> Value {
@@ -420,7 +424,7 @@ fn save_npy(path: &Path, dim: usize, values: Vec<f32>) -> Result<()> {
         })?;
         at += n;
     }
-    Ok(writer.finish()?)
+    Ok(writer.finish(&Cancel::default())?)
 }
 
 fn readme(spec: &FeatureSpec, names: &[String], tolerances: &[f64]) -> String {
@@ -496,7 +500,7 @@ mod tests {
             let (_, huge) =
                 telling_rows(&spec).into_iter().find(|(name, _)| name == "huge").unwrap();
             let map = FeatureMap::new(&spec).unwrap();
-            let seen = map.transform_into(&huge, &mut [0.0; 16]).unwrap();
+            let seen = map.transform_into(Rows::new(&huge, 5).unwrap(), &mut [0.0; 16]).unwrap();
             assert!(seen.largest_projection > 8192.0, "{}", seen.largest_projection);
         }
     }

@@ -5,6 +5,7 @@
 
 mod check;
 mod export;
+mod map;
 mod plan;
 mod sample;
 
@@ -14,21 +15,24 @@ use arrow_buffer::ScalarBuffer;
 use half::f16;
 use serde::Serialize;
 use serde_json::json;
+use veridical_core::settings::Settings as _;
 use veridical_core::stats::median;
-use veridical_core::{RowSample, Seed};
-use veridical_data::{
-    Chunk, Dtype, IfExists, OutputSchema, ReadOptions, Source, TableReader, Vectors, storage,
-    write_atomically,
-};
+use veridical_core::{Error as Refusal, Job, RowSample, Rows, Seed, settings};
 use veridical_features::{
     ColumnMoments, Directions, FeatureMap, FeatureSpec, Kernel, Normalize, length_scale,
+};
+use veridical_io::{
+    Chunk, Dtype, Input, Output, OutputSchema, ReadOptions, Replace, Source, TableReader, Vectors,
+    publish, storage, write_atomically,
 };
 
 pub use self::check::{Check, CheckReport, Errors, Family, check};
 pub use self::export::{Export, ExportFormat, Exported, ExportedFile, ExportedMap, export};
+use self::map::Rule;
+pub use self::map::{KernelName, LengthScale, MapSettings, Mixture, Normalization};
 pub use self::plan::{Answer, Goal, Plan, Planned, Point, plan};
-use crate::pipeline::{self, Job, Transform};
-use crate::{Error, JobOptions, Observer, Result, Silent, Tally};
+use crate::pipeline::{self, TableJob, Transform};
+use crate::{Error, JobOptions, Result, Tally};
 
 /// Rows sampled for the median rule.
 const MEDIAN_ROWS: usize = 1024;
@@ -45,141 +49,121 @@ const HALTON_DIMS: usize = 32;
 /// A spec with means and deviations for a million columns stays below this.
 const MAX_SPEC_BYTES: u64 = 128 << 20;
 
-/// How the length scale is chosen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LengthScale {
-    /// A number.
-    Fixed(f64),
-    /// Through scikit-learn's gamma = 1 / (2 l^2).
-    Gamma(f64),
-    /// The median distance between rows of the data.
-    Median,
-    /// scikit-learn's `gamma="scale"` on the data.
-    SklearnGammaScale,
+settings! {
+    /// Settings of a new spec.
+    pub struct NewSpec {
+        /// Width of the vectors; taken from ⟨data⟩ if that is given
+        pub input_dim: Option<usize> = None => [value("d")],
+        /// Width of phi, even: a cosine and a sine for each direction
+        pub output_dim: Option<usize> = None => [value("D"), otherwise("4 d")],
+        /// Table for the rules that look at data
+        pub data: Option<Input> = None,
+    } with {
+        /// What phi is made of.
+        pub map: MapSettings,
+        /// How the table is read.
+        pub read: ReadOptions,
+    }
 }
 
-/// How rows are normalized; `Standardize` takes means and deviations from the data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Normalization {
-    /// Nothing.
-    None,
-    /// Rows of length one.
-    #[default]
-    Unit,
-    /// Columns of mean 0 and deviation 1.
-    Standardize,
+settings! {
+    /// A new spec, and where it goes.
+    pub struct WriteSpec {
+        /// Where to write the spec
+        pub out: Output = Output::default() => [required()],
+    } with {
+        /// The spec.
+        pub spec: NewSpec,
+        /// What to do about an earlier spec.
+        pub replace: Replace,
+    }
 }
 
-/// Settings of a new spec.
-#[derive(Clone, Debug)]
-pub struct NewSpec {
-    /// d; taken from the data if there is some.
-    pub input_dim: Option<usize>,
-    /// D; 4 d by default.
-    pub output_dim: Option<usize>,
-    /// The seed of the directions.
-    pub seed: u64,
-    /// The length scale, or the rule that finds it.
-    pub length_scale: LengthScale,
-    /// The kernel.
-    pub kernel: Kernel,
-    /// How U is drawn; by default the best that the kernel allows.
-    pub directions: Option<Directions>,
-    /// How rows are normalized.
-    pub normalize: Normalization,
-    /// The table for rules that need one.
-    pub data: Option<Source>,
-    /// How to read it.
-    pub read: ReadOptions,
+settings! {
+    /// Which spec to describe.
+    pub struct DescribeSpec {
+        /// The spec
+        pub spec: Input = Input::default() => [positional(), required(), value("SPEC")],
+    }
 }
 
-impl Default for NewSpec {
-    fn default() -> Self {
-        Self {
-            input_dim: None,
-            output_dim: None,
-            seed: 0,
-            length_scale: LengthScale::Fixed(1.0),
-            kernel: Kernel::default(),
-            directions: None,
-            normalize: Normalization::default(),
-            data: None,
-            read: ReadOptions::default(),
-        }
+impl NewSpec {
+    fn source(&self) -> Option<Source> {
+        self.data.as_ref().map(Input::source)
+    }
+
+    fn rule(&self) -> Rule {
+        self.map.rule(self.data.is_some())
     }
 }
 
 /// Makes a spec; rules are resolved to numbers on the way.
 ///
 /// # Errors
-/// [`Error::Usage`] for a rule without data, [`Error::Features`] for a setting out of range.
+/// [`Refusal::Request`] for a rule without data, [`Error::Features`] for a setting out of range.
 pub fn new_spec(settings: &NewSpec) -> Result<FeatureSpec> {
-    new_spec_observed(settings, &Silent)
+    new_spec_observed(settings, &Job::silent())
 }
 
-/// [`new_spec`] that tells `observer` what it does.
+/// [`new_spec`] that tells `job` what it does.
 ///
 /// # Errors
 /// As there.
-pub fn new_spec_observed(settings: &NewSpec, observer: &dyn Observer) -> Result<FeatureSpec> {
-    let (spec, summary) = make_spec(settings, observer)?;
+pub fn new_spec_observed(settings: &NewSpec, job: &Job<'_>) -> Result<FeatureSpec> {
+    Seed::new(settings.map.seed)?; // named as the setting, not as a field of the spec
+    let (spec, summary) = make_spec(settings, job)?;
     if spec.directions() == Directions::Halton && spec.input_dim() > HALTON_DIMS {
-        observer.warn(&format!(
+        job.warn(&format!(
             "halton points gain nothing known above {HALTON_DIMS} values; orthogonal directions do"
         ));
     }
     if let Some(Summary { notes, replaced: (skipped, zeroed), .. }) = summary {
-        notes.iter().for_each(|note| observer.note(note));
-        pipeline::warn_about_replaced(skipped, zeroed, observer);
+        notes.iter().for_each(|note| job.note(note));
+        pipeline::warn_about_replaced(skipped, zeroed, job);
     }
     Ok(spec)
 }
 
 /// The spec, and what was seen of its data.
-fn make_spec(
-    settings: &NewSpec,
-    observer: &dyn Observer,
-) -> Result<(FeatureSpec, Option<Summary>)> {
-    if let (LengthScale::Gamma(_) | LengthScale::SklearnGammaScale, true) =
-        (settings.length_scale, settings.kernel != Kernel::Gaussian)
-    {
-        let name = settings.kernel.name();
+fn make_spec(settings: &NewSpec, job: &Job<'_>) -> Result<(FeatureSpec, Option<Summary>)> {
+    let (map, kernel, scale) = (&settings.map, settings.map.kernel(), settings.rule());
+    if matches!(scale, Rule::Gamma(_) | Rule::SklearnGammaScale) && kernel != Kernel::Gaussian {
+        let name = kernel.name();
         let what = format!("gamma belongs to the gaussian kernel, not to {name}");
-        return Err(Error::Usage(format!("{what}; pass --length-scale")));
+        return Err(Refusal::request(what, "pass ⟨length-scale⟩").into());
     }
-    let rule = match settings.length_scale {
-        LengthScale::Median => Some("--length-scale median"),
-        LengthScale::SklearnGammaScale => Some("--length-scale sklearn-gamma-scale"),
-        _ if settings.normalize == Normalization::Standardize => Some("--normalize standardize"),
+    let rule = match scale {
+        Rule::Median => Some("⟨length-scale⟩ median"),
+        Rule::SklearnGammaScale => Some("⟨length-scale⟩ sklearn-gamma-scale"),
+        _ if map.normalize == Normalization::Standardize => Some("⟨normalize⟩ standardize"),
         _ => None,
     };
-    let summary = match (&settings.data, rule) {
-        (Some(data), rule) => Some(Summary::of(data, settings, rule.is_some(), observer)?),
+    let summary = match (&settings.source(), rule) {
+        (Some(data), rule) => Some(Summary::of(data, settings, rule.is_some(), job)?),
         (None, Some(rule)) => {
-            return Err(Error::Usage(format!("{rule} needs a table to look at; pass --data FILE")));
+            let what = format!("{rule} needs a table to look at");
+            return Err(Refusal::request(what, "pass ⟨data⟩ FILE").into());
         }
         (None, None) => None,
     };
     let input_dim = match (settings.input_dim, summary.as_ref().map(|s| s.dim)) {
         (Some(asked), Some(found)) if asked != found => {
             let what =
-                format!("--input-dim is {asked} but the vectors in --data have {found} values");
-            return Err(Error::Usage(format!("{what}; leave out one of them")));
+                format!("⟨input-dim⟩ is {asked} but the vectors in ⟨data⟩ have {found} values");
+            return Err(Refusal::request(what, "leave out one of them").into());
         }
         (Some(dim), _) | (None, Some(dim)) => dim,
-        (None, None) => return Err(Error::Usage("pass --input-dim or --data FILE".into())),
+        (None, None) => return Err(Refusal::request("pass ⟨input-dim⟩ or ⟨data⟩ FILE", "").into()),
     };
     // A width out of range is reported by `build`, not here.
     let output_dim = settings.output_dim.unwrap_or(input_dim.saturating_mul(4));
-    let mut params = FeatureSpec::params(input_dim, output_dim)
-        .seed(settings.seed)
-        .kernel(settings.kernel.clone());
-    if let Some(directions) = settings.directions {
+    let mut params = FeatureSpec::params(input_dim, output_dim).seed(map.seed).kernel(kernel);
+    if let Some(directions) = map.directions {
         params = params.directions(directions);
     }
     let (normalize, length_scale) = match &summary {
         Some(summary) => summary.resolve(settings).map_err(|e| in_file(e, settings))?,
-        None => (plain(settings.normalize), fixed(settings.length_scale)?),
+        None => (plain(map.normalize), fixed(scale)?),
     };
     let spec = params.normalize(normalize).length_scale(length_scale).build()?;
     Ok((spec, summary))
@@ -197,12 +181,12 @@ fn plain(normalize: Normalization) -> Normalize {
     if normalize == Normalization::None { Normalize::None } else { Normalize::Unit }
 }
 
-fn fixed(length_scale: LengthScale) -> Result<f64> {
-    match length_scale {
-        LengthScale::Gamma(gamma) => Ok(length_scale::from_gamma(gamma)?),
-        LengthScale::Fixed(l) => Ok(l),
+fn fixed(rule: Rule) -> Result<f64> {
+    match rule {
+        Rule::Gamma(gamma) => Ok(length_scale::from_gamma(gamma)?),
+        Rule::Fixed(l) => Ok(l),
         // INVARIANT: rules were sent to the data before.
-        LengthScale::Median | LengthScale::SklearnGammaScale => unreachable!("a rule has data"),
+        Rule::Median | Rule::SklearnGammaScale => unreachable!("a rule has data"),
     }
 }
 
@@ -220,25 +204,27 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(data: &Source, settings: &NewSpec, whole: bool, observer: &dyn Observer) -> Result<Self> {
+    fn of(data: &Source, settings: &NewSpec, whole: bool, job: &Job<'_>) -> Result<Self> {
         let mut reader = TableReader::open(data, &settings.read)?;
         let notes = reader.notes().to_vec();
         let dim = reader.schema().dim;
-        let seed = Seed::new(settings.seed)?;
+        let seed = Seed::new(settings.map.seed)?;
         let mut sample = RowSample::new(MEDIAN_ROWS, dim, seed, "length-scale");
-        let standardize = settings.normalize == Normalization::Standardize;
-        let gamma_rule = settings.length_scale == LengthScale::SklearnGammaScale;
+        let standardize = settings.map.normalize == Normalization::Standardize;
+        let gamma_rule = settings.rule() == Rule::SklearnGammaScale;
         let mut raw = standardize.then(|| ColumnMoments::new(dim));
         let mut normalized = (gamma_rule && !standardize).then(|| ColumnMoments::new(dim));
-        let bar = observer.progress("reading", "rows", reader.n_rows());
+        let bar = job.progress("reading", "rows", reader.n_rows());
         while whole && let Some(chunk) = reader.next_chunk()? {
-            veridical_core::interrupt::check()?;
+            job.check()?;
             sample.offer(chunk.numbers(), &chunk.vectors);
+            let rows = Rows::new(&chunk.vectors, dim)?;
             if let Some(moments) = &mut raw {
-                moments.push_rows(&chunk.vectors);
+                moments.push_rows(rows)?;
             }
             if let Some(moments) = &mut normalized {
-                moments.push_rows(&plain(settings.normalize).rows(&chunk.vectors, dim));
+                let rows = plain(settings.map.normalize).rows(rows)?;
+                moments.push_rows(Rows::new(&rows, dim)?)?;
             }
             bar.advance(chunk.n_rows() as u64);
         }
@@ -255,14 +241,14 @@ impl Summary {
     fn resolve(&self, settings: &NewSpec) -> Result<(Normalize, f64)> {
         let normalize = match &self.raw {
             Some(moments) => moments.standardize(),
-            None => plain(settings.normalize),
+            None => plain(settings.map.normalize),
         };
-        let length_scale = match settings.length_scale {
-            LengthScale::Median => {
-                let rows = normalize.rows(&self.sample, self.dim);
-                length_scale::from_median(&rows, self.dim, &settings.kernel)?
+        let length_scale = match settings.rule() {
+            Rule::Median => {
+                let rows = normalize.rows(Rows::new(&self.sample, self.dim)?)?;
+                length_scale::from_median(Rows::new(&rows, self.dim)?, &settings.map.kernel())?
             }
-            LengthScale::SklearnGammaScale => {
+            Rule::SklearnGammaScale => {
                 let variance = match (&self.raw, &self.normalized) {
                     (Some(raw), _) => raw.standardized_variance(),
                     (None, Some(normalized)) => normalized.total_variance(),
@@ -280,19 +266,19 @@ impl Summary {
 /// Reads a spec from a file.
 ///
 /// # Errors
-/// [`Error::Usage`] and [`Error::Data`] name the file and what is wrong with it.
+/// [`Refusal::Damaged`] and [`Error::Io`] name the file and what is wrong with it.
 pub fn load_spec(path: &Path) -> Result<FeatureSpec> {
-    let refused = |what: String| Error::Usage(format!("{}: {what}", path.display()));
+    let refused = |what: String| Refusal::damaged(format!("{}: {what}", path.display()), "");
     let bytes = storage::read(path, MAX_SPEC_BYTES)?;
     let text = String::from_utf8(bytes)
         .map_err(|e| refused(format!("not a feature spec: it is not UTF-8 text ({e})")))?;
-    FeatureSpec::from_json(&text).map_err(|e| refused(e.to_string()))
+    Ok(FeatureSpec::from_json(&text).map_err(|e| refused(e.to_string()))?)
 }
 
 /// Writes a spec to a file.
 ///
 /// # Errors
-/// [`Error::Usage`] if another file is there and `force` is not set.
+/// [`Refusal::Exists`] if another file is there and `force` is not set.
 pub fn save_spec(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
     check_spec_path(spec, path, force)?;
     Ok(write_atomically(path, spec.to_json().as_bytes())?)
@@ -301,11 +287,7 @@ pub fn save_spec(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
 /// A spec that is there already may stay if it is the same.
 fn check_spec_path(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
     let same = || storage::read(path, MAX_SPEC_BYTES).is_ok_and(|b| b == spec.to_json().as_bytes());
-    if !force && storage::exists(path)? && !same() {
-        let what = "exists already; choose another name or replace it with --force";
-        return Err(Error::Usage(format!("{} {what}", path.display())));
-    }
-    Ok(())
+    Ok(publish::check_new(path, force || same())?)
 }
 
 /// What a spec means, in numbers.
@@ -375,27 +357,28 @@ pub fn describe(spec: &FeatureSpec) -> Description {
     }
 }
 
-/// Settings of [`apply`].
-#[derive(Clone, Debug)]
-pub struct Apply {
-    /// The table of h.
-    pub input: Source,
-    /// The table of phi to write.
-    pub output: Source,
-    /// The spec; without one the defaults are used and the spec is written beside the output.
-    pub spec: Option<FeatureSpec>,
-    /// Cut phi to this width.
-    pub output_dim: Option<usize>,
-    /// F32 or F16.
-    pub dtype: Dtype,
-    /// How to read and write.
-    pub options: JobOptions,
+settings! {
+    /// Settings of [`apply`].
+    pub struct Apply {
+        /// Table of vectors: a file, a folder or `-`
+        pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
+        /// Table of features to write
+        pub output: Output = Output::default() => [positional(), required(), value("OUTPUT")],
+        /// The spec; without one the defaults are used and the spec is written beside the output
+        pub spec: Option<Input> = None,
+        /// Cut phi to its first D coordinates, rescaled
+        pub output_dim: Option<usize> = None => [value("D")],
+    } with {
+        /// How to read and write.
+        pub options: JobOptions,
+    }
 }
 
 /// What [`apply`] did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
     /// The table of phi.
+    #[serde(rename = "out")]
     pub output: String,
     /// The spec that was made, if none was given.
     pub spec_path: Option<String>,
@@ -409,15 +392,18 @@ pub struct Applied {
 /// Writes phi of a table.
 ///
 /// # Errors
-/// [`Error::Data`] if a table cannot be read or written, [`Error::Features`] if the spec does not fit
+/// [`Error::Io`] if a table cannot be read or written, [`Error::Features`] if the spec does not fit
 /// the table, [`Error::Interrupted`] if the user stopped it and it can be resumed.
-pub fn apply(settings: &Apply, observer: &dyn Observer) -> Result<Applied> {
-    let (input, output) = (&settings.input, &settings.output);
-    let reader = pipeline::open_input(input, output, &settings.options, observer)?;
+pub fn apply(settings: &Apply, job: &Job<'_>) -> Result<Applied> {
+    settings.check()?;
+    let given = settings.spec.as_deref().map(load_spec).transpose()?;
+    let (input, output) = (&settings.input.source(), &settings.output.source());
+    let dtype = Dtype::from(settings.options.write.dtype);
+    let reader = pipeline::open_input(input, output, &settings.options, job)?;
     let dim = reader.schema().dim;
-    let (spec, spec_path) = match &settings.spec {
-        Some(spec) => (spec.clone(), None),
-        None => (default_spec(settings, observer)?, spec_beside(output)),
+    let (spec, spec_path) = match given {
+        Some(spec) => (spec, None),
+        None => (default_spec(settings, job)?, spec_beside(output)),
     };
     if dim != spec.input_dim() {
         let source = veridical_features::Error::Width { expected: spec.input_dim(), got: dim };
@@ -427,24 +413,24 @@ pub fn apply(settings: &Apply, observer: &dyn Observer) -> Result<Applied> {
         Some(output_dim) => spec.prefix(output_dim)?,
         None => spec,
     };
-    let force = settings.options.write.if_exists == IfExists::Force;
+    let force = settings.options.write.existing.force;
     if let Some(path) = &spec_path {
         check_spec_path(&spec, path, force)?;
     }
 
     let schema = OutputSchema {
         dim: spec.output_dim(),
-        dtype: settings.dtype,
+        dtype,
         ids: reader.schema().ids,
         kept: reader.schema().kept.clone(),
         metadata: vec![("veridical.spec".into(), spec.to_json())],
     };
     let description = json!({ "verb": "featurize apply", "spec_id": spec.spec_id() });
-    let mut featurizer = Featurizer::new(&spec, settings.dtype, observer)?;
-    let job = Job { reader, input, output, schema, options: &settings.options, description };
-    let tally = pipeline::run(job, &mut featurizer, observer)?;
-    featurizer.check_kernel_values();
-    report(&tally, observer);
+    let mut featurizer = Featurizer::new(&spec, dtype, job)?;
+    let table = TableJob { reader, input, output, schema, options: &settings.options, description };
+    let tally = pipeline::run(table, &mut featurizer, job)?;
+    featurizer.check_kernel_values()?;
+    report(&tally, job);
     if let Some(path) = &spec_path {
         save_spec(&spec, path, force)?;
     }
@@ -457,20 +443,19 @@ pub fn apply(settings: &Apply, observer: &dyn Observer) -> Result<Applied> {
 }
 
 /// Unit rows, gaussian, median length scale, orthogonal, D = 4 d unless asked, seed 0.
-fn default_spec(apply: &Apply, observer: &dyn Observer) -> Result<FeatureSpec> {
-    if apply.input == Source::Stream {
+fn default_spec(apply: &Apply, job: &Job<'_>) -> Result<FeatureSpec> {
+    if apply.input.source() == Source::Stream {
         let what = "a stream can be read only once, so its length scale cannot be chosen from it";
-        return Err(Error::Usage(format!("{what}; pass --spec")));
+        return Err(Refusal::request(what, "pass ⟨spec⟩").into());
     }
     let settings = NewSpec {
         output_dim: apply.output_dim,
-        length_scale: LengthScale::Median,
         data: Some(apply.input.clone()),
-        read: apply.options.read.clone(),
+        read: apply.options.reading(),
         ..NewSpec::default()
     };
     // The table was opened before, and said then how it is read.
-    make_spec(&settings, observer).map(|(spec, _summary)| spec)
+    make_spec(&settings, job).map(|(spec, _summary)| spec)
 }
 
 /// `phi.parquet` has its spec in `phi.spec.json`.
@@ -478,16 +463,16 @@ fn spec_beside(output: &Source) -> Option<PathBuf> {
     output.path().map(|path| path.with_extension("spec.json"))
 }
 
-fn report(tally: &Tally, observer: &dyn Observer) {
+fn report(tally: &Tally, job: &Job<'_>) {
     if tally.largest_projection > LARGE_PROJECTION {
-        observer.warn(&format!(
+        job.warn(&format!(
             "|u.h| reaches {:.3e}: phi turns around at tiny changes of h; use a larger length scale or \
              normalize the rows",
             tally.largest_projection
         ));
     }
     if tally.zero_rows > 0 {
-        observer.warn(&format!("{} rows are zero and stay zero under `unit`", tally.zero_rows));
+        job.warn(&format!("{} rows are zero and stay zero under `unit`", tally.zero_rows));
     }
 }
 
@@ -495,23 +480,25 @@ fn report(tally: &Tally, observer: &dyn Observer) {
 struct Featurizer<'a> {
     map: FeatureMap,
     dtype: Dtype,
-    observer: &'a dyn Observer,
+    job: &'a Job<'a>,
     sample: Option<RowSample>,
     seen: u64,
 }
 
 impl<'a> Featurizer<'a> {
-    fn new(spec: &FeatureSpec, dtype: Dtype, observer: &'a dyn Observer) -> Result<Self> {
+    fn new(spec: &FeatureSpec, dtype: Dtype, job: &'a Job<'a>) -> Result<Self> {
         let sample = RowSample::new(CHECK_ROWS, spec.input_dim(), spec.seed(), "kernel-values");
-        Ok(Self { map: FeatureMap::new(spec)?, dtype, observer, sample: Some(sample), seen: 0 })
+        Ok(Self { map: FeatureMap::new(spec)?, dtype, job, sample: Some(sample), seen: 0 })
     }
 
     /// Warns once if phi would say little: nearly all kernel values at 0 or 1.
-    fn check_kernel_values(&mut self) {
-        let Some(sample) = self.sample.take() else { return };
+    fn check_kernel_values(&mut self) -> Result<()> {
+        let Some(sample) = self.sample.take() else { return Ok(()) };
         let spec = self.map.spec();
-        let rows = spec.normalize().rows(&sample.into_rows(), spec.input_dim());
-        let values = spec.kernel().pairs(&rows, spec.input_dim(), spec.length_scale());
+        let sample = sample.into_rows();
+        let rows = spec.normalize().rows(Rows::new(&sample, spec.input_dim())?)?;
+        let rows = Rows::new(&rows, spec.input_dim())?;
+        let values = spec.kernel().pairs(rows, spec.length_scale());
         let n = values.len() as f64;
         let share = |low: bool| {
             let outside =
@@ -519,12 +506,12 @@ impl<'a> Featurizer<'a> {
             values.iter().filter(outside).count() as f64 / n
         };
         let (low, high) = (share(true), share(false));
-        let mut distances = length_scale::distances(&rows, spec.input_dim(), spec.kernel());
+        let mut distances = length_scale::distances(rows, spec.kernel());
         match median(&mut distances) {
             Some(better) if low + high > UNINFORMATIVE_SHARE && better > 0.0 => {
-                self.observer.warn(&format!(
+                self.job.warn(&format!(
                     "{:.0} % of the sampled kernel values are below 0.05 and {:.0} % above 0.95: phi \
-                     tells little apart; try --length-scale {better:.4} (the median distance) instead of {}",
+                     tells little apart; try ⟨length-scale⟩ {better:.4} (the median distance) instead of {}",
                     100.0 * low,
                     100.0 * high,
                     spec.length_scale()
@@ -532,6 +519,7 @@ impl<'a> Featurizer<'a> {
             }
             _ => {}
         }
+        Ok(())
     }
 }
 
@@ -541,7 +529,7 @@ impl Transform for Featurizer<'_> {
             sample.offer(rows.numbers(), &rows.vectors);
             self.seen += rows.n_rows() as u64;
             if self.seen >= CHECK_WINDOW {
-                self.check_kernel_values();
+                self.check_kernel_values()?;
             }
         }
         let len = rows.n_rows() * self.map.spec().output_dim();
@@ -550,15 +538,20 @@ impl Transform for Featurizer<'_> {
                 let row = rows.row_number(row) as usize;
                 veridical_features::Error::TooLarge { row, value }
             }
+            veridical_features::Error::Normalization { row, value } => {
+                let row = rows.row_number(row) as usize;
+                veridical_features::Error::Normalization { row, value }
+            }
             other => other,
         };
+        let values = Rows::new(&rows.vectors, self.map.spec().input_dim())?;
         let (checked, vectors) = if self.dtype == Dtype::F16 {
             let mut out = vec![f16::ZERO; len];
-            let checked = self.map.transform_into_f16(&rows.vectors, &mut out).map_err(at_row)?;
+            let checked = self.map.transform_into_f16(values, &mut out).map_err(at_row)?;
             (checked, Vectors::F16(ScalarBuffer::from(out)))
         } else {
             let mut out = vec![0.0f32; len];
-            let checked = self.map.transform_into(&rows.vectors, &mut out).map_err(at_row)?;
+            let checked = self.map.transform_into(values, &mut out).map_err(at_row)?;
             (checked, Vectors::F32(ScalarBuffer::from(out)))
         };
         tally.zero_rows += checked.zero_rows;

@@ -2,14 +2,15 @@
 //! different things; see [`veridical_features::plan`].
 
 use serde::Serialize;
+use veridical_core::settings::Settings as _;
+use veridical_core::{Error as Refusal, Job, Rows, settings};
 use veridical_features::FeatureSpec;
 use veridical_features::plan::{self, Domain, Measured};
-
-use veridical_data::Source;
+use veridical_io::{Input, ReadOptions, Source};
 
 use super::sample::Sample;
-use super::{NewSpec, Normalization, make_spec};
-use crate::{Error, Observer, Result};
+use super::{MapSettings, NewSpec, Normalization, make_spec};
+use crate::{Error, Result};
 
 /// Rows sampled from the data: half as many pairs.
 const SAMPLED_ROWS: usize = 32_768;
@@ -29,17 +30,44 @@ pub enum Goal {
     OutputDim(usize),
 }
 
-/// Settings of [`plan()`].
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The map; its output dim is what is looked for.
-    pub map: NewSpec,
+settings! {
+    /// Settings of [`plan()`].
+    pub struct Plan {
+        /// The error to reach; asks for the width
+        pub epsilon: Option<f64> = None => [value("E"), excludes(&["output-dim"])],
+        /// The width to evaluate; asks for the error
+        pub output_dim: Option<usize> = None => [value("D")],
+        /// Probability with which a bound holds
+        pub confidence: f64 = 0.99 => [value("P")],
+        /// Width of the vectors; taken from ⟨data⟩ if that is given
+        pub input_dim: Option<usize> = None => [value("d")],
+        /// Table to measure errors on
+        pub data: Option<Input> = None,
+        /// Widths above this are not tried on ⟨data⟩
+        pub max_output_dim: usize = 16_384 => [value("D")],
+    } with {
+        /// What phi is made of.
+        pub map: MapSettings,
+        /// How the table is read.
+        pub read: ReadOptions,
+    }
+}
+
+impl Plan {
     /// What is asked.
-    pub goal: Goal,
-    /// Probability with which a bound holds.
-    pub confidence: f64,
-    /// Widths above this are not tried on the data.
-    pub max_output_dim: usize,
+    ///
+    /// # Errors
+    /// [`Refusal::Request`] unless it is one of the two.
+    pub fn goal(&self) -> Result<Goal> {
+        match (self.epsilon, self.output_dim) {
+            (Some(epsilon), None) => Ok(Goal::Epsilon(epsilon)),
+            (None, Some(output_dim)) => Ok(Goal::OutputDim(output_dim)),
+            _ => {
+                let what = "ask for a width with ⟨epsilon E⟩, or for an error with ⟨output-dim D⟩";
+                Err(Refusal::request(what, "").into())
+            }
+        }
+    }
 }
 
 /// One method's answer.
@@ -112,30 +140,41 @@ pub struct Planned {
 /// Plans the width of phi.
 ///
 /// # Errors
-/// [`Error::Usage`] for a goal or a confidence out of range, [`Error::Data`] if the table cannot be read.
-pub fn plan(settings: &Plan, observer: &dyn Observer) -> Result<Planned> {
-    check(settings)?;
-    let largest = match settings.goal {
+/// [`Refusal::Setting`] for a goal or a confidence out of range, [`Error::Io`] if the table cannot be read.
+pub fn plan(settings: &Plan, job: &Job<'_>) -> Result<Planned> {
+    settings.check()?;
+    let goal = settings.goal()?;
+    check(settings, goal)?;
+    let largest = match goal {
         Goal::OutputDim(output_dim) => output_dim,
         Goal::Epsilon(_) => settings.max_output_dim,
     };
-    let map = NewSpec { output_dim: Some(largest), ..settings.map.clone() };
-    let (spec, _summary) = make_spec(&map, observer).map_err(|e| name_the_flag(e, settings))?;
-    let sample = match &map.data {
-        Some(data) => Some(Sample::read(data, &map.read, &spec, SAMPLED_ROWS, observer)?),
+    let map = NewSpec {
+        input_dim: settings.input_dim,
+        output_dim: Some(largest),
+        data: settings.data.clone(),
+        map: settings.map.clone(),
+        read: settings.read.clone(),
+    };
+    let (spec, _summary) = make_spec(&map, job).map_err(|e| name_the_flag(e, goal))?;
+    let data = map.source();
+    let sample = match &data {
+        Some(data) => Some(Sample::read(data, &map.read, &spec, SAMPLED_ROWS, job)?),
         None => None,
     };
-    let curve = match (&map.data, &sample) {
+    let curve = match (&data, &sample) {
         (Some(data), Some(sample)) => {
             let curve = Curve::measure(&spec, sample, settings);
             Some(curve.map_err(|error| Sample::refused(data, error))?)
         }
         _ => None,
     };
-    let domain = domain(&spec, map.normalize, sample.as_ref());
-    let mut answers = theory(&spec, domain, settings);
+    let domain = domain(&spec, map.map.normalize, sample.as_ref());
+    let mut answers = theory(&spec, domain, settings, goal);
     let (mean, quantile) = match &curve {
-        Some(curve) => (curve.answer(settings, MEAN), curve.answer(settings, BY_QUANTILE)),
+        Some(curve) => {
+            (curve.answer(settings, goal, MEAN), curve.answer(settings, goal, BY_QUANTILE))
+        }
         None => (MEAN.unmeasured(), BY_QUANTILE.unmeasured()),
     };
     let recommended = quantile.output_dim.map(|output_dim| output_dim as usize);
@@ -156,34 +195,33 @@ pub fn plan(settings: &Plan, observer: &dyn Observer) -> Result<Planned> {
     })
 }
 
-fn check(settings: &Plan) -> Result<()> {
-    let refused = |what: String| Err(Error::Usage(what));
+fn check(settings: &Plan, goal: Goal) -> Result<()> {
     let confidence = settings.confidence;
     if !(confidence > 0.0 && confidence <= MAX_CONFIDENCE) {
         let must_be = "above 0 and at most 1 - 1e-12";
-        return refused(format!("--confidence must be {must_be}, got {confidence}"));
+        return Err(Refusal::setting("confidence", must_be, confidence).into());
     }
-    match settings.goal {
+    match goal {
         Goal::Epsilon(epsilon) if !(MIN_EPSILON..2.0).contains(&epsilon) => {
             let must_be = "at least 1e-6 (phi is f32) and below 2 (kernel values and their estimates \
                            lie between -1 and 1)";
-            refused(format!("--epsilon must be {must_be}, got {epsilon}"))
+            Err(Refusal::setting("epsilon", must_be, epsilon).into())
         }
-        _ if settings.map.data == Some(Source::Stream) => {
+        _ if settings.data.as_ref().map(Input::source) == Some(Source::Stream) => {
             let what = "a stream can be read only once, and the length scale is chosen before the \
                         errors are measured";
-            refused(format!("{what}; pass --data FILE"))
+            Err(Refusal::request(what, "pass ⟨data⟩ FILE").into())
         }
         _ => Ok(()),
     }
 }
 
 /// The largest width tried is the user's `--max-output-dim`.
-fn name_the_flag(error: Error, settings: &Plan) -> Error {
+fn name_the_flag(error: Error, goal: Goal) -> Error {
     use veridical_features::Error::Param;
-    match (error, settings.goal) {
+    match (error, goal) {
         (Error::Features(Param { name: "output_dim", must_be, got }), Goal::Epsilon(_)) => {
-            Error::Usage(format!("--max-output-dim must be {must_be}, got {got}"))
+            Refusal::setting("max-output-dim", must_be, got).into()
         }
         (error, _) => error,
     }
@@ -203,7 +241,7 @@ fn domain(
     let diameter = match (normalization, sample) {
         (Normalization::Unit, _) => 2.0,
         (_, Some(sample)) => sample.diameter,
-        (_, None) => return Err("needs the diameter of the rows: pass --data FILE".into()),
+        (_, None) => return Err("needs the diameter of the rows: pass ⟨data⟩ FILE".into()),
     };
     Ok(Domain { input_dim: spec.input_dim(), second_moment, diameter })
 }
@@ -245,6 +283,7 @@ fn theory(
     spec: &FeatureSpec,
     domain: std::result::Result<Domain, String>,
     settings: &Plan,
+    goal: Goal,
 ) -> Vec<Answer> {
     let confidence = settings.confidence;
     let uniform =
@@ -261,7 +300,7 @@ fn theory(
     };
     let worst = spec.kernel().worst_variance();
     let m = spec.n_directions();
-    let pair = match settings.goal {
+    let pair = match goal {
         Goal::Epsilon(epsilon) => {
             pair.with(epsilon, plan::pair_directions(epsilon, confidence, worst))
         }
@@ -271,7 +310,7 @@ fn theory(
         Ok(domain) => domain,
         Err(why) => return vec![uniform.without(why.clone()), pair, alignment(None).without(why)],
     };
-    match settings.goal {
+    match goal {
         Goal::Epsilon(epsilon) => {
             let (directions, rows) = domain.alignment_directions(epsilon, confidence);
             let uniform = uniform.with(epsilon, domain.uniform_directions(epsilon, confidence));
@@ -320,7 +359,7 @@ impl Bound {
     }
 
     fn unmeasured(self) -> Answer {
-        self.answer().without("pass --data FILE to measure it".to_owned())
+        self.answer().without("pass ⟨data⟩ FILE to measure it".to_owned())
     }
 }
 
@@ -337,12 +376,13 @@ impl Curve {
         settings: &Plan,
     ) -> std::result::Result<Self, veridical_features::Error> {
         let candidates = plan::candidates(spec.n_directions());
-        let errors = plan::pair_errors(spec, &sample.rows, &candidates)?;
+        let errors =
+            plan::pair_errors(spec, Rows::new(&sample.rows, spec.input_dim())?, &candidates)?;
         let measured = errors.iter().map(|e| Measured::of(e, settings.confidence)).collect();
         Ok(Self { candidates, measured })
     }
 
-    fn answer(&self, settings: &Plan, bound: Bound) -> Answer {
+    fn answer(&self, settings: &Plan, goal: Goal, bound: Bound) -> Answer {
         let (Some(largest), Some(last)) = (self.candidates.last(), self.measured.last()) else {
             return bound.unmeasured();
         };
@@ -355,7 +395,7 @@ impl Curve {
             );
             bound.answer().without(what)
         };
-        match settings.goal {
+        match goal {
             _ if reached.is_infinite() => few(""),
             Goal::OutputDim(_) => bound.answer().with(reached, *largest as f64),
             // No width helps: what is added to the mean for so few pairs is more than that.
@@ -366,7 +406,7 @@ impl Curve {
                 match plan::smallest(&self.candidates, &self.measured, bound.of, epsilon) {
                     Some(m) => bound.answer().with(epsilon, m as f64),
                     None => bound.answer().without(format!(
-                        "not reached: {reached:.4} at D = {}; raise --max-output-dim or --epsilon",
+                        "not reached: {reached:.4} at D = {}; raise ⟨max-output-dim⟩ or ⟨epsilon⟩",
                         2 * largest
                     )),
                 }

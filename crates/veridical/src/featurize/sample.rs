@@ -1,10 +1,10 @@
 //! Rows of a table in random order, as many as fit, for measurements on pairs.
 
-use veridical_core::RowSample;
-use veridical_data::{ReadOptions, Source, TableReader};
+use veridical_core::{Error as Refusal, Job, RowSample, Rows};
 use veridical_features::FeatureSpec;
+use veridical_io::{ReadOptions, Source, TableReader};
 
-use crate::{Error, Observer, Result, pipeline};
+use crate::{Error, Result, pipeline};
 
 /// Bytes that a sample may take.
 const SAMPLE_BYTES: usize = 128 << 20;
@@ -25,10 +25,10 @@ impl Sample {
         read: &ReadOptions,
         spec: &FeatureSpec,
         capacity: usize,
-        observer: &dyn Observer,
+        job: &Job<'_>,
     ) -> Result<Self> {
         let mut reader = TableReader::open(data, read)?;
-        reader.notes().iter().for_each(|note| observer.note(note));
+        reader.notes().iter().for_each(|note| job.note(note));
         let dim = reader.schema().dim;
         if dim != spec.input_dim() {
             let source = veridical_features::Error::Width { expected: spec.input_dim(), got: dim };
@@ -37,11 +37,11 @@ impl Sample {
         let capacity = capacity.min(SAMPLE_BYTES / (size_of::<f32>() * dim)).max(2) / 2 * 2;
         let mut sample = RowSample::new(capacity, dim, spec.seed(), "pairs");
         let mut largest = 0.0f64;
-        let bar = observer.progress("reading", "rows", reader.n_rows());
+        let bar = job.progress("reading", "rows", reader.n_rows());
         while let Some(chunk) = reader.next_chunk()? {
-            veridical_core::interrupt::check()?;
+            job.check()?;
             sample.offer(chunk.numbers(), &chunk.vectors);
-            for row in spec.normalize().rows(&chunk.vectors, dim).chunks_exact(dim) {
+            for row in spec.normalize().rows(Rows::new(&chunk.vectors, dim)?)?.chunks_exact(dim) {
                 largest = largest.max(veridical_core::orthogonal::squared_norm(row));
             }
             bar.advance(chunk.n_rows() as u64);
@@ -49,10 +49,11 @@ impl Sample {
         let mut rows = sample.into_shuffled_rows();
         rows.truncate(rows.len() / (2 * dim) * (2 * dim));
         if rows.is_empty() {
-            return Err(Error::Usage(format!("{data}: it takes at least two rows to make a pair")));
+            let what = format!("{data}: it takes at least two rows to make a pair");
+            return Err(Refusal::unfit(what, "").into());
         }
         let (skipped, zeroed) = reader.replaced();
-        pipeline::warn_about_replaced(skipped, zeroed, observer);
+        pipeline::warn_about_replaced(skipped, zeroed, job);
         let n_rows = reader.rows_read() - skipped;
         Ok(Self { rows, n_rows, diameter: 2.0 * largest.sqrt() })
     }
@@ -63,8 +64,13 @@ impl Sample {
             veridical_features::Error::TooLarge { .. }
             | veridical_features::Error::NotFinite { .. } => {
                 let what = "the projection of a row overflows";
-                let way_out = "rescale the rows, for example with --normalize standardize";
-                Error::Usage(format!("{data}: {what}; {way_out}"))
+                let way_out = "rescale the rows, for example with ⟨normalize⟩ standardize";
+                Refusal::unfit(format!("{data}: {what}"), way_out).into()
+            }
+            veridical_features::Error::Normalization { .. } => {
+                let what = "the spec's normalization takes a row to a value that overflows";
+                let way_out = "make a spec from the table itself";
+                Refusal::unfit(format!("{data}: {what}"), way_out).into()
             }
             other => other.into(),
         }

@@ -4,25 +4,20 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use veridical_core::Seed;
-use veridical_data::run;
+use veridical_core::settings::Settings as _;
+use veridical_core::{Estimate, Job, Seed};
+use veridical_io::run;
+use veridical_nets::metrics::{Measures, Passes, measures};
 
-use super::fit::metrics;
 use super::material::Task;
-use super::measure::{Measures, Passes, measures};
 use super::saved::Saved;
-use super::text;
-use crate::{Error, Observer, Result};
+use super::{metrics, text};
+use crate::evaluate::Evaluate;
+use crate::{Error, Result};
 
-/// Which networks to judge, and on what.
-#[derive(Clone, Debug)]
-pub struct EvaluateNet {
-    /// Run folders and ensembles.
-    pub runs: Vec<PathBuf>,
-    /// Examples; `None`: where each run found its own.
-    pub data: Option<PathBuf>,
-    /// Only these classes.
-    pub classes: Option<String>,
+/// Whether a run is a network, on examples or on text.
+pub fn is_network(run: &Path) -> bool {
+    super::is_net(run) || text::is_text(run)
 }
 
 /// What was found.
@@ -50,14 +45,23 @@ pub struct JudgedNet {
     pub seeds: Vec<u64>,
     /// Each run's measures.
     pub runs: Vec<Measures>,
-    /// Of the loss over seeds.
-    pub loss: Spread,
-    /// Of the accuracy over seeds.
+    /// Mean of the loss over seeds; its interval speaks of other seeds, and one run has none.
+    pub loss: Estimate,
+    /// Mean of the accuracy over seeds; its interval speaks of other examples and other seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accuracy: Option<Spread>,
-    /// Of the error over seeds.
+    pub accuracy: Option<Estimate>,
+    /// Mean of the error over seeds; its interval speaks of other seeds, and one run has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rmse: Option<Spread>,
+    pub rmse: Option<Estimate>,
+    /// Deviation of the loss of one seed; `None` for one run, as those below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_sd: Option<Estimate>,
+    /// Deviation of the accuracy of one seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy_sd: Option<Estimate>,
+    /// Deviation of the error of one seed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmse_sd: Option<Estimate>,
     /// `metrics.jsonl` of the first run.
     #[serde(skip)]
     pub(super) metrics: Vec<Value>,
@@ -75,14 +79,21 @@ impl JudgedNet {
         metrics: Vec<Value>,
         fingerprint: String,
     ) -> Self {
-        let spread = |of: fn(&Measures) -> Option<f64>| {
-            let values: Option<Vec<f64>> = runs.iter().map(of).collect();
-            values.map(|values| Spread::of(values.into_iter()))
-        };
+        let all =
+            |of: fn(&Measures) -> Option<f64>| runs.iter().map(of).collect::<Option<Vec<_>>>();
+        let n = runs.first().map_or(0, |m| m.n as u64);
+        let losses: Vec<f64> = runs.iter().map(|m| m.loss).collect();
+        let shares: Option<Vec<Estimate>> = runs.iter().map(|m| m.accuracy).collect();
+        let accuracies = all(|m| m.accuracy.map(|share| share.value));
+        let errors = all(|m| m.rmse);
         Self {
-            loss: Spread::of(runs.iter().map(|m| m.loss)),
-            accuracy: spread(|m| m.accuracy.map(|share| share.value)),
-            rmse: spread(|m| m.rmse),
+            loss: over_seeds(&losses, n),
+            accuracy: shares
+                .and_then(|shares| Estimate::over_seeds(&shares).map(|e| e.within(0.0, 1.0))),
+            rmse: errors.as_deref().map(|errors| over_seeds(errors, n)),
+            loss_sd: sd(&losses),
+            accuracy_sd: accuracies.as_deref().and_then(sd),
+            rmse_sd: errors.as_deref().and_then(sd),
             name,
             model,
             seeds,
@@ -93,38 +104,48 @@ impl JudgedNet {
     }
 }
 
-/// A mean over seeds and the deviation of one seed; none if there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
-    /// The mean.
-    pub mean: f64,
-    /// The deviation of one seed, estimated without bias of its square.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sd: Option<f64>,
+/// The mean over seeds of a value that each run has; the values alone say how far other seeds may be off.
+fn over_seeds(values: &[f64], n: u64) -> Estimate {
+    Estimate { n, ..Estimate::of_runs(values) }
 }
 
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Self {
-        let values: Vec<f64> = values.collect();
-        let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
-        Self { mean, sd: (values.len() > 1).then(|| (squares / (n - 1.0)).sqrt()) }
-    }
+/// The deviation of one seed, estimated without bias of its square; `None` for one run.
+fn sd(values: &[f64]) -> Option<Estimate> {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|x| (x - mean).powi(2)).sum();
+    let runs = values.len() as u64;
+    let sd = |sd: f64| Estimate::sd(sd, n - 1.0, runs).with_seeds(runs);
+    (runs > 1).then(|| sd((squares / (n - 1.0)).sqrt()))
 }
 
 /// Judges.
 ///
 /// # Errors
-/// [`Error::Usage`] if a run is no network, or the data does not fit it.
-pub fn evaluate(settings: &EvaluateNet, observer: &dyn Observer) -> Result<NetEvaluation> {
-    if settings.runs.iter().any(|run| text::is_text(run)) {
-        return text::evaluate(settings, observer);
+/// [`Error::Core`] if a run is no network, or the data does not fit it.
+pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
+    settings.check()?;
+    let foreign = [
+        (settings.what.is_some(), "ranking and ratings are"),
+        (settings.interactions.is_some(), "⟨interactions⟩ is"),
+        (settings.baselines.is_some(), "⟨baselines⟩ is"),
+    ];
+    if let Some((_, what)) = foreign.into_iter().find(|(given, _)| *given) {
+        let run = settings.run.iter().find(|run| is_network(run));
+        let run = run.map(ToString::to_string).unwrap_or_default();
+        return Err(Error::request(
+            format!("{run} is a network"),
+            format!("{what} for embeddings, see ⟨data⟩"),
+        ));
+    }
+    if settings.run.iter().any(|run| text::is_text(run)) {
+        return text::evaluate(settings, job);
     }
     let mut notes: Vec<String> = Vec::new();
     let mut models = Vec::new();
     let mut task: Option<(Task, PathBuf)> = None;
-    for path in &settings.runs {
+    for path in settings.run.iter().map(|run| run.to_path_buf()) {
+        let path = &path;
         let mut folders = run::seeds(path);
         if folders.is_empty() {
             folders.push(path.clone());
@@ -135,17 +156,17 @@ pub fn evaluate(settings: &EvaluateNet, observer: &dyn Observer) -> Result<NetEv
             Some((before, other)) if *before != first.task => {
                 let (a, b) = (other.display(), path.display());
                 let what = "predict different things; evaluate them one by one";
-                return Err(Error::Usage(format!("{a} and {b} {what}")));
+                return Err(Error::request(format!("{a} and {b} {what}"), ""));
             }
             Some(_) => {}
             None => task = Some((first.task.clone(), path.clone())),
         }
-        let (judged, note) = judge(settings, path, &runs, observer)?;
+        let (judged, note) = judge(settings, path, &runs, job)?;
         notes.extend(note.filter(|note| !notes.contains(note)));
         models.push(judged);
     }
     let Some((task, _)) = task else {
-        return Err(Error::Usage("name at least one run with --run".into()));
+        return Err(Error::missing("name at least one run with ⟨run⟩", ""));
     };
     let (what, classes) = match task {
         Task::Classes(classes) => ("classification", classes),
@@ -156,14 +177,14 @@ pub fn evaluate(settings: &EvaluateNet, observer: &dyn Observer) -> Result<NetEv
 
 /// The runs of one ensemble, on the same examples.
 fn judge(
-    settings: &EvaluateNet,
+    settings: &Evaluate,
     name: &Path,
     runs: &[Saved],
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<(JudgedNet, Option<String>)> {
     let first = &runs[0];
     let data = first.data(settings.data.as_deref())?;
-    let read = first.read(&data, settings.classes.as_deref(), observer)?;
+    let read = first.read(&data, settings.classes.as_deref(), job)?;
     let content = |part: &str| read.fingerprint.get(part)?.get("fingerprint")?.as_str();
     let fingerprint = content("test").or(content("train")).unwrap_or_default().to_owned();
     let (examples, note) = first.to_judge(read)?;
@@ -171,12 +192,11 @@ fn judge(
     for saved in runs {
         if (saved.task != first.task) || (saved.shape != first.shape) {
             let what = "are of different data; evaluate them one by one";
-            return Err(Error::Usage(format!("the runs of {} {what}", name.display())));
+            return Err(Error::request(format!("the runs of {} {what}", name.display()), ""));
         }
         let feed = saved.normalisation.feed(&examples, Seed::new(0)?);
         let label = saved.run.path().display().to_string();
-        let outputs =
-            Passes::new(&saved.net).outputs(&saved.net, &feed, Some((&label, observer)))?;
+        let outputs = Passes::new(&saved.net).outputs(&saved.net, &feed, (&label, job))?;
         let dim = saved.net.outputs();
         found.push(measures(&outputs, dim, &examples.targets, saved.loss, saved.classes())?);
     }

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use veridical_core::Job;
 use veridical_core::{Order, Seed};
-use veridical_data::examples::{
-    Dataset, ExampleOptions, ExampleShape, Examples, Targets, Values, read_examples,
-};
-use veridical_nets::{Feed, Shape, Target, Values as FeedValues, moments};
+use veridical_data::examples::{Dataset, Examples, Targets};
+use veridical_io::examples::{ExampleOptions, read_examples};
+use veridical_nets::{Feed, Shape, moments};
 
-use super::options::{NetOptions, names};
-use crate::{Error, Observer, Result};
+use super::options::{LossName, NetOptions, Normalize, names};
+use crate::{Error, Result};
 
 /// What is predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,10 +34,10 @@ impl Task {
         }
     }
 
-    pub fn usual_loss(&self) -> &'static str {
+    pub fn usual_loss(&self) -> LossName {
         match self {
-            Self::Classes(_) => "cross-entropy",
-            Self::Numbers(_) => "squared",
+            Self::Classes(_) => LossName::CrossEntropy,
+            Self::Numbers(_) => LossName::Squared,
         }
     }
 }
@@ -62,17 +62,17 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    pub fn load(options: &NetOptions, observer: &dyn Observer) -> Result<Self> {
+    pub fn load(options: &NetOptions, job: &Job<'_>) -> Result<Self> {
         let Some(path) = &options.data else {
-            let what = "a network learns from examples; name them with --data FILE_OR_FOLDER";
-            return Err(Error::Usage(what.into()));
+            let what = "a network learns from examples; name them with ⟨data⟩ FILE_OR_FOLDER";
+            return Err(Error::request(what, ""));
         };
-        let data = read(path, &options.reading(), observer)?;
+        let data = read(path, &options.reading(), job)?;
         let Dataset { train, test, classes, columns, fingerprint, .. } = data;
         let any = train.as_ref().or(test.as_ref());
         // INVARIANT: a dataset has a part.
-        let any = any.ok_or_else(|| Error::Usage(format!("{} is empty", path.display())))?;
-        let shape = shape_of(any.shape);
+        let any = any.ok_or_else(|| Error::request(format!("{} is empty", path.display()), ""))?;
+        let shape = Shape::from(any.shape);
         let task = match &any.targets {
             Targets::Classes(_) => Task::Classes(classes),
             Targets::Numbers { dim, .. } => Task::Numbers(*dim),
@@ -97,21 +97,10 @@ impl Material {
 }
 
 /// Reads examples and says what was noticed.
-pub(super) fn read(
-    path: &Path,
-    options: &ExampleOptions,
-    observer: &dyn Observer,
-) -> Result<Dataset> {
+pub(super) fn read(path: &Path, options: &ExampleOptions, job: &Job<'_>) -> Result<Dataset> {
     let data = read_examples(path, options)?;
-    data.notes.iter().for_each(|note| observer.note(note));
+    data.notes.iter().for_each(|note| job.note(note));
     Ok(data)
-}
-
-pub(super) fn shape_of(shape: ExampleShape) -> Shape {
-    match shape {
-        ExampleShape::Image { height, width, channels } => Shape::image(height, width, channels),
-        ExampleShape::Row { columns } => Shape::row(columns),
-    }
 }
 
 /// The sizes of a shape: one for rows, three for images.
@@ -132,8 +121,8 @@ pub(super) fn divide(
 ) -> Result<Divided> {
     let share = options.validation.unwrap_or(0.0);
     if !(0.0..1.0).contains(&share) {
-        let what = format!("--validation must be a share from 0 to below 1, got {share}");
-        return Err(Error::Usage(what));
+        let what = format!("⟨validation⟩ must be a share from 0 to below 1, got {share}");
+        return Err(Error::request(what, ""));
     }
     let seed = Seed::new(options.split_seed.unwrap_or(0))?;
     let mut split = json!({ "seed": seed.get(), "validation": share, "limit": options.limit });
@@ -143,14 +132,14 @@ pub(super) fn divide(
         None => n,
         Some(limit) if (1..=n).contains(&limit) => limit,
         Some(limit) => {
-            let what = format!("--limit {limit}: there are {n} examples to learn from");
-            return Err(Error::Usage(format!("{what}; choose 1 to {n}")));
+            let what = format!("⟨limit⟩ {limit}: there are {n} examples to learn from");
+            return Err(Error::request(what, format!("choose 1 to {n}")));
         }
     };
     let kept_back = (share * used as f64).round() as usize;
     if share > 0.0 && (kept_back == 0 || kept_back == used) {
-        let what = format!("--validation {share} of {used} examples is {kept_back}");
-        return Err(Error::Usage(format!("{what}; both parts need one at least")));
+        let what = format!("⟨validation⟩ {share} of {used} examples is {kept_back}");
+        return Err(Error::request(what, "both parts need one at least"));
     }
     split["rows"] = json!({ "train": used - kept_back, "validation": kept_back });
     if used == n && kept_back == 0 {
@@ -163,14 +152,21 @@ pub(super) fn divide(
         all.subset(&rows)
     };
     let learnt = part(0..used - kept_back);
-    if let (Task::Classes(classes), Targets::Classes(labels)) = (task, &learnt.targets) {
-        let has = |class: usize| labels.iter().any(|&label| label as usize == class);
-        if let Some(empty) = (0..classes.len()).find(|&class| !has(class)) {
-            return Err(Error::Usage(format!(
-                "class `{}` has no example among the {} that are learnt from; raise --limit, keep less back, or choose classes with --classes",
-                classes[empty],
-                learnt.n()
-            )));
+    if let Task::Classes(classes) = task {
+        let count = |examples: &Examples, class: usize| match &examples.targets {
+            Targets::Classes(labels) => labels.iter().filter(|&&l| l as usize == class).count(),
+            Targets::Numbers { .. } => 0,
+        };
+        if let Some(empty) = (0..classes.len()).find(|&class| count(&learnt, class) == 0) {
+            return Err(Error::missing(
+                format!(
+                    "class `{}` has no example among the {} that are learnt from, and {} in all",
+                    classes[empty],
+                    learnt.n(),
+                    count(&all, empty),
+                ),
+                "raise ⟨limit⟩, keep less back, or choose classes with ⟨classes⟩",
+            ));
         }
     }
     let validation = (kept_back > 0).then(|| part(used - kept_back..used));
@@ -182,40 +178,38 @@ impl Normalisation {
         let given = match (&options.mean, &options.std) {
             (None, None) => None,
             (Some(mean), Some(std)) => Some((mean, std)),
-            _ => return Err(Error::Usage("--mean and --std go together; give both".into())),
+            _ => return Err(Error::request("⟨mean⟩ and ⟨std⟩ go together", "give both")),
         };
         if let Some((mean, std)) = given {
-            if options.normalize.as_deref() == Some("none") {
-                let what = "--normalize none and --mean contradict each other; leave one out";
-                return Err(Error::Usage(what.into()));
+            if options.normalize == Some(Normalize::None) {
+                let what = "⟨normalize⟩ none and ⟨mean⟩ contradict each other; leave one out";
+                return Err(Error::request(what, ""));
             }
-            let mean = numbers("--mean", mean, shape.channels)?;
-            let std = numbers("--std", std, shape.channels)?;
+            let mean = numbers("⟨mean⟩", mean, shape.channels)?;
+            let std = numbers("⟨std⟩", std, shape.channels)?;
             return match std.iter().find(|&&s| s <= 0.0) {
-                Some(s) => Err(Error::Usage(format!("--std must be above 0, got {s}"))),
+                Some(s) => Err(Error::setting("std", "above 0", s)),
                 None => Ok(Self { mean, std }),
             };
         }
-        match (options.normalize.as_deref().unwrap_or("data"), train) {
-            ("none", _) => {
+        match (options.normalize.unwrap_or(Normalize::Data), train) {
+            (Normalize::None, _) => {
                 Ok(Self { mean: vec![0.0; shape.channels], std: vec![1.0; shape.channels] })
             }
-            ("data", Some(train)) => {
-                let (mean, std) = moments(values_of(train), shape);
+            (Normalize::Data, Some(train)) => {
+                let (mean, std) = moments((&train.values).into(), shape);
                 Ok(Self { mean, std })
             }
-            ("data", None) => {
+            (Normalize::Data, None) => {
                 let what = "the data has no training examples whose mean could be taken";
-                Err(Error::Usage(format!("{what}; give --mean and --std, or --normalize none")))
+                Err(Error::request(what, "give ⟨mean⟩ and ⟨std⟩, or ⟨normalize⟩ none"))
             }
-            (other, _) => Err(Error::Usage(format!("--normalize `{other}`: it is data or none"))),
         }
     }
 
     /// Examples on their way into a network.
     pub fn feed<'a>(&self, examples: &'a Examples, seed: Seed) -> Feed<'a> {
-        let shape = shape_of(examples.shape);
-        Feed::new(values_of(examples), shape, &self.mean, &self.std, seed)
+        Feed::of(examples, &self.mean, &self.std, seed)
     }
 }
 
@@ -224,54 +218,15 @@ fn numbers(flag: &str, list: &str, channels: usize) -> Result<Vec<f64>> {
     let items = names(Some(list));
     let number = |item: &String| {
         let value = item.parse::<f64>().ok().filter(|x| x.is_finite());
-        value.ok_or_else(|| Error::Usage(format!("{flag} must be numbers, got {item}")))
+        value.ok_or_else(|| Error::request(format!("{flag} must be numbers, got {item}"), ""))
     };
     let values = items.iter().map(number).collect::<Result<Vec<_>>>()?;
     match values.len() {
         n if n == channels => Ok(values),
         1 => Ok(vec![values[0]; channels]),
-        n => Err(Error::Usage(format!(
-            "{flag} has {n} values where the data has {channels} channels"
-        ))),
-    }
-}
-
-fn values_of(examples: &Examples) -> FeedValues<'_> {
-    match &examples.values {
-        Values::Bytes(values) => FeedValues::Bytes(values),
-        Values::Floats(values) => FeedValues::Floats(values),
-    }
-}
-
-/// All targets as a loss takes them.
-pub(super) fn target_of(targets: &Targets) -> Target<'_> {
-    match targets {
-        Targets::Classes(classes) => Target::Classes(classes),
-        Targets::Numbers { values, .. } => Target::Numbers(values),
-    }
-}
-
-/// The targets of some samples, gathered.
-#[derive(Debug, Default)]
-pub(super) struct Gathered {
-    classes: Vec<u32>,
-    numbers: Vec<f32>,
-}
-
-impl Gathered {
-    pub fn of<'a>(&'a mut self, targets: &Targets, samples: &[usize]) -> Target<'a> {
-        match targets {
-            Targets::Classes(all) => {
-                self.classes.clear();
-                self.classes.extend(samples.iter().map(|&i| all[i]));
-                Target::Classes(&self.classes)
-            }
-            Targets::Numbers { dim, values } => {
-                self.numbers.clear();
-                let rows = samples.iter().flat_map(|&i| &values[i * dim..][..*dim]);
-                self.numbers.extend(rows);
-                Target::Numbers(&self.numbers)
-            }
-        }
+        n => Err(Error::shape(
+            format!("{flag} has {n} values where the data has {channels} channels"),
+            "",
+        )),
     }
 }

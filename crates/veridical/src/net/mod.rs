@@ -5,10 +5,7 @@
 //! the last layer of one.
 
 mod evaluate;
-mod fit;
-mod learner;
 mod material;
-mod measure;
 mod options;
 mod page;
 mod refit;
@@ -21,39 +18,28 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use veridical_core::Job;
 use veridical_core::Seed;
 use veridical_data::examples::Examples;
-use veridical_data::run::{self, Checkpoint, RunFolder, RunWriter, TensorMap};
-use veridical_data::{IfExists, fingerprint};
+use veridical_data::{Checkpoint, Checkpoints, NamedTensor, TensorMap, fingerprint, named};
+use veridical_io::IfExists;
+use veridical_io::run::{self, RunFolder, RunWriter};
+use veridical_nets::fit::{Course, ExampleLearner, fit};
+pub use veridical_nets::fit::{Evaluation, Learned};
+pub use veridical_nets::metrics::Measures;
 use veridical_nets::{Loss, Model, Net, Trainer};
 
-pub use self::evaluate::{EvaluateNet, JudgedNet, NetEvaluation, Spread, evaluate};
-use self::fit::Course;
-pub use self::fit::{Judged, Learnt};
-use self::learner::ExampleLearner;
+pub use self::evaluate::{JudgedNet, NetEvaluation, evaluate, is_network};
 use self::material::{Material, Task};
-pub use self::measure::{Measures, Share};
-pub use self::options::{METHOD, NetOptions, NetRequest, Recipe, layer_of};
+pub use self::options::{METHOD, NetOptions, NetRequest, Recipe, TrainNet, layer_of};
 pub use self::refit::{Compared, RefitHead, RefitNet, Tried, refit};
+use crate::settings::Start;
 use crate::train::{Seeded, ensemble, give_up, host, log, now};
-use crate::{Error, Observer, Result};
+use crate::{Error, Result, config};
 
 /// Runs of several seeds share the threads, one each, up to so many products of weights and samples in a step: below it a
 /// second thread helps a step little.
 const SMALL_STEP: usize = 1 << 24;
-
-/// What to train, and where to.
-#[derive(Clone, Debug)]
-pub struct TrainNet {
-    /// Which network, from what.
-    pub request: NetRequest,
-    /// The run folder, or the folder of an ensemble.
-    pub out: PathBuf,
-    /// Train so many runs with consecutive seeds.
-    pub seeds: Option<u64>,
-    /// What to do with a folder that is there.
-    pub if_exists: IfExists,
-}
 
 /// What was trained.
 #[derive(Clone, Debug, Serialize)]
@@ -79,7 +65,7 @@ pub struct NetRun {
     pub seed: u64,
     /// How it went.
     #[serde(flatten)]
-    pub learnt: Learnt,
+    pub learned: Learned,
     /// Whether it was there already.
     pub was_finished: bool,
 }
@@ -100,10 +86,10 @@ fn check_is_net(run: &RunFolder) -> Result<()> {
         METHOD => Ok(()),
         other => {
             let what = format!("is a run of `{other}`, not a network");
-            Err(Error::Usage(format!(
-                "{} {what}; train one with `train net`",
-                run.path().display()
-            )))
+            Err(Error::request(
+                format!("{} {what}", run.path().display()),
+                "train one with `train net`",
+            ))
         }
     }
 }
@@ -113,27 +99,28 @@ fn check_is_net(run: &RunFolder) -> Result<()> {
 /// # Errors
 /// Bad data, bad settings and a loss that diverges leave nothing behind; an interruption and a full disk
 /// leave what can be resumed.
-pub fn train(settings: &TrainNet, observer: &dyn Observer) -> Result<TrainedNet> {
-    let TrainNet { request, out, seeds, if_exists } = settings;
-    run::check_output(out, *if_exists)?;
-    let seed = request.options.seed()?;
+pub fn train(settings: &TrainNet, job: &Job<'_>) -> Result<TrainedNet> {
+    let TrainNet { request, start: Start { seeds, output, .. } } = settings;
+    let (out, if_exists) = (&output.folder(METHOD), output.existing.if_exists());
+    run::check_output(out, if_exists)?;
+    let seed = request.options.seed.get()?;
     let seeds = seeds.map(|n| ensemble::seeds(seed, n)).transpose()?;
-    let job = Job::load(request.clone(), observer)?;
+    let prepared = Prepared::load(request.clone(), job)?;
     let runs = match seeds {
-        None => vec![job.run(seed, out, *if_exists, observer)?],
-        Some(seeds) => ensemble::train(&job, &seeds, out, *if_exists, observer)?,
+        None => vec![prepared.run(seed, out, if_exists, job)?],
+        Some(seeds) => ensemble::train(&prepared, &seeds, out, if_exists, job)?,
     };
     Ok(TrainedNet {
         method: METHOD,
-        model: job.recipe.model.clone(),
-        parameters: job.parameters,
-        out: out.display().to_string(),
+        model: prepared.recipe.model.clone(),
+        parameters: prepared.parameters,
+        out: out.to_string(),
         runs,
     })
 }
 
 /// A request with everything it needs, for any seed.
-struct Job {
+struct Prepared {
     recipe: Recipe,
     options: NetOptions,
     material: Material,
@@ -144,42 +131,39 @@ struct Job {
     init: Option<(PathBuf, TensorMap)>,
 }
 
-impl Job {
-    fn load(request: NetRequest, observer: &dyn Observer) -> Result<Self> {
+impl Prepared {
+    fn load(request: NetRequest, job: &Job<'_>) -> Result<Self> {
         let NetRequest { recipe, options } = request;
         if recipe.epochs == 0 && options.init.is_none() {
-            let what = "--epochs must be at least 1; 0 takes weights into a run with --init";
-            return Err(Error::Usage(what.into()));
-        }
-        if options.checkpoint_every == Some(0) {
-            return Err(Error::Usage("--checkpoint-every must be at least 1, got 0".into()));
+            let what = "⟨epochs⟩ must be at least 1; 0 takes weights into a run with ⟨init⟩";
+            return Err(Error::request(what, ""));
         }
         recipe.model.parse::<veridical_nets::Architecture>()?; // before data is read
-        let mut material = Material::load(&options, observer)?;
+        let mut material = Material::load(&options, job)?;
         let n = material.train.as_ref().map(Examples::n);
         let recipe = recipe.settled(&material.task, n)?;
         let (loss, outputs) = recipe.loss(&material.task)?;
         let model = recipe.model(material.shape, outputs)?;
-        let net = model.build::<f32>(options.seed()?)?;
+        let net = model.build::<f32>(options.seed.get()?)?;
         recipe.augmentation(material.shape)?;
         drop(weights::is_trained(&net, recipe.freeze.as_deref())?); // before anything is written
         if recipe.epochs > 0 {
             let Some(train) = &material.train else {
                 let what = "has test examples alone; there is nothing to learn from";
                 let data = options.data.as_deref().unwrap_or(Path::new("")).display();
-                return Err(Error::Usage(format!("{data} {what}")));
+                return Err(Error::request(format!("{data} {what}"), ""));
             };
-            measure::check_targets(loss, outputs, train)?;
+            loss.check(outputs, (&train.targets).into())?;
             let settings = recipe.training(loss, train.n());
             if settings.schedule.total > u64::from(u32::MAX) {
                 let what = format!("{} steps are too many", settings.schedule.total);
-                return Err(Error::Usage(format!(
-                    "{what}; choose fewer --epochs or a larger --batch"
-                )));
+                return Err(Error::request(what, "choose fewer ⟨epochs⟩ or a larger ⟨batch⟩"));
             }
         }
-        let init =
-            options.init.clone().map(|path| Ok::<_, Error>((path.clone(), weights::load(&path)?)));
+        let init = options
+            .init
+            .as_deref()
+            .map(|path| Ok::<_, Error>((path.to_owned(), weights::load(path)?)));
         let init = init.transpose()?;
         if let Some((_, tensors)) = &init {
             material.sections.insert("init".into(), fingerprint::of_tensors(tensors).into());
@@ -205,10 +189,10 @@ impl Job {
     }
 
     /// The network before its first step.
-    fn net(&self, seed: Seed, observer: &dyn Observer) -> Result<Net<f32>> {
+    fn net(&self, seed: Seed, job: &Job<'_>) -> Result<Net<f32>> {
         let mut net = self.model.build(seed)?;
         if let Some((path, tensors)) = &self.init {
-            weights::import(&mut net, tensors, path, observer)?;
+            weights::import(&mut net, tensors, path, job)?;
         }
         Ok(net)
     }
@@ -220,55 +204,49 @@ impl Job {
         writer: RunWriter,
         checkpoint: Option<Checkpoint>,
         mut document: Value,
-        observer: &dyn Observer,
-    ) -> Result<Learnt> {
+        job: &Job<'_>,
+    ) -> Result<Learned> {
         let begun = Instant::now();
-        log(&writer, "data", self.options.files())?;
+        log(&writer, "data", config::files(&self.options))?;
         let threads = rayon::current_num_threads();
-        log(
-            &writer,
-            "start",
-            options::object(&json!({ "threads": threads, "host": host(), "time": now() })),
-        )?;
-        let (net, learnt) = match &self.material.train {
+        let start = json!({ "threads": threads, "host": host(), "time": now() });
+        log(&writer, "start", start)?;
+        let (net, learned) = match &self.material.train {
             Some(examples) if self.recipe.epochs > 0 => {
                 let feed = |examples| self.material.normalisation.feed(examples, seed);
                 let augmentation = self.recipe.augmentation(self.material.shape)?;
                 let settings = self.recipe.training(self.loss, examples.n());
-                let kept_back = self.material.validation.as_ref();
+                let held_out = self.material.validation.as_ref();
                 let course = Course {
-                    n: examples.n(),
-                    seed,
-                    settings: &settings,
-                    epochs: self.recipe.epochs,
                     patience: self.recipe.patience,
                     min_delta: self.recipe.min_delta,
                     has_classes: matches!(self.material.task, Task::Classes(_)),
-                    has_validation: kept_back.is_some(),
+                    keeps_best: self.recipe.patience.is_some() && held_out.is_some(),
                     checkpoint_every: self.options.checkpoint_every,
+                    ..Course::new(examples.n(), self.recipe.epochs, seed)
                 };
                 let is_trained = weights::is_trained(&net, self.recipe.freeze.as_deref())?;
-                let trainer = Trainer::new(net, settings.clone(), is_trained)?;
+                let trainer = Trainer::new(net, settings, is_trained)?;
                 let mut learner = ExampleLearner::new(
                     trainer,
                     (feed(examples).augmented(augmentation), examples),
-                    kept_back.map(|kept| (feed(kept), kept)),
+                    held_out.map(|held_out| (feed(held_out), held_out)),
                     self.material.task.classes(),
                 );
-                let learnt = fit::fit(&course, &mut learner, &writer, checkpoint, observer)?;
-                (learner.into_net(), learnt)
+                let learned = fit(&course, &mut learner, Some(&Kept(&writer)), checkpoint, job)?;
+                (learner.into_net(), learned)
             }
-            _ => (net, Learnt::default()),
+            _ => (net, Learned::default()),
         };
-        document["results"] = json!(learnt);
+        document["results"] = json!(learned);
         let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
-        log(&writer, "end", options::object(&end))?;
-        writer.publish(&document, &weights::named(&net.export()))?;
-        Ok(learnt)
+        log(&writer, "end", end)?;
+        writer.publish(&document, &named(&net.export()))?;
+        Ok(learned)
     }
 }
 
-impl Seeded for Job {
+impl Seeded for Prepared {
     type Run = NetRun;
 
     fn method(&self) -> &str {
@@ -280,25 +258,19 @@ impl Seeded for Job {
             && self.model.input.positions() == 1
     }
 
-    fn run(
-        &self,
-        seed: Seed,
-        out: &Path,
-        if_exists: IfExists,
-        observer: &dyn Observer,
-    ) -> Result<NetRun> {
+    fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<NetRun> {
         let document = self.document(seed);
-        let net = self.net(seed, observer)?;
+        let net = self.net(seed, job)?;
         let folder = out.display().to_string();
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            observer.note(&format!("{folder} is finished already"));
-            let learnt = finished(out)?;
-            return Ok(NetRun { folder, seed: seed.get(), learnt, was_finished: true });
+            job.note(&format!("{folder} is finished already"));
+            let learned = finished(out)?;
+            return Ok(NetRun { folder, seed: seed.get(), learned, was_finished: true });
         };
         let partial = writer.folder().to_owned();
-        let outcome = self.complete(net, seed, writer, checkpoint, document, observer);
-        let learnt = outcome.map_err(|error| give_up(error, &partial))?;
-        Ok(NetRun { folder, seed: seed.get(), learnt, was_finished: false })
+        let outcome = self.complete(net, seed, writer, checkpoint, document, job);
+        let learned = outcome.map_err(|error| give_up(error, &partial))?;
+        Ok(NetRun { folder, seed: seed.get(), learned, was_finished: false })
     }
 
     fn moved(run: &mut NetRun, ensemble: &Path) {
@@ -306,11 +278,37 @@ impl Seeded for Job {
     }
 }
 
+/// A run folder as the loop of epochs keeps its states.
+struct Kept<'a>(&'a RunWriter);
+
+impl Checkpoints for Kept<'_> {
+    type Error = Error;
+
+    fn add_metrics(&self, line: &Value) -> Result<u64> {
+        Ok(self.0.add_metrics(line)?)
+    }
+
+    fn save(
+        &self,
+        at: &Checkpoint,
+        state: &[NamedTensor<'_>],
+        best: Option<&[NamedTensor<'_>]>,
+    ) -> Result<()> {
+        Ok(self.0.save(at, state, best)?)
+    }
+}
+
+/// The line of each epoch, if the file is there.
+fn metrics(run: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
 /// How a run that was there already went.
-fn finished(folder: &Path) -> Result<Learnt> {
+fn finished(folder: &Path) -> Result<Learned> {
     let run = RunFolder::open(folder)?;
     let results = run.document().get("results").cloned().unwrap_or_default();
     serde_json::from_value(results).map_err(|e| {
-        Error::Usage(format!("{}: damaged run.json ({e}); train it again", folder.display()))
+        Error::damaged(format!("{}: damaged run.json ({e})", folder.display()), "train it again")
     })
 }

@@ -1,17 +1,15 @@
 //! What `train net` is asked for.
 //!
-//! Command line, `--config` and `--from` are layers of one flat map from the names of flags to values, as for embeddings. It
-//! is taken apart into a [`Recipe`], which determines a network and its training, and [`NetOptions`]: from what, with
-//! which seed.
+//! What is given, a configuration file and an earlier run are layers of one flat map from the names of settings to values,
+//! as for embeddings: a [`Recipe`], which determines a network and its training, and [`NetOptions`]: from what, with which seed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use veridical_core::Seed;
-use veridical_data::examples::ExampleOptions;
-use veridical_data::run::RunFolder;
+use veridical_core::settings::{Layer, Settings as _, Values};
+use veridical_core::{choices, settings};
+use veridical_io::examples::ExampleOptions;
+use veridical_io::run::RunFolder;
+use veridical_io::{ColumnMap, Input};
 use veridical_nets::layers::Parameterisation;
 use veridical_nets::{
     Architecture, Augmentation, Curve, Init, Loss, Model, OptimiserKind, OptimiserSettings,
@@ -19,181 +17,173 @@ use veridical_nets::{
 };
 
 use super::material::Task;
-use crate::train::Layer;
-use crate::{Error, Result};
+use crate::settings::{Start, TextFiles, TrainingSeed};
+use crate::{Error, Result, config};
 
 /// The `method` of a run that is a network.
 pub const METHOD: &str = "net";
 /// Samples of a step, unless chosen or there are fewer.
 const BATCH: usize = 128;
-/// Options that name files: they go to the log.
-const FILES: [&str; 2] = ["data", "init"];
 /// Options that stand in the section `split` of `run.json` under other names.
 const SPLIT: [(&str, &str); 3] =
     [("limit", "limit"), ("validation", "validation"), ("split-seed", "seed")];
 /// Options that change no byte of the model, or stand elsewhere in `run.json`.
-const ELSEWHERE: [&str; 2] = ["seed", "checkpoint-every"];
+const ELSEWHERE: [&str; 5] = ["seed", "checkpoint-every", "limit", "validation", "split-seed"];
 
-/// A network and how it is trained: the section `settings` of `run.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Recipe {
-    /// The architecture by its name.
-    pub model: String,
-    /// Between the layers of an MLP and of `cnn-small`.
-    pub activation: String,
-    /// `standard`, `ntk`, or `ntk:T` with the bias times T.
-    pub parameterization: String,
-    /// Units that cancel in pairs, so that the network is 0 at first.
-    pub symmetric: bool,
-    /// Values left out while training.
-    pub dropout: f64,
-    /// Layers that stay as they are: `features`, or names.
-    pub freeze: Option<String>,
-    /// Passes over the data.
-    pub epochs: u32,
-    /// Samples of a step; of `gd` all.
-    pub batch: Option<usize>,
-    /// The rule of a step.
-    pub optimizer: OptimiserKind,
-    /// The learning rate before the schedule.
-    pub lr: Option<f64>,
-    /// Of `gd` and `sgd`.
-    pub momentum: f64,
-    /// Of `gd` and `sgd`.
-    pub nesterov: bool,
-    /// 0, of `adamw` 0.01, unless given.
-    pub weight_decay: Option<f64>,
-    /// How the rate moves; steps count epochs.
-    pub schedule: Curve,
-    /// Steps on which the rate rises.
-    pub warmup: u64,
-    /// The largest norm of a gradient.
-    pub clip: Option<f64>,
-    /// `cross-entropy`, `squared` or `binary-cross-entropy`.
-    pub loss: Option<String>,
-    /// How much of a target is spread over all classes.
-    pub label_smoothing: f64,
-    /// Mirror images while training.
-    pub flip: bool,
-    /// Move images by up to so many pixels while training.
-    pub crop: usize,
-    /// End after so many epochs without an improvement.
-    pub patience: Option<u32>,
-    /// What counts as an improvement of the loss.
-    pub min_delta: f64,
-}
-
-impl Default for Recipe {
-    fn default() -> Self {
-        Self {
-            model: String::new(),
-            activation: "relu".into(),
-            parameterization: "standard".into(),
-            symmetric: false,
-            dropout: 0.0,
-            freeze: None,
-            epochs: 10,
-            batch: None,
-            optimizer: OptimiserKind::Adam,
-            lr: None,
-            momentum: 0.0,
-            nesterov: false,
-            weight_decay: None,
-            schedule: Curve::Constant,
-            warmup: 0,
-            clip: None,
-            loss: None,
-            label_smoothing: 0.0,
-            flip: false,
-            crop: 0,
-            patience: None,
-            min_delta: 0.0,
-        }
+settings! {
+    /// A network and how it is trained: the section `settings` of `run.json`.
+    pub struct Recipe in "Training" {
+        /// mlp:512,512, cnn-small, cnn:32,max,64,max, resnet20|32|44|56, resnet18|34
+        pub model: String = String::new() => [heading("Model")],
+        /// relu, gelu, tanh, sigmoid, softplus or erf, or normalized-relu and so on; of mlp and cnn-small
+        pub activation: String = "relu".into() => [heading("Model")],
+        /// standard, ntk, or ntk:BIAS; of mlp
+        pub parameterization: String = "standard".into() => [heading("Model")],
+        /// Start at 0 everywhere, with units that cancel in pairs; of mlp
+        pub symmetric: bool = false => [heading("Model"), switch()],
+        /// Leave out hidden values with this probability; of mlp and cnn-small
+        pub dropout: f64 = 0.0 => [heading("Model"), value("P")],
+        /// Layers that stay as they are: `features` (all but the last), or names such as conv1,layer1
+        pub freeze: Option<String> = None => [heading("Model"), value("NAMES")],
+        /// Passes over the examples; 0 with ⟨init⟩ takes weights into a run
+        pub epochs: u32 = 10,
+        /// Examples of a step
+        pub batch: Option<usize> = None => [at_least(1.0), otherwise(format!("{BATCH}; of gd all"))],
+        /// gd (all examples at once), sgd, adam, adamw or adagrad
+        pub optimizer: OptimiserKind = OptimiserKind::Adam,
+        /// Learning rate
+        pub lr: Option<f64> = None => [otherwise(by_optimizer(|kind| Some(usual_rate(kind))))],
+        /// Of gd and sgd
+        pub momentum: f64 = 0.0,
+        /// Nesterov's momentum
+        pub nesterov: bool = false => [switch()],
+        /// Weight decay; adamw's is decoupled
+        pub weight_decay: Option<f64> = None => [otherwise(by_optimizer(|kind| Some(kind.usual_decay())))],
+        /// constant, cosine (to 0), or step:EVERY,FACTOR with EVERY in epochs
+        pub schedule: Curve = Curve::Constant => [value("CURVE")],
+        /// Steps on which the rate rises to its value
+        pub warmup: u64 = 0 => [value("STEPS")],
+        /// Scale gradients of a larger norm down to it
+        pub clip: Option<f64> = None => [value("NORM")],
+        /// cross-entropy, squared or binary-cross-entropy (two classes, one output)
+        pub loss: Option<LossName> = None => [otherwise("cross-entropy; squared with ⟨regression⟩")],
+        /// How much of a target is spread over all classes
+        pub label_smoothing: f64 = 0.0 => [at_least(0.0), below(1.0), value("SHARE")],
+        /// Mirror images left and right with probability 1/2
+        pub flip: bool = false => [switch()],
+        /// Move images by up to N pixels, over a border of zeros
+        pub crop: usize = 0,
+        /// Stop after N epochs without a lower loss, on the validation examples (then the best epoch is kept) or on the
+        /// training examples
+        pub patience: Option<u32> = None => [heading(STOPPING), at_least(1.0)],
+        /// What counts as lower; `⟨patience 3⟩ ⟨min-delta 1e-4⟩` is usual for recommenders
+        pub min_delta: f64 = 0.0 => [heading(STOPPING), at_least(0.0)],
     }
 }
 
-/// From what a network learns; what is `None` has its default.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct NetOptions {
-    /// Examples: a table or a folder.
-    pub data: Option<PathBuf>,
-    /// The columns of a table that are predicted.
-    pub target: Option<String>,
-    /// Targets are numbers.
-    pub regression: Option<bool>,
-    /// The classes to keep.
-    pub classes: Option<String>,
-    /// Columns of a table that are no inputs.
-    pub ignore_columns: Option<String>,
-    /// The first line of a table is data.
-    pub no_header: Option<bool>,
-    /// The encoding of text.
-    pub encoding: Option<String>,
-    /// `data` or `none`.
-    pub normalize: Option<String>,
-    /// What is subtracted from each channel.
-    pub mean: Option<String>,
-    /// What each channel is divided by.
-    pub std: Option<String>,
-    /// Learn from so many examples.
-    pub limit: Option<usize>,
-    /// The share of these that is kept back to judge on.
-    pub validation: Option<f64>,
-    /// Decides which.
-    pub split_seed: Option<u64>,
-    /// Weights to start from: a file or a run.
-    pub init: Option<PathBuf>,
-    /// Steps between two checkpoints.
-    pub checkpoint_every: Option<u64>,
-    /// The seed of the training.
-    pub seed: Option<u64>,
+/// The heading of early stopping.
+pub(super) const STOPPING: &str = "Early stopping and checkpoints";
+
+choices! {
+    /// What is minimized.
+    pub enum LossName {
+        /// Of classes
+        CrossEntropy = "cross-entropy",
+        /// Of numbers, or of classes as numbers
+        Squared = "squared",
+        /// Of two classes, one output
+        BinaryCrossEntropy = "binary-cross-entropy",
+    }
+}
+
+choices! {
+    /// What is done to values before a network sees them.
+    pub enum Normalize {
+        /// Less the mean of the training examples, divided by their deviation
+        Data = "data",
+        /// Nothing
+        None = "none",
+    }
+}
+
+/// The learning rate of an optimizer, unless chosen.
+fn usual_rate(kind: OptimiserKind) -> f64 {
+    match kind {
+        OptimiserKind::Adam | OptimiserKind::Adamw => 1e-3,
+        OptimiserKind::Sgd | OptimiserKind::Gd => 0.1,
+        OptimiserKind::Adagrad => 0.01,
+    }
+}
+
+/// A default that goes by the optimizer, in words: the optimizers of each value.
+fn by_optimizer(value: impl Fn(OptimiserKind) -> Option<f64>) -> String {
+    let mut groups: Vec<(f64, Vec<&str>)> = Vec::new();
+    for kind in OptimiserKind::ALL {
+        let Some(value) = value(kind) else { continue };
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, names)) => names.push(kind.name()),
+            None => groups.push((value, vec![kind.name()])),
+        }
+    }
+    let groups = groups.iter().map(|(value, names)| format!("{} {value}", names.join(", ")));
+    groups.collect::<Vec<_>>().join("; ")
+}
+
+settings! {
+    /// From what a network learns.
+    pub struct NetOptions in "Data" {
+        /// Examples: a folder with idx, CIFAR or image files, or a table
+        pub data: Option<Input> = None => [value("FILE_OR_FOLDER")],
+        /// The column of a table to predict; several for regression
+        pub target: Option<String> = None => [value("COLUMN,COLUMN")],
+        /// Targets are numbers, not classes
+        pub regression: bool = false => [switch()],
+        /// Learn to classify these classes alone
+        pub classes: Option<String> = None => [value("NAME,NAME")],
+        /// Columns of a table that are no inputs
+        pub ignore_columns: Option<String> = None => [value("COLUMN,COLUMN")],
+        /// data: subtract the mean of the training examples and divide by their deviation, channel by channel
+        /// (of tables: column by column); none: as they are, bytes as 0 to 1
+        pub normalize: Option<Normalize> = None => [value("HOW"), otherwise("data")],
+        /// Subtract these from the channels instead, with bytes as 0 to 1
+        pub mean: Option<String> = None => [value("X,X,X"), dashes()],
+        /// Divide the channels by these
+        pub std: Option<String> = None => [value("X,X,X"), dashes()],
+        /// Learn from N examples, drawn by ⟨split-seed⟩
+        pub limit: Option<usize> = None,
+        /// Share of the examples that is held out to evaluate on while training
+        pub validation: Option<f64> = None => [value("SHARE"), otherwise("0")],
+        /// Seed of ⟨limit⟩ and ⟨validation⟩, apart from ⟨seed⟩
+        pub split_seed: Option<u64> = None => [value("S"), otherwise("0")],
+        /// Weights to start from: a safetensors file with PyTorch's names, or a run
+        pub init: Option<Input> = None => [heading("Model"), value("FILE_OR_RUN")],
+        /// Steps between two checkpoints
+        pub checkpoint_every: Option<u64> = None
+            => [heading(STOPPING), value("STEPS"), at_least(1.0), otherwise("by time, a twentieth of it at most")],
+    } with {
+        /// How text files are decoded.
+        pub files: TextFiles,
+        /// The seed.
+        pub seed: TrainingSeed,
+    }
 }
 
 impl NetOptions {
-    /// The seed of the training.
-    ///
-    /// # Errors
-    /// [`Error::Core`] above 2^53 - 1.
-    pub fn seed(&self) -> Result<Seed> {
-        Ok(Seed::new(self.seed.unwrap_or(0))?)
-    }
-
     /// How the examples are read.
     pub(super) fn reading(&self) -> ExampleOptions {
         ExampleOptions {
             target: names(self.target.as_deref()),
-            regression: self.regression.unwrap_or(false),
+            regression: self.regression,
             classes: self.classes.as_deref().map(|list| names(Some(list))),
             known_classes: None,
             ignore_columns: names(self.ignore_columns.as_deref()),
-            has_header: self.no_header.filter(|&no| no).map(|_| false),
-            encoding: self.encoding.clone(),
+            records: self.files.records(ColumnMap::default()),
         }
     }
 
-    fn flat(&self) -> Map<String, Value> {
-        let mut map = object(self);
-        map.retain(|_, value| !value.is_null());
-        map
-    }
-
     /// The options that belong in `run.json`: those that stand nowhere else and are no paths.
-    pub(super) fn documented(&self) -> Map<String, Value> {
-        let mut map = self.flat();
-        let stands_elsewhere = |name: &str| {
-            FILES.contains(&name)
-                || ELSEWHERE.contains(&name)
-                || SPLIT.iter().any(|(flag, _)| *flag == name)
-        };
-        map.retain(|name, _| !stands_elsewhere(name));
-        map
-    }
-
-    /// The files, as absolute paths, for the log.
-    pub(super) fn files(&self) -> Map<String, Value> {
-        files(self.flat(), &FILES)
+    pub(super) fn documented(&self) -> Values {
+        config::documented(self, &ELSEWHERE)
     }
 }
 
@@ -203,54 +193,61 @@ pub(super) fn names(list: Option<&str>) -> Vec<String> {
     items.map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }
 
-/// What to train.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NetRequest {
-    /// The network and its training.
-    pub recipe: Recipe,
-    /// The rest.
-    pub options: NetOptions,
+settings! {
+    /// What to train.
+    pub struct NetRequest {
+    } with {
+        /// The network and its training.
+        pub recipe: Recipe,
+        /// From what.
+        pub options: NetOptions,
+    }
+}
+
+settings! {
+    /// What to train, and where to.
+    pub struct TrainNet {
+    } with {
+        /// Which network, from what.
+        pub request: NetRequest,
+        /// Seeds and output.
+        pub start: Start,
+    }
+}
+
+impl TrainNet {
+    /// From layers, the strongest first, over the run that they name with `from`.
+    ///
+    /// # Errors
+    /// [`Error::Core`] names the setting that does not exist or does not fit.
+    pub fn new(mut layers: Vec<Layer>) -> Result<Self> {
+        let given = Self::layered(METHOD, &layers)?;
+        layers.extend(given.start.from.as_deref().map(layer_of).transpose()?);
+        let settings = Self::layered(METHOD, &layers)?;
+        settings.request.check_model()?;
+        Ok(settings)
+    }
 }
 
 impl NetRequest {
-    /// From layers, the strongest first.
+    /// From layers, the strongest first, over the settings of the run `from`.
     ///
     /// # Errors
-    /// [`Error::Usage`] names the flag that does not exist or does not fit.
-    pub fn new(layers: &[Layer]) -> Result<Self> {
-        let (recipe, options): (Recipe, NetOptions) = taken_apart(METHOD, layers)?;
-        if recipe.model.is_empty() {
-            let what = "name an architecture with --model, such as mlp:512,512 or resnet20";
-            return Err(Error::Usage(what.into()));
-        }
-        Ok(Self { recipe, options })
+    /// [`Error::Core`] names the setting that does not exist or does not fit.
+    pub fn new(mut layers: Vec<Layer>, from: Option<&Path>) -> Result<Self> {
+        layers.extend(from.map(layer_of).transpose()?);
+        let request = Self::layered(METHOD, &layers)?;
+        request.check_model()?;
+        Ok(request)
     }
-}
 
-/// Layers, the strongest first, as settings, whose names those of a default one are, and the rest.
-pub(super) fn taken_apart<R, O>(method: &str, layers: &[Layer]) -> Result<(R, O)>
-where
-    R: Default + Serialize + DeserializeOwned,
-    O: DeserializeOwned,
-{
-    let known = object(&R::default());
-    let (mut recipe, mut options) = (Map::new(), Map::new());
-    for Layer { origin, values } in layers.iter().rev() {
-        let place = origin.as_ref().map_or(String::new(), |path| format!("{}: ", path.display()));
-        for (name, value) in values {
-            let alone = Map::from_iter([(name.clone(), value.clone())]);
-            let (map, outcome) = match known.contains_key(name) {
-                true => (&mut recipe, read::<R>(alone).map(drop)),
-                false => (&mut options, read::<O>(alone).map(drop)),
-            };
-            outcome.map_err(|why| match why.starts_with("unknown field") {
-                true => Error::Usage(format!("{place}`{method}` has no setting `{name}`")),
-                false => Error::Usage(format!("{place}--{name}: {why}")),
-            })?;
-            map.insert(name.clone(), value.clone());
+    fn check_model(&self) -> Result<()> {
+        if self.recipe.model.is_empty() {
+            let what = "name an architecture with ⟨model⟩, such as mlp:512,512 or resnet20";
+            return Err(Error::request(what, ""));
         }
+        Ok(())
     }
-    Ok((read(recipe).map_err(Error::Usage)?, read(options).map_err(Error::Usage)?))
 }
 
 /// The settings of an earlier run, and the files it read.
@@ -258,79 +255,37 @@ where
 /// # Errors
 /// As [`RunFolder::open`].
 pub fn layer_of(path: &Path) -> Result<Layer> {
-    earlier(&RunFolder::open(path)?, path, &SPLIT, &FILES)
-}
-
-/// The settings of a run; those of `split` stand in its section under other names, `files` in its log.
-pub(super) fn earlier(
-    run: &RunFolder,
-    path: &Path,
-    split: &[(&str, &str)],
-    files: &[&str],
-) -> Result<Layer> {
-    let document = run.document();
-    let section = |name: &str| document.get(name).and_then(Value::as_object).into_iter().flatten();
-    let own = |(name, value): (&String, &Value)| (name.clone(), value.clone());
-    let mut values: Map<String, Value> =
-        section("settings").chain(section("options")).map(own).collect();
-    for (flag, name) in split {
-        let value = document.get("split").and_then(|split| split.get(name));
-        values.extend(value.map(|value| ((*flag).to_owned(), value.clone())));
+    if !super::is_net(path) {
+        let what = "is no run of a network; name one, or its run.json";
+        return Err(Error::request(format!("⟨from⟩ {} {what}", path.display()), ""));
     }
-    values.extend(document.get("seed").map(|seed| ("seed".to_owned(), seed.clone())));
-    let logged = run.logged("data").unwrap_or_default();
-    values.extend(files.iter().filter_map(|&file| Some((file.into(), logged.get(file)?.clone()))));
-    values.retain(|_, value| !value.is_null());
-    Ok(Layer { origin: Some(path.to_owned()), values })
-}
-
-/// The options that name files, as absolute paths, for the log.
-pub(super) fn files(mut map: Map<String, Value>, files: &[&str]) -> Map<String, Value> {
-    map.retain(|name, _| files.contains(&name.as_str()));
-    for value in map.values_mut() {
-        let path = value.as_str().filter(|path| !path.contains("://"));
-        if let Some(path) = path.and_then(|path| std::path::absolute(path).ok()) {
-            *value = path.display().to_string().into();
-        }
-    }
-    map
+    Ok(config::of_run::<NetRequest>(&RunFolder::open(path)?, path, &SPLIT))
 }
 
 impl Recipe {
     /// With every choice made that depends on the task and on the number of examples, if any are learnt from.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what does not go together.
+    /// [`Error::Core`] for what does not go together.
     pub(super) fn settled(mut self, task: &Task, n: Option<usize>) -> Result<Self> {
-        use OptimiserKind::{Adagrad, Adam, Adamw, Gd, Sgd};
-        self.lr.get_or_insert(match self.optimizer {
-            Adam | Adamw => 1e-3,
-            Sgd | Gd => 0.1,
-            Adagrad => 0.01,
-        });
-        self.loss.get_or_insert_with(|| task.usual_loss().into());
-        let refuse = |what: String| Err(Error::Usage(what));
+        use OptimiserKind::Gd;
+        self.lr.get_or_insert(usual_rate(self.optimizer));
+        self.loss.get_or_insert_with(|| task.usual_loss());
+        let refuse = |what: String| Err(Error::request(what, ""));
         match (self.batch, n, self.optimizer) {
-            (Some(0), ..) => return refuse("--batch must be at least 1, got 0".into()),
             (Some(batch), Some(n), _) if batch > n => {
                 return refuse(format!(
-                    "--batch {batch} is larger than the data: there are {n} examples to learn from; choose --batch {n} or less"
+                    "⟨batch⟩ {batch} is larger than the data: there are {n} examples to learn from; choose ⟨batch⟩ {n} or less"
                 ));
             }
             (Some(batch), Some(n), Gd) if batch < n => {
                 return refuse(format!(
-                    "--optimizer gd takes all {n} examples at once; leave --batch out, or use sgd"
+                    "⟨optimizer⟩ gd takes all {n} examples at once; leave ⟨batch⟩ out, or use sgd"
                 ));
             }
             (None, Some(n), Gd) => self.batch = Some(n),
             (None, Some(n), _) => self.batch = Some(BATCH.min(n)),
             _ => {}
-        }
-        if self.patience == Some(0) {
-            return refuse("--patience must be at least 1, got 0".into());
-        }
-        if !(self.min_delta >= 0.0 && self.min_delta.is_finite()) {
-            return refuse(format!("--min-delta must be at least 0, got {}", self.min_delta));
         }
         self.loss(task)?;
         Ok(self)
@@ -338,39 +293,31 @@ impl Recipe {
 
     /// The loss and the number of outputs.
     pub(super) fn loss(&self, task: &Task) -> Result<(Loss, usize)> {
-        let name = self.loss.as_deref().unwrap_or_else(|| task.usual_loss());
-        let refuse = |what: &str| Err(Error::Usage(what.into()));
+        let name = self.loss.unwrap_or_else(|| task.usual_loss());
+        let refuse = |what: &str| Err(Error::request(what, ""));
         let smoothing = self.label_smoothing;
-        if !(0.0..1.0).contains(&smoothing) {
-            return Err(Error::Usage(format!(
-                "--label-smoothing must be at least 0 and below 1, got {smoothing}"
-            )));
-        }
-        if smoothing > 0.0 && name != "cross-entropy" {
-            return refuse("--label-smoothing is for --loss cross-entropy");
+        if smoothing > 0.0 && name != LossName::CrossEntropy {
+            return refuse("⟨label-smoothing⟩ is for ⟨loss⟩ cross-entropy");
         }
         let loss = match name {
-            "cross-entropy" => Loss::CrossEntropy { smoothing },
-            "squared" => Loss::Squared,
-            "binary-cross-entropy" => Loss::BinaryCrossEntropy,
-            other => {
-                let known = "cross-entropy, squared and binary-cross-entropy";
-                return Err(Error::Usage(format!(
-                    "--loss `{other}` is not known; there are {known}"
-                )));
-            }
+            LossName::CrossEntropy => Loss::CrossEntropy { smoothing },
+            LossName::Squared => Loss::Squared,
+            LossName::BinaryCrossEntropy => Loss::BinaryCrossEntropy,
         };
         let outputs = match (task, loss) {
             (Task::Numbers(_), Loss::CrossEntropy { .. }) => {
-                return refuse("--loss cross-entropy is for classes; numbers take --loss squared");
+                return refuse("⟨loss⟩ cross-entropy is for classes; numbers take ⟨loss⟩ squared");
             }
             (Task::Numbers(dim), _) => *dim,
             (Task::Classes(classes), Loss::CrossEntropy { .. }) => classes.len(),
             (Task::Classes(classes), Loss::BinaryCrossEntropy) if classes.len() != 2 => {
-                return Err(Error::Usage(format!(
-                    "--loss binary-cross-entropy is for two classes, the data has {}; use cross-entropy, or choose two with --classes",
-                    classes.len()
-                )));
+                return Err(Error::request(
+                    format!(
+                        "⟨loss⟩ binary-cross-entropy is for two classes, the data has {}",
+                        classes.len()
+                    ),
+                    "use cross-entropy, or choose two with ⟨classes⟩",
+                ));
             }
             (Task::Classes(classes), _) if classes.len() == 2 => 1,
             (Task::Classes(classes), _) => classes.len(),
@@ -387,15 +334,15 @@ impl Recipe {
                 Parameterisation::Ntk { bias: bias.parse().unwrap_or(1.0) }
             }
             _ => {
-                let what = format!("--parameterization `{}` is not known", self.parameterization);
-                return Err(Error::Usage(format!("{what}; it is standard, ntk, or ntk:BIAS")));
+                let what = format!("⟨parameterization⟩ `{}` is not known", self.parameterization);
+                return Err(Error::request(what, "it is standard, ntk, or ntk:BIAS"));
             }
         };
         let architecture: Architecture = self.model.parse()?;
         if input.positions() == 1 && !matches!(architecture, Architecture::Mlp(_)) {
             let what =
-                format!("--model {} is for images, and the data is rows of numbers", self.model);
-            return Err(Error::Usage(format!("{what}; use an MLP such as mlp:64,64")));
+                format!("⟨model⟩ {} is for images, and the data is rows of numbers", self.model);
+            return Err(Error::request(what, "use an MLP such as mlp:64,64"));
         }
         Ok(Model {
             activation: self.activation.parse()?,
@@ -418,7 +365,7 @@ impl Recipe {
                 weight_decay: self.weight_decay,
                 ..OptimiserSettings::of(self.optimizer)
             },
-            lr: self.lr.unwrap_or(1e-3),
+            lr: self.lr.unwrap_or_else(|| usual_rate(self.optimizer)),
             schedule: Schedule {
                 curve: self.schedule.in_epochs(steps),
                 warmup: self.warmup,
@@ -434,26 +381,16 @@ impl Recipe {
         let Self { flip, crop, .. } = *self;
         let is_image = shape.positions() > 1;
         if (flip || crop > 0) && !is_image {
-            let flag = if flip { "--flip" } else { "--crop" };
-            return Err(Error::Usage(format!(
-                "{flag} is for images, and the data is rows of numbers"
-            )));
+            let flag = if flip { "⟨flip⟩" } else { "⟨crop⟩" };
+            return Err(Error::request(
+                format!("{flag} is for images, and the data is rows of numbers"),
+                "",
+            ));
         }
         if crop > 0 && crop >= shape.height.min(shape.width) {
-            let what = format!("--crop {crop} would move images of {shape} out of sight");
-            return Err(Error::Usage(format!("{what}; 4 is usual for 32 x 32")));
+            let what = format!("⟨crop⟩ {crop} would move images of {shape} out of sight");
+            return Err(Error::request(what, "4 is usual for 32 x 32"));
         }
         Ok(Augmentation { flip, crop })
     }
-}
-
-pub(super) fn object(value: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(value) {
-        Ok(Value::Object(map)) => map,
-        _ => Map::new(), // options are structs
-    }
-}
-
-fn read<T: DeserializeOwned>(map: Map<String, Value>) -> std::result::Result<T, String> {
-    serde_json::from_value(Value::Object(map)).map_err(|e| e.to_string())
 }

@@ -1,10 +1,11 @@
 //! The evaluation of networks as a page: accuracy, what is taken for what, and how the loss fell.
 
 use serde_json::Value;
+use veridical_core::Estimate;
 use veridical_report::{Axis, Card, Cell, Chart, Foot, Heatmap, Level, Line, Page, Table, Verdict};
 
+use super::Measures;
 use super::evaluate::{JudgedNet, NetEvaluation};
-use super::measure::{Measures, Share};
 
 /// A matrix of more classes cannot be read.
 const MOST_CLASSES: usize = 40;
@@ -37,21 +38,21 @@ impl NetEvaluation {
     }
 
     fn verdict(&self) -> Verdict {
-        let best = |a: &&JudgedNet, b: &&JudgedNet| a.loss.mean.total_cmp(&b.loss.mean);
+        let best = |a: &&JudgedNet, b: &&JudgedNet| a.loss.value.total_cmp(&b.loss.value);
         let Some(model) = self.models.iter().min_by(best) else {
             return Verdict::new(Level::Neutral, "Nothing was judged.");
         };
         let sentence = match (&model.runs[..], model.accuracy, model.rmse) {
             ([one], Some(_), _) => {
-                let accuracy = one.accuracy.map_or(String::new(), Share::percent);
+                let accuracy = one.accuracy.map_or(String::new(), |share| share.percent());
                 format!("{} is right on {accuracy} of {} examples.", model.name, one.n)
             }
             (_, Some(accuracy), _) => {
-                let mean = 100.0 * accuracy.mean;
+                let mean = 100.0 * accuracy.value;
                 format!("{} is right on {mean:.2} % on average over seeds.", model.name)
             }
-            (_, None, Some(rmse)) => format!("{} is off by {:.4} (rmse).", model.name, rmse.mean),
-            _ => format!("{} has the loss {:.4}.", model.name, model.loss.mean),
+            (_, None, Some(rmse)) => format!("{} is off by {:.4} (rmse).", model.name, rmse.value),
+            _ => format!("{} has the loss {:.4}.", model.name, model.loss.value),
         };
         let verdict = Verdict::new(Level::Neutral, sentence);
         match self.models.len() {
@@ -77,9 +78,7 @@ impl NetEvaluation {
                     Cell::number(m.loss, 4),
                 ];
                 match m.accuracy {
-                    Some(Share { value, low, high }) => {
-                        cells.push(Cell::interval(value, [low, high], 4));
-                    }
+                    Some(share) => cells.push(Cell::interval(share.value, share.interval(), 4)),
                     None => {
                         let errors = [m.rmse, m.mae, m.r2];
                         let cell = |x: Option<f64>| Cell::from(x.map(|x| Cell::number(x, 4)));
@@ -109,12 +108,12 @@ impl NetEvaluation {
 
     fn by_class(&self, measures: &Measures) -> Table {
         let rows = self.classes.iter().zip(measures.by_class()).zip(&measures.confusion);
-        let row = |((name, share), counts): ((&String, Share), &Vec<u64>)| {
+        let row = |((name, share), counts): ((&String, Estimate), &Vec<u64>)| {
             let n = counts.iter().sum::<u64>();
             [
                 Cell::from(name.as_str()),
                 Cell::number(n as f64, 0),
-                Cell::interval(share.value, [share.low, share.high], 4),
+                Cell::interval(share.value, share.interval(), 4),
             ]
         };
         Table::new("Accuracy by class", ["class", "examples", "accuracy"]).rows(rows.map(row))
@@ -130,16 +129,18 @@ fn seeds(model: &JudgedNet) -> String {
 }
 
 fn cards(model: &JudgedNet) -> Vec<Card> {
-    let spread = |label: &str, spread: Option<super::Spread>, scale: f64, unit: &str| {
-        let digits = if unit.is_empty() { 4 } else { 2 };
-        let super::Spread { mean, sd } = spread?;
-        let sd = sd.map_or(String::new(), |sd| format!(" ± {:.digits$}{unit}", scale * sd));
-        Some(Card::new(label, format!("{:.digits$}{unit}{sd}", scale * mean)).note(&model.name))
-    };
+    let card =
+        |label: &str, mean: Option<Estimate>, sd: Option<Estimate>, scale: f64, unit: &str| {
+            let digits = if unit.is_empty() { 4 } else { 2 };
+            let sd =
+                sd.map_or(String::new(), |sd| format!(" ± {:.digits$}{unit}", scale * sd.value));
+            let mean = format!("{:.digits$}{unit}{sd}", scale * mean?.value);
+            Some(Card::new(label, mean).note(&model.name))
+        };
     let cards = [
-        spread("accuracy", model.accuracy, 100.0, " %"),
-        spread("rmse", model.rmse, 1.0, ""),
-        spread("loss", Some(model.loss), 1.0, ""),
+        card("accuracy", model.accuracy, model.accuracy_sd, 100.0, " %"),
+        card("rmse", model.rmse, model.rmse_sd, 1.0, ""),
+        card("loss", Some(model.loss), model.loss_sd, 1.0, ""),
     ];
     cards.into_iter().flatten().collect()
 }

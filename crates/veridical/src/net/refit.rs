@@ -3,43 +3,51 @@
 //! The features of the examples that the run learnt from are computed once; the head is then a convex problem
 //! ([`veridical_nets::refit`]), its penalty chosen by cross-validation. What comes out is a run like any other.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use veridical_core::Seed;
-use veridical_data::IfExists;
+use veridical_core::Job;
+use veridical_core::{Seed, settings};
 use veridical_data::examples::Examples;
-use veridical_data::run::{self, RunWriter};
+use veridical_data::named;
+use veridical_io::run::{self, RunWriter};
+use veridical_io::{IfExists, Input, Output};
+use veridical_nets::metrics::{Measures, Passes, measures};
 use veridical_nets::{Loss, Net, RefitMethod, RefitSettings, refit as solve};
 use veridical_report::{Axis, Card, Cell, Foot, Level, Line, Page, Table, Verdict};
 
-use super::material::{Task, divide, target_of};
-use super::measure::{Measures, Passes, measures};
-use super::options::object;
+use super::material::{Task, divide};
 use super::saved::Saved;
-use super::weights;
+use crate::settings::RunOutput;
 use crate::train::{give_up, host, log, now};
-use crate::{Error, Observer, Result};
+use crate::{Error, Result};
 
-/// Which network, on what.
-#[derive(Clone, Debug)]
-pub struct RefitNet {
-    /// The run.
-    pub run: PathBuf,
-    /// Examples; `None`: where the run found its own.
-    pub data: Option<PathBuf>,
-    /// `ridge` or `logistic`; `None`: what suits the task.
-    pub method: Option<String>,
-    /// Parts of the cross-validation.
-    pub folds: usize,
-    /// Decides which rows belong to which part.
-    pub seed: u64,
-    /// The run to write.
-    pub out: PathBuf,
-    /// What to do with a folder that is there.
-    pub if_exists: IfExists,
+settings! {
+    /// Which network, on what.
+    pub struct RefitNet {
+        /// A run of a network
+        pub run: Input = Input::default() => [required(), value("RUN")],
+        /// Examples to solve on
+        pub data: Option<Input> = None => [value("FILE_OR_FOLDER"), otherwise("those the run learned from")],
+        /// logistic or ridge
+        pub method: Option<RefitMethod> = None => [otherwise("logistic for classes, ridge for numbers")],
+        /// Parts of the cross-validation
+        pub folds: usize = 5,
+        /// Seed of the parts
+        pub seed: u64 = 0 => [value("S")],
+        /// Write a page with the path of penalties
+        pub html: Option<Output> = None,
+    } with {
+        /// The run to write.
+        pub output: RunOutput,
+    }
+}
+
+impl RefitNet {
+    fn out(&self) -> Output {
+        self.output.folder("net-refit")
+    }
 }
 
 /// What was found.
@@ -97,33 +105,34 @@ pub struct Compared {
 /// Solves and publishes.
 ///
 /// # Errors
-/// [`Error::Usage`] if the run is no network, or the data does not fit it; nothing is left behind.
-pub fn refit(settings: &RefitNet, observer: &dyn Observer) -> Result<RefitHead> {
-    run::check_output(&settings.out, settings.if_exists)?;
+/// [`Error::Core`] if the run is no network, or the data does not fit it; nothing is left behind.
+pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
+    let out = settings.out();
+    run::check_output(&out, settings.output.existing.if_exists())?;
     let mut saved = Saved::open(&settings.run)?;
-    let method = method_of(settings.method.as_deref(), &saved)?;
+    let method = method_of(settings.method, &saved)?;
     let path = saved.data(settings.data.as_deref())?;
-    let data = saved.read(&path, None, observer)?;
+    let data = saved.read(&path, None, job)?;
     let fingerprint = data.fingerprint.clone();
     let (train, _, _) = divide(data.train, &saved.task, &saved.request.options)?;
     let Some(train) = train else {
         let what = "has test examples alone; there is nothing to solve for";
-        return Err(Error::Usage(format!("{} {what}", path.display())));
+        return Err(Error::request(format!("{} {what}", path.display()), ""));
     };
     let solve_settings =
         RefitSettings { method, folds: settings.folds, seed: Seed::new(settings.seed)? };
     let current = saved.net.solved_head()?;
     let loss = loss_of(method);
     let outputs = saved.net.outputs();
-    let mut judge = Judge { loss, classes: saved.classes(), observer };
+    let mut judge = Judge { loss, classes: saved.classes(), job };
     let (features, before) = judge.features(&saved, &train)?;
     let test_before = data.test.as_ref().map(|test| judge.judge(&saved, test)).transpose()?;
-    observer.note(&format!(
+    job.note(&format!(
         "solving for {outputs} x {} weights on {} examples",
         saved.net.feature_dim(),
         train.n()
     ));
-    let target = target_of(&train.targets);
+    let target = (&train.targets).into();
     let found =
         solve(&features, saved.net.feature_dim(), target, outputs, &current, &solve_settings)?;
     drop(features);
@@ -143,10 +152,10 @@ pub fn refit(settings: &RefitNet, observer: &dyn Observer) -> Result<RefitHead> 
         Tried { penalty, cv_loss, train_loss }
     };
     let refit = RefitHead {
-        run: settings.run.display().to_string(),
-        out: settings.out.display().to_string(),
+        run: settings.run.to_string(),
+        out: out.to_string(),
         model: saved.recipe().model.clone(),
-        method: name_of(method),
+        method: method.name(),
         features: saved.net.feature_dim(),
         folds: settings.folds,
         seed: settings.seed,
@@ -160,25 +169,15 @@ pub fn refit(settings: &RefitNet, observer: &dyn Observer) -> Result<RefitHead> 
     Ok(refit)
 }
 
-fn method_of(given: Option<&str>, saved: &Saved) -> Result<RefitMethod> {
+fn method_of(given: Option<RefitMethod>, saved: &Saved) -> Result<RefitMethod> {
     let is_one_output = saved.net.outputs() == 1;
     match (given, &saved.task) {
-        (Some("ridge"), _) | (None, Task::Numbers(_)) => Ok(RefitMethod::Ridge),
+        (Some(RefitMethod::Ridge), _) | (None, Task::Numbers(_)) => Ok(RefitMethod::Ridge),
         (None, Task::Classes(_)) if is_one_output => Ok(RefitMethod::Ridge),
-        (Some("logistic") | None, Task::Classes(_)) => Ok(RefitMethod::Logistic),
-        (Some("logistic"), Task::Numbers(_)) => Err(Error::Usage(
-            "--method logistic is for classes; numbers take --method ridge".into(),
-        )),
-        (Some(other), _) => {
-            Err(Error::Usage(format!("--method `{other}` is not known; it is ridge or logistic")))
+        (Some(RefitMethod::Logistic) | None, Task::Classes(_)) => Ok(RefitMethod::Logistic),
+        (Some(RefitMethod::Logistic), Task::Numbers(_)) => {
+            Err(Error::request("⟨method⟩ logistic is for classes", "numbers take ⟨method⟩ ridge"))
         }
-    }
-}
-
-fn name_of(method: RefitMethod) -> &'static str {
-    match method {
-        RefitMethod::Ridge => "ridge",
-        RefitMethod::Logistic => "logistic",
     }
 }
 
@@ -194,13 +193,13 @@ fn loss_of(method: RefitMethod) -> Loss {
 struct Judge<'a> {
     loss: Loss,
     classes: usize,
-    observer: &'a dyn Observer,
+    job: &'a Job<'a>,
 }
 
 impl Judge<'_> {
     fn judge(&mut self, saved: &Saved, examples: &Examples) -> Result<Measures> {
         let feed = saved.normalisation.feed(examples, Seed::new(0)?);
-        let what = Some(("judging", self.observer));
+        let what = ("judging", self.job);
         let outputs = Passes::new(&saved.net).outputs(&saved.net, &feed, what)?;
         self.measures(&saved.net, &outputs, examples)
     }
@@ -211,7 +210,7 @@ impl Judge<'_> {
         let feed = saved.normalisation.feed(examples, Seed::new(0)?);
         let mut features = Vec::with_capacity(examples.n() * net.feature_dim());
         let mut outputs = Vec::with_capacity(examples.n() * net.outputs());
-        Passes::new(net).run(net, &feed, Some(("features", self.observer)), |_, work| {
+        Passes::new(net).run(net, &feed, ("features", self.job), |_, work| {
             features.extend(net.features(work).iter().map(|&x| f64::from(x)));
             outputs.extend_from_slice(work.outputs(net));
         })?;
@@ -235,15 +234,17 @@ fn publish(
     let begun = Instant::now();
     let mut document = saved.run.document().clone();
     document["version"] = env!("CARGO_PKG_VERSION").into();
-    let mut section = object(refit);
-    section.retain(|name, _| !["run", "out", "model"].contains(&name.as_str()));
-    section.insert("data".into(), fingerprint.clone());
-    document["refit"] = section.into();
-    let if_exists = match settings.if_exists {
+    let mut section = json!(refit);
+    if let Some(section) = section.as_object_mut() {
+        section.retain(|name, _| !["run", "out", "model"].contains(&name.as_str()));
+    }
+    section["data"] = fingerprint.clone();
+    document["refit"] = section;
+    let if_exists = match settings.output.existing.if_exists() {
         IfExists::Resume => IfExists::Force, // there is no state in between
         other => other,
     };
-    let Some((writer, _)) = RunWriter::begin(&settings.out, &document, if_exists)? else {
+    let Some((writer, _)) = RunWriter::begin(&settings.out(), &document, if_exists)? else {
         return Ok(());
     };
     let partial = writer.folder().to_owned();
@@ -251,19 +252,16 @@ fn publish(
         let absolute =
             |path: &std::path::Path| std::path::absolute(path).unwrap_or(path.to_owned());
         let files = json!({ "data": absolute(data), "refit": absolute(saved.run.path()) });
-        log(&writer, "data", object(&files))?;
+        log(&writer, "data", files)?;
         let threads = rayon::current_num_threads();
-        log(
-            &writer,
-            "start",
-            object(&json!({ "threads": threads, "host": host(), "time": now() })),
-        )?;
+        let start = json!({ "threads": threads, "host": host(), "time": now() });
+        log(&writer, "start", start)?;
         let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
-        log(&writer, "end", object(&end))
+        log(&writer, "end", end)
     };
     write().map_err(|error| give_up(error, &partial))?;
     let tensors = saved.net.export();
-    let outcome = writer.publish(&document, &weights::named(&tensors));
+    let outcome = writer.publish(&document, &named(&tensors));
     outcome.map_err(|error| give_up(error.into(), &partial))
 }
 

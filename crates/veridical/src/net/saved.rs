@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use veridical_core::Job;
 use veridical_core::Seed;
 use veridical_data::examples::{Dataset, Examples, Targets};
-use veridical_data::run::RunFolder;
+use veridical_io::run::RunFolder;
 use veridical_nets::{Loss, Net, Shape};
 
-use super::material::{Normalisation, Task, read, shape_of};
-use super::options::{NetRequest, Recipe, layer_of, names};
-use super::{check_is_net, weights};
-use crate::{Error, Observer, Result};
+use super::check_is_net;
+use super::material::{Normalisation, Task, read};
+use super::options::{NetRequest, Recipe, names};
+use crate::{Error, Result};
 
 /// A run that is a network.
 pub(super) struct Saved {
@@ -30,7 +31,7 @@ impl Saved {
     pub fn open(path: &Path) -> Result<Self> {
         let run = RunFolder::open(path)?;
         check_is_net(&run)?;
-        let request = NetRequest::new(&[layer_of(run.path())?])?;
+        let request = NetRequest::new(Vec::new(), Some(run.path()))?;
         let shape = match *part::<Vec<usize>>(&run, "input")?.as_slice() {
             [height, width, channels] => Shape::image(height, width, channels),
             [columns] => Shape::row(columns),
@@ -47,10 +48,10 @@ impl Saved {
         }
         let (loss, outputs) = request.recipe.loss(&task)?;
         let mut net = request.recipe.model(shape, outputs)?.build::<f32>(Seed::new(0)?)?;
-        let tensors = weights::tensors(&run.model()?);
+        let tensors = run.model()?;
         let model = run.path().join("model.safetensors");
         net.import(&tensors, true)
-            .map_err(|e| Error::Usage(format!("{}: {e}", model.display())))?;
+            .map_err(|e| Error::request(format!("{}: {e}", model.display()), ""))?;
         let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
         Ok(Self { run, request, seed, shape, task, normalisation, loss, net })
     }
@@ -66,19 +67,14 @@ impl Saved {
 
     /// Where examples are: as given, else where the run found them.
     pub fn data(&self, given: Option<&Path>) -> Result<PathBuf> {
-        given.map(Path::to_owned).or_else(|| self.request.options.data.clone()).ok_or_else(|| {
-            let what = "does not say where its data is; name it with --data";
-            Error::Usage(format!("{} {what}", self.run.path().display()))
+        given.or(self.request.options.data.as_deref()).map(Path::to_owned).ok_or_else(|| {
+            let what = "does not say where its data is; name it with ⟨data⟩";
+            Error::request(format!("{} {what}", self.run.path().display()), "")
         })
     }
 
     /// Reads examples as this network takes them, labels under its numbers; `classes` leaves others out.
-    pub fn read(
-        &self,
-        path: &Path,
-        classes: Option<&str>,
-        observer: &dyn Observer,
-    ) -> Result<Dataset> {
+    pub fn read(&self, path: &Path, classes: Option<&str>, job: &Job<'_>) -> Result<Dataset> {
         let mut options = self.request.options.reading();
         if let Task::Classes(own) = &self.task {
             options.known_classes = Some(own.clone());
@@ -86,14 +82,14 @@ impl Saved {
         if classes.is_some() {
             options.classes = Some(names(classes));
         }
-        let mut data = read(path, &options, observer)?;
+        let mut data = read(path, &options, job)?;
         let folder = self.run.path().display();
         for part in [&mut data.train, &mut data.test].into_iter().flatten() {
-            let shape = shape_of(part.shape);
+            let shape = Shape::from(part.shape);
             if shape != self.shape {
                 let what =
                     format!("examples are {shape} where {folder} was trained on {}", self.shape);
-                return Err(Error::Usage(format!("{}: {what}", path.display())));
+                return Err(Error::request(format!("{}: {what}", path.display()), ""));
             }
             match (&mut part.targets, &self.task) {
                 (Targets::Classes(labels), Task::Classes(own)) => {
@@ -101,8 +97,8 @@ impl Saved {
                 }
                 (Targets::Numbers { dim, .. }, Task::Numbers(own)) if dim == own => {}
                 _ => {
-                    let what = format!("has other targets than {folder} predicts; see --target");
-                    return Err(Error::Usage(format!("{} {what}", path.display())));
+                    let what = format!("has other targets than {folder} predicts; see ⟨target⟩");
+                    return Err(Error::request(format!("{} {what}", path.display()), ""));
                 }
             }
         }
@@ -110,7 +106,10 @@ impl Saved {
         let own: Vec<String> = serde_json::from_value(columns).unwrap_or_default();
         if let Some((mine, theirs)) = own.iter().zip(&data.columns).find(|(a, b)| a != b) {
             let what = format!("has column `{theirs}` where {folder} was trained on `{mine}`");
-            return Err(Error::Usage(format!("{} {what}; name the columns alike", path.display())));
+            return Err(Error::request(
+                format!("{} {what}", path.display()),
+                "name the columns alike",
+            ));
         }
         Ok(data)
     }
@@ -127,7 +126,7 @@ impl Saved {
                     format!("the data has no test part: judged on all {} examples{own}", all.n());
                 Ok((all, Some(note)))
             }
-            (None, None) => Err(Error::Usage("the data has no examples".into())),
+            (None, None) => Err(Error::missing("the data has no examples", "")),
         }
     }
 }
@@ -140,7 +139,7 @@ fn renumber(labels: &mut [u32], found: &[String], own: &[String], folder: &str) 
     let place = |name: &String| {
         let at = own.iter().position(|class| class == name);
         at.map(|at| at as u32).ok_or_else(|| {
-            Error::Usage(format!("--classes: {folder} does not know the class `{name}`"))
+            Error::request(format!("⟨classes⟩: {folder} does not know the class `{name}`"), "")
         })
     };
     let numbers = found.iter().map(place).collect::<Result<Vec<u32>>>()?;
@@ -150,7 +149,7 @@ fn renumber(labels: &mut [u32], found: &[String], own: &[String], folder: &str) 
 
 pub(super) fn damaged(run: &RunFolder, what: &str) -> Error {
     let file = run.path().join("run.json");
-    Error::Usage(format!("{}: {what}; train the network again", file.display()))
+    Error::request(format!("{}: {what}", file.display()), "train the network again")
 }
 
 pub(super) fn part<T: DeserializeOwned>(run: &RunFolder, name: &str) -> Result<T> {

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use veridical_data::run::{NamedTensor, RunFolder, TensorMap, read_tensors};
-use veridical_nets::{Net, Tensor, Tensors};
+use veridical_core::Job;
+use veridical_data::TensorMap;
+use veridical_io::run::{RunFolder, read_tensors};
+use veridical_nets::Net;
 
 use super::options::names;
-use crate::{Error, Observer, Result};
+use crate::{Error, Result};
 
 /// All layers but the last.
 const FEATURES: &str = "features";
@@ -23,47 +25,39 @@ pub(super) fn load(path: &Path) -> Result<TensorMap> {
         }
         false if path.is_dir() => {
             let what = "is a folder but no run; name a safetensors file or a run folder";
-            Err(Error::Usage(format!("--init {} {what}", path.display())))
+            Err(Error::request(format!("⟨init⟩ {} {what}", path.display()), ""))
         }
         false => Ok(read_tensors(path)?),
     }
 }
 
-pub(super) fn tensors(map: &TensorMap) -> Tensors {
-    let tensor = |(name, (shape, values)): (&String, &(Vec<usize>, Vec<f32>))| {
-        (name.clone(), Tensor { shape: shape.clone(), values: values.clone() })
-    };
-    map.iter().map(tensor).collect()
-}
-
 /// Puts weights into a network. If they were learnt for another number of outputs, the last layer keeps its first values.
 pub(super) fn import(
     net: &mut Net<f32>,
-    map: &TensorMap,
+    tensors: &TensorMap,
     path: &Path,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<()> {
-    let tensors = tensors(map);
-    let Err(error) = net.import(&tensors, true) else { return Ok(()) };
-    let failed = |e| Error::Usage(format!("--init {}: {e}", path.display()));
-    let Some(before) = outputs_of(&tensors, net).filter(|&before| before != net.outputs()) else {
+    let Err(error) = net.import(tensors, true) else { return Ok(()) };
+    let failed = |e| Error::request(format!("⟨init⟩ {}: {e}", path.display()), "");
+    let Some(before) = outputs_of(tensors, net).filter(|&before| before != net.outputs()) else {
         return Err(failed(error));
     };
-    net.import(&tensors, false).map_err(failed)?;
+    net.import(tensors, false).map_err(failed)?;
     let (head, now) = (net.head_name().unwrap_or_default(), net.outputs());
-    observer.note(&format!(
-        "--init has {before} outputs where {now} are learnt: the last layer `{head}` starts anew"
+    job.note(&format!(
+        "⟨init⟩ has {before} outputs where {now} are learnt: the last layer `{head}` starts anew"
     ));
     Ok(())
 }
 
 /// How many outputs weights were learnt for, by the last layer under its usual names.
-fn outputs_of(tensors: &Tensors, net: &Net<f32>) -> Option<usize> {
+fn outputs_of(tensors: &TensorMap, net: &Net<f32>) -> Option<usize> {
     let own = net.head_name()?;
     [own, "linear", "fc"].iter().find_map(|head| {
         let name = format!("{head}.weight");
-        let tensor = tensors.get(&name).or_else(|| tensors.get(&format!("module.{name}")))?;
-        tensor.shape.first().copied()
+        let (shape, _) = tensors.get(&name).or_else(|| tensors.get(&format!("module.{name}")))?;
+        shape.first().copied()
     })
 }
 
@@ -87,9 +81,10 @@ pub(super) fn is_trained(
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let known: Vec<&str> = layers.iter().take(LISTED).map(String::as_str).collect();
             let known = known.join(", ");
-            return Err(Error::Usage(format!(
-                "--freeze: there is no layer `{name}`; the layers are {known}{more}, and `{FEATURES}` is all but `{head}`"
-            )));
+            return Err(Error::missing(
+                format!("⟨freeze⟩: there is no layer `{name}`"),
+                format!("the layers are {known}{more}, and `{FEATURES}` is all but `{head}`"),
+            ));
         }
     }
     Ok(move |layer: &str| {
@@ -102,12 +97,4 @@ pub(super) fn is_trained(
 
 fn is_inside(layer: &str, name: &str) -> bool {
     layer.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-}
-
-/// Tensors as the writer takes them.
-pub(super) fn named(tensors: &Tensors) -> Vec<NamedTensor<'_>> {
-    tensors
-        .iter()
-        .map(|(name, tensor)| NamedTensor { name, shape: &tensor.shape, values: &tensor.values })
-        .collect()
 }

@@ -1,13 +1,32 @@
 //! What there is to know about data before training.
 
 use serde::Serialize;
+use veridical_core::settings::Settings as _;
 use veridical_core::stats::quantile;
+use veridical_core::{Job, settings};
 use veridical_data::{Corpus, Interactions, fingerprint};
-use veridical_embed::Method;
+use veridical_io::Input;
 
-use super::interactions_of;
-use crate::train::{Options, reading};
-use crate::{Observer, Result};
+use crate::settings::{DocumentColumns, InteractionReading, Vocabulary};
+use crate::train::reading;
+use crate::{Error, Result};
+
+settings! {
+    /// What to sum up.
+    pub struct Describe {
+        /// Who did what: a file or a folder
+        pub interactions: Option<Input> = None => [excludes(&["text"])],
+        /// Documents: a file or a folder
+        pub text: Option<Input> = None,
+    } with {
+        /// How interactions are read.
+        pub reading: InteractionReading,
+        /// Which columns documents stand in.
+        pub documents: DocumentColumns,
+        /// Which words are known.
+        pub vocabulary: Vocabulary,
+    }
+}
 
 /// A summary of interactions or documents.
 #[derive(Clone, Debug, Serialize)]
@@ -84,11 +103,24 @@ impl Quantiles {
 ///
 /// # Errors
 /// What cannot be read.
-pub fn describe(options: &Options, observer: &dyn Observer) -> Result<Description> {
-    if options.text.is_some() {
-        return Ok(of_corpus(&reading::text(Method::Doc2vec, options, observer)?));
+pub fn describe(settings: &Describe, job: &Job<'_>) -> Result<Description> {
+    settings.check()?;
+    match (&settings.text, &settings.interactions) {
+        (Some(path), _) => {
+            let options = reading::text_options(
+                &settings.documents,
+                &settings.vocabulary,
+                &settings.reading.files,
+            );
+            Ok(of_corpus(&reading::corpus(path, &options, job)?))
+        }
+        (None, Some(path)) => {
+            Ok(of_interactions(&reading::interactions(path, &settings.reading, job)?))
+        }
+        (None, None) => {
+            Err(Error::request("name ⟨interactions FILE⟩, or documents with ⟨text FILE⟩", ""))
+        }
     }
-    Ok(of_interactions(&reading::interactions(interactions_of(options)?, options, observer)?))
 }
 
 fn of_interactions(data: &Interactions) -> Description {

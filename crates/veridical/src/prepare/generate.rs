@@ -1,64 +1,74 @@
 //! Data with planted truth, as files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, StringArray};
 use arrow_schema::{DataType, Field};
 use serde::Serialize;
-use veridical_core::Seed;
-use veridical_data::examples::write_idx;
+use veridical_core::settings::Settings as _;
+use veridical_core::{Error as Refusal, Seed, choices, settings};
 use veridical_data::generate::{CorpusSettings, ShopSettings};
-use veridical_data::{ColumnWriter, IdMap, generate, interactions};
+use veridical_data::{IdMap, generate};
+use veridical_io::examples::write_idx;
+use veridical_io::{ColumnWriter, interactions};
 
-use super::Folder;
+use super::{Folder, TablesOutput};
 use crate::{Error, Result};
 
-/// A shop: users and items of latent clusters.
-#[derive(Clone, Debug)]
-pub struct GenerateShop {
-    /// What it is like.
-    pub settings: ShopSettings,
-    /// The folder.
-    pub out: PathBuf,
-    /// csv, tsv, parquet or another ending that can be written.
-    pub format: String,
-    /// Replace files that are there.
-    pub force: bool,
+choices! {
+    /// What to make.
+    pub enum Kind {
+        /// Users and items of latent clusters, with ratings and times: interactions, items, users
+        Shop = "shop",
+        /// Documents of latent topics: documents, topics
+        Text = "text",
+        /// Images of classes that differ by their patterns: idx files, as MNIST has them
+        Images = "images",
+    }
 }
 
-/// Documents of latent topics.
-#[derive(Clone, Debug)]
-pub struct GenerateText {
-    /// What they are like.
-    pub settings: CorpusSettings,
-    /// The folder.
-    pub out: PathBuf,
-    /// csv, tsv, parquet or another ending that can be written.
-    pub format: String,
-    /// Replace files that are there.
-    pub force: bool,
-}
-
-/// Images of classes that differ by their patterns.
-#[derive(Clone, Debug)]
-pub struct GenerateImages {
-    /// To learn from.
-    pub images: usize,
-    /// To test on.
-    pub test_images: usize,
-    /// Pixels of a side.
-    pub size: usize,
-    /// Values of a pixel.
-    pub channels: usize,
-    /// Classes.
-    pub classes: usize,
-    /// Seed.
-    pub seed: Seed,
-    /// The folder.
-    pub out: PathBuf,
-    /// Replace files that are there.
-    pub force: bool,
+settings! {
+    /// What to make, and where to.
+    pub struct Generate {
+        /// What to make
+        pub what: Option<Kind> = None => [positional(), required(), value("WHAT")],
+        /// Seed
+        pub seed: u64 = 0 => [value("S")],
+        /// Users of the shop
+        pub users: usize = 1000,
+        /// Items of the shop
+        pub items: usize = 500,
+        /// Clusters of taste in the shop
+        pub clusters: usize = 8,
+        /// Items of every user of the shop
+        pub per_user: usize = 30,
+        /// How uneven popularity is inside a cluster: the exponent of Zipf's law
+        pub skew: f64 = 1.0 => [value("S")],
+        /// Documents
+        pub docs: usize = 500,
+        /// Topics of documents
+        pub topics: usize = 5,
+        /// Words of a topic, and as many that are common to all
+        pub words: usize = 100,
+        /// Words of a document
+        pub length: usize = 50,
+        /// Images to learn from
+        pub images: usize = 2000,
+        /// Images to test on
+        pub test_images: usize = 500,
+        /// Pixels of a side of an image
+        pub size: usize = 16 => [at_least(2.0), at_most(512.0)],
+        /// Values of a pixel: 1 for gray, 3 for colors
+        pub channels: usize = 1 => [at_least(1.0), at_most(3.0)],
+        /// Classes of images
+        pub classes: usize = 5 => [at_least(2.0), at_most(256.0)],
+        /// Share of choices that do not follow the taste, or of words common to all topics
+        pub noise: f64 = 0.1 => [value("SHARE")],
+    } with {
+        /// The folder.
+        pub output: TablesOutput,
+    }
 }
 
 /// What was written.
@@ -70,15 +80,29 @@ pub struct Generated {
     pub rows: usize,
 }
 
-/// Writes `interactions`, and the clusters of `items` and `users`.
+/// Makes data and writes it.
 ///
 /// # Errors
-/// Settings under which no shop can be, and a folder that is there unless `force`.
-pub fn shop(settings: &GenerateShop) -> Result<Generated> {
-    let GenerateShop { settings, out, format, force } = settings;
-    let folder = Folder::check(out, *force)?;
-    let shop = generate::shop(*settings)?;
-    let names = ["interactions", "items", "users"].map(|name| format!("{name}.{format}"));
+/// Settings under which there can be no such data, and a folder that is there unless it may be replaced.
+pub fn generate(settings: &Generate) -> Result<Generated> {
+    settings.check()?;
+    match settings.what {
+        Some(Kind::Shop) => shop(settings),
+        Some(Kind::Text) => text(settings),
+        Some(Kind::Images) => images(settings),
+        None => Err(Error::missing("name what to make: shop, text or images", "")),
+    }
+}
+
+/// Writes `interactions`, and the clusters of `items` and `users`.
+fn shop(settings: &Generate) -> Result<Generated> {
+    let Generate { users, items, clusters, per_user, skew, noise, .. } = *settings;
+    let TablesOutput { out, format, replace } = &settings.output;
+    let seed = Seed::new(settings.seed)?;
+    let folder = Folder::check(out, replace.force)?;
+    let shop =
+        generate::shop(ShopSettings { users, items, clusters, per_user, skew, noise, seed })?;
+    let names = ["interactions", "items", "users"].map(|name| format!("{name}.{}", format.name()));
     folder.write(|folder| {
         let rows: Vec<u32> = (0..shop.data.len() as u32).collect();
         interactions::write(&folder.join(&names[0]), &shop.data, &rows)?;
@@ -89,14 +113,13 @@ pub fn shop(settings: &GenerateShop) -> Result<Generated> {
 }
 
 /// Writes `documents`, and their `topics`.
-///
-/// # Errors
-/// Settings under which no documents can be, and a folder that is there unless `force`.
-pub fn text(settings: &GenerateText) -> Result<Generated> {
-    let GenerateText { settings, out, format, force } = settings;
-    let folder = Folder::check(out, *force)?;
-    let planted = generate::corpus(*settings)?;
-    let names = ["documents", "topics"].map(|name| format!("{name}.{format}"));
+fn text(settings: &Generate) -> Result<Generated> {
+    let Generate { docs, topics, words, length, noise, .. } = *settings;
+    let TablesOutput { out, format, replace } = &settings.output;
+    let seed = Seed::new(settings.seed)?;
+    let folder = Folder::check(out, replace.force)?;
+    let planted = generate::corpus(CorpusSettings { docs, topics, words, length, noise, seed })?;
+    let names = ["documents", "topics"].map(|name| format!("{name}.{}", format.name()));
     let n = planted.texts.len();
     folder.write(|folder| {
         let fields = vec![
@@ -113,21 +136,17 @@ pub fn text(settings: &GenerateText) -> Result<Generated> {
 }
 
 /// Writes images and labels as idx files.
-///
-/// # Errors
-/// Settings under which no images can be, and a folder that is there unless `force`.
-pub fn images(settings: &GenerateImages) -> Result<Generated> {
-    let GenerateImages { images, test_images, size, channels, classes, seed, .. } = *settings;
-    let within = |flag: &str, value: usize, from: usize, to: usize| match value {
+fn images(settings: &Generate) -> Result<Generated> {
+    let Generate { images, test_images, size, channels, classes, .. } = *settings;
+    let TablesOutput { out, replace, .. } = &settings.output;
+    let within = |name: &'static str, value: usize, from: usize, to: usize| match value {
         _ if (from..=to).contains(&value) => Ok(()),
-        _ => Err(Error::Usage(format!("{flag} must be from {from} to {to}, got {value}"))),
+        _ => Err(Refusal::setting(name, format!("from {from} to {to}"), value)),
     };
-    within("--size", size, 2, 512)?;
-    within("--channels", channels, 1, 3)?;
-    within("--classes", classes, 2, 256)?;
-    within("--images", images, classes, MOST_VALUES / (size * size * channels))?;
-    within("--test-images", test_images, 0, MOST_VALUES / (size * size * channels))?;
-    let folder = Folder::check(&settings.out, settings.force)?;
+    within("images", images, classes, MOST_VALUES / (size * size * channels))?;
+    within("test-images", test_images, 0, MOST_VALUES / (size * size * channels))?;
+    let folder = Folder::check(out, replace.force)?;
+    let seed = Seed::new(settings.seed)?;
     let all = generate::images(images + test_images, size, channels, classes, seed);
     let train = all.subset(&(0..images).collect::<Vec<_>>());
     let test = all.subset(&(images..images + test_images).collect::<Vec<_>>());
@@ -138,7 +157,7 @@ pub fn images(settings: &GenerateImages) -> Result<Generated> {
     let names = parts.flat_map(|part| {
         [format!("{part}-images-idx{dims}-ubyte"), format!("{part}-labels-idx1-ubyte")]
     });
-    Ok(Generated { files: written(&settings.out, &names.collect::<Vec<_>>()), rows: images })
+    Ok(Generated { files: written(out, &names.collect::<Vec<_>>()), rows: images })
 }
 
 /// Bytes of one part: more are no small example.

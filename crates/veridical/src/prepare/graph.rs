@@ -1,53 +1,50 @@
 //! Graphs for SSE-Graph, as files that `train` reads.
 
-use std::path::PathBuf;
-
 use serde::Serialize;
-use veridical_data::{Graph, GraphSummary, Labels, ReadOptions, Source, Table};
+use veridical_core::settings::Settings as _;
+use veridical_core::{Job, choices, settings};
+use veridical_data::{Graph, GraphSummary};
+use veridical_io::{Input, Output, ReadOptions, Replace, publish};
 
-use super::interactions_of;
-use crate::train::{Options, reading};
-use crate::{Error, Observer, Result};
+use crate::settings::{GroupReading, InteractionReading};
+use crate::train::reading;
+use crate::{Error, Result};
 
-/// Whose neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// Among users.
-    User,
-    /// Among items.
-    Item,
+choices! {
+    /// Whose neighbors.
+    pub enum Side {
+        /// Among users
+        User = "user",
+        /// Among items
+        Item = "item",
+    }
 }
 
-/// Where neighbours come from.
-#[derive(Clone, Debug)]
-pub enum GraphSource {
-    /// Those who share a label; never written as edges.
-    Labels(PathBuf),
-    /// A list of edges, cleaned.
-    Edges(PathBuf),
-    /// The nearest by cosine among vectors of side features.
-    Nearest {
-        /// The vectors.
-        vectors: PathBuf,
-        /// Neighbours of each, at least.
-        k: usize,
-    },
-}
-
-/// What to build, and where to.
-#[derive(Clone, Debug)]
-pub struct BuildGraph {
-    /// The interactions whose ids are the nodes, and how labels are read.
-    pub options: Options,
-    /// Users or items.
-    pub side: Side,
-    /// Where neighbours come from.
-    pub source: GraphSource,
-    /// The file.
-    pub out: PathBuf,
-    /// Replace a file that is there.
-    pub force: bool,
+settings! {
+    /// What to build, and where to.
+    pub struct BuildGraph {
+        /// The interactions whose users or items are the nodes
+        pub interactions: Input = Input::default() => [required()],
+        /// Whose graph
+        pub of: Side = Side::Item,
+        /// Neighbors share a label: genre, cast, age group
+        pub labels: Option<Input> = None => [excludes(&["edges", "vectors"])],
+        /// Neighbors by a list of edges
+        pub edges: Option<Input> = None => [excludes(&["vectors"])],
+        /// Neighbors are the nearest by cosine of these vectors
+        pub vectors: Option<Input> = None => [value("TABLE")],
+        /// Nearest neighbors of each
+        pub k: usize = 10 => [value("K"), needs(&["vectors"])],
+        /// File to write: .csv, .tsv, .parquet or .jsonl
+        pub out: Output = Output::default() => [required()],
+    } with {
+        /// What to do about an earlier output.
+        pub replace: Replace,
+        /// How interactions are read.
+        pub reading: InteractionReading,
+        /// How labels are read.
+        pub groups: GroupReading,
+    }
 }
 
 /// What was built.
@@ -68,36 +65,38 @@ pub struct BuiltGraph {
 ///
 /// # Errors
 /// What cannot be read, a graph without an edge, and a file that is there unless `force`.
-pub fn graph(settings: &BuildGraph, observer: &dyn Observer) -> Result<BuiltGraph> {
-    let BuildGraph { options, side, source, out, force } = settings;
-    if !force && out.exists() {
-        let what = "exists already; choose another name or replace it with --force";
-        return Err(Error::Usage(format!("{} {what}", out.display())));
+pub fn graph(settings: &BuildGraph, job: &Job<'_>) -> Result<BuiltGraph> {
+    settings.check()?;
+    let BuildGraph { of: side, out, labels, edges, vectors, reading, .. } = settings;
+    publish::check_new(out, settings.replace.force)?;
+    let nothing = || Error::request("give one of ⟨labels⟩, ⟨edges⟩ and ⟨vectors⟩", "");
+    if labels.is_none() && edges.is_none() && vectors.is_none() {
+        return Err(nothing());
     }
-    let data = reading::interactions(interactions_of(options)?, options, observer)?;
+    let data = reading::interactions(&settings.interactions, reading, job)?;
     let ids = match side {
         Side::User => &data.users,
         Side::Item => &data.items,
     };
-    let (graph, notes) = match source {
-        GraphSource::Labels(path) => {
-            let (labels, notes) = Labels::read(path, &reading::label_options(options), ids)?;
-            (Graph::from_labels(&labels), notes)
+    let (graph, kind) = match (labels, edges, vectors) {
+        // Those who share a label: never written as edges.
+        (Some(path), ..) => {
+            (reading::groups(path, (&settings.groups, &reading.files), ids, job)?, "groups")
         }
-        GraphSource::Edges(path) => (reading::edges(path, options, ids, observer)?, Vec::new()),
-        GraphSource::Nearest { vectors, k } => {
-            let table = Table::load(&Source::Path(vectors.clone()), &ReadOptions::default())?;
-            Graph::knn(&table, ids, *k)?
+        (_, Some(path), _) => (reading::edges(path, &reading.files, ids, job)?, "graph"),
+        (.., Some(vectors)) => {
+            let table = veridical_io::read_table(&vectors.source(), &ReadOptions::default())?;
+            let (graph, notes) = Graph::knn(&table, ids, settings.k)?;
+            notes.iter().for_each(|note| job.note(note));
+            (graph, "graph")
         }
+        (None, None, None) => return Err(nothing()),
     };
-    notes.iter().for_each(|note| observer.note(note));
-    graph.write(out, ids)?;
-    let kind = if matches!(source, GraphSource::Labels(_)) { "groups" } else { "graph" };
-    let table = if *side == Side::User { "user" } else { "item" };
+    veridical_io::write_graph(&graph, out, ids)?;
     Ok(BuiltGraph {
-        out: out.display().to_string(),
+        out: out.to_string(),
         side: *side,
-        flag: format!("--sse-{kind}-{table}"),
+        flag: format!("⟨sse-{kind}-{}⟩", side.name()),
         summary: graph.describe(),
     })
 }

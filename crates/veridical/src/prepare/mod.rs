@@ -11,16 +11,57 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
-use veridical_data::{interactions, write_atomically};
+use veridical_core::{Error as Refusal, Job, choices, settings};
+use veridical_io::publish::{self, Lock};
+use veridical_io::{Input, Output, Replace, interactions};
 
-pub use self::describe::{Description, Quantiles, describe};
+pub use self::describe::{Describe, Description, Quantiles, describe};
 pub use self::embed::{Embed, Embedded, embed};
-pub use self::generate::{
-    GenerateImages, GenerateShop, GenerateText, Generated, images, shop, text,
-};
-pub use self::graph::{BuildGraph, BuiltGraph, GraphSource, Side, graph};
-use crate::train::{Divided, Options, reading};
-use crate::{Error, Observer, Result};
+pub use self::generate::{Generate, Generated, Kind as GeneratedKind, generate};
+pub use self::graph::{BuildGraph, BuiltGraph, Side, graph};
+use crate::Result;
+use crate::settings::{InteractionReading, SplitSettings};
+use crate::train::{Divided, reading};
+
+choices! {
+    /// A format that tables are written in.
+    pub enum TableFormat {
+        /// Comma-separated text
+        Csv = "csv",
+        /// Tab-separated text
+        Tsv = "tsv",
+        /// Parquet
+        Parquet = "parquet",
+    }
+}
+
+settings! {
+    /// A folder of tables.
+    pub struct TablesOutput in "Output" {
+        /// Folder to write to
+        pub out: Output = Output::default() => [required(), value("FOLDER")],
+        /// Format of the files
+        pub format: TableFormat = TableFormat::Csv => [value("FORMAT")],
+    } with {
+        /// What to do about an earlier output.
+        pub replace: Replace,
+    }
+}
+
+settings! {
+    /// What to divide, how, and where to.
+    pub struct SplitData {
+        /// Who did what: a file or a folder
+        pub interactions: Input = Input::default() => [required()],
+    } with {
+        /// The folder.
+        pub output: TablesOutput,
+        /// How interactions are read.
+        pub reading: InteractionReading,
+        /// How they are divided.
+        pub split: SplitSettings,
+    }
+}
 
 /// What a split wrote.
 #[derive(Clone, Debug, Serialize)]
@@ -31,22 +72,16 @@ pub struct Written {
     pub split: Value,
 }
 
-/// Divides interactions and writes every part to a file of its own, in `out`.
+/// Divides interactions and writes every part to a file of its own.
 ///
 /// # Errors
-/// Bad data, a bad rule, and a folder that is there unless `force`.
-pub fn split(
-    options: &Options,
-    out: &Path,
-    format: &str,
-    force: bool,
-    observer: &dyn Observer,
-) -> Result<Written> {
-    let path = interactions_of(options)?;
-    let rule = options.rule()?;
-    let in_folder = Folder::check(out, force)?;
-    let data = reading::interactions(path, options, observer)?;
-    let divided = Divided::divide(data, rule, options, observer)?;
+/// Bad data, a bad rule, and a folder that is there unless it may be replaced.
+pub fn split(settings: &SplitData, job: &Job<'_>) -> Result<Written> {
+    let TablesOutput { out, format, replace } = &settings.output;
+    let (rule, format) = (settings.split.rule()?, format.name());
+    let in_folder = Folder::check(out, replace.force)?;
+    let data = reading::interactions(&settings.interactions, &settings.reading, job)?;
+    let divided = Divided::divide(data, rule, &settings.split, job)?;
     let described = divided.describe_split();
     in_folder.write(|folder| {
         let Divided { data, split, .. } = &divided;
@@ -57,17 +92,9 @@ pub fn split(
         }
         // INVARIANT: a JSON value is JSON.
         let text = serde_json::to_string_pretty(&described).expect("a split serialises");
-        Ok(write_atomically(&folder.join("split.json"), format!("{text}\n").as_bytes())?)
+        Ok(publish::put(&folder.join("split.json"), format!("{text}\n").as_bytes())?)
     })?;
-    Ok(Written { out: out.display().to_string(), split: described })
-}
-
-/// The interactions that the options name.
-fn interactions_of(options: &Options) -> Result<&Path> {
-    options
-        .interactions
-        .as_deref()
-        .ok_or_else(|| Error::Usage("name the interactions with --interactions FILE".into()))
+    Ok(Written { out: out.to_string(), split: described })
 }
 
 /// A folder that appears when everything in it is written.
@@ -78,23 +105,25 @@ impl<'a> Folder<'a> {
         let is_empty =
             !out.exists() || fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_none());
         if !is_empty && !force {
-            let what = "exists already; choose another name or replace it with --force";
-            return Err(Error::Usage(format!("{} {what}", out.display())));
+            return Err(publish::already(out).into());
         }
+        Lock::refuse_held(out)?;
         Ok(Self(out))
     }
 
     /// Files of the same names are replaced; others are left alone.
     fn write(self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-        let failed = |e: std::io::Error| Error::Usage(format!("{}: {e}", self.0.display()));
-        let mut name = self.0.as_os_str().to_owned();
-        name.push(".partial");
-        let partial = Path::new(&name);
+        let failed = |e: std::io::Error| Refusal::request(format!("{}: {e}", self.0.display()), "");
+        let partial = &publish::partial_path(self.0);
+        if let Some(parent) = self.0.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        let mut lock = Lock::acquire(self.0, partial)?;
         let _ = fs::remove_dir_all(partial); // left by a kill
-        fs::create_dir_all(partial).map_err(failed)?;
+        fs::create_dir(partial).map_err(failed)?;
         let outcome = fill(partial).and_then(|()| {
             if !self.0.exists() {
-                return fs::rename(partial, self.0).map_err(failed);
+                return Ok(lock.publish()?);
             }
             for entry in fs::read_dir(partial).map_err(failed)?.flatten() {
                 fs::rename(entry.path(), self.0.join(entry.file_name())).map_err(failed)?;

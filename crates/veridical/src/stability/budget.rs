@@ -10,19 +10,22 @@
 
 use std::path::Path;
 
+use veridical_core::Error;
 use veridical_inspect::measures::KINDS;
 use veridical_inspect::{Comparison, Kind, Limit, propose};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// Reads a budget.
 ///
 /// # Errors
-/// [`Error::Usage`] names the file, the key and the nearest name there is.
+/// [`Error::Missing`] for a file that cannot be read, [`Error::Unfit`] names the file, the key and the nearest name there
+/// is.
 pub fn read_budget(path: &Path) -> Result<Vec<Limit>> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::Usage(format!("{}: cannot read the budget: {e}", path.display())))?;
-    parse(&text).map_err(|what| Error::Usage(format!("{}: {what}", path.display())))
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::missing(format!("{}: cannot read the budget: {e}", path.display()), "")
+    })?;
+    Ok(parse(&text).map_err(|what| Error::unfit(format!("{}: {what}", path.display()), ""))?)
 }
 
 fn parse(text: &str) -> std::result::Result<Vec<Limit>, String> {
@@ -37,10 +40,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Limit>, String> {
 }
 
 fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
-    let kind = Kind::of_limit(key).ok_or_else(|| {
-        let names: Vec<String> = KINDS.iter().map(Kind::limit).collect();
-        format!("there is no limit `{key}`; did you mean `{}`?", nearest(key, &names))
-    })?;
+    let kind = Kind::of_limit(key).map_err(|e| e.to_string())?;
     let value = match value {
         toml::Value::Float(x) => Some(*x),
         toml::Value::Integer(x) => Some(*x as f64),
@@ -52,7 +52,10 @@ fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
 }
 
 /// The limits that runs on identical data keep, and their text.
-pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> (Vec<Limit>, String) {
+///
+/// # Errors
+/// None, as long as the limits that are set by hand have measures.
+pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> Result<(Vec<Limit>, String)> {
     let pairs = floor.nn_overlap.pairs.len();
     let mut limits: Vec<Limit> = KINDS.iter().filter_map(|kind| propose(floor, kind)).collect();
     let mut text = format!(
@@ -68,33 +71,13 @@ pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> (Vec<Limit>, Stri
     text.extend(limits.iter().map(line));
     text += "\n# Not measured on runs of identical data; set them by what your consumers bear.\n";
     let by_hand = [("min-shared-ids", 0.99), ("max-zero-vectors", 0.0), ("max-norm-change", 0.2)];
-    let by_hand = by_hand
+    let by_hand: Vec<Limit> = by_hand
         .into_iter()
-        .filter_map(|(limit, value)| Some(Limit { kind: Kind::of_limit(limit)?, value }));
-    let by_hand: Vec<Limit> = by_hand.collect();
+        .map(|(name, value)| Limit::new(name, value))
+        .collect::<std::result::Result<_, Error>>()?;
     text.extend(by_hand.iter().map(line));
     limits.extend(by_hand);
-    (limits, text)
-}
-
-/// The name that is fewest edits away (Levenshtein 1966).
-fn nearest<'a>(word: &str, names: &'a [String]) -> &'a str {
-    let closest = names.iter().min_by_key(|name| edits(word, name));
-    closest.map_or("", String::as_str)
-}
-
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    Ok((limits, text))
 }
 
 #[cfg(test)]
@@ -122,11 +105,5 @@ mod tests {
         assert!(parse("min-cka = nan").unwrap_err().contains("must be a number"));
         assert!(parse("min-cka 0.9\n").unwrap_err().starts_with("line 1: "));
         assert!(parse("").unwrap_err().contains("no limit"));
-    }
-
-    #[test]
-    fn distances_between_words() {
-        assert_eq!(edits("kitten", "sitting"), 3);
-        assert_eq!(edits("", "abc"), 3);
     }
 }

@@ -11,14 +11,12 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use veridical_core::Seed;
-use veridical_data::{LabelOptions, Labels, ReadOptions, Source, Table, join_named};
-use veridical_features::FeatureMap;
-use veridical_inspect::{Consumer, ConsumerReport, Run, consumer};
-use veridical_learn::LinearMap;
+use veridical_core::{Error, Job};
+use veridical_data::{IdMap, Table, join_named};
+use veridical_inspect::{Consumer, Run};
+use veridical_io::{LabelOptions, ReadOptions, Source};
 
-use crate::recommend::id_map;
-use crate::{Error, Observer, Result};
+use crate::Result;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,19 +38,20 @@ pub struct Named {
 /// Reads the list; paths are relative to it.
 ///
 /// # Errors
-/// [`Error::Usage`] names the file and the line.
+/// [`Error::Missing`] for a file that cannot be read, [`Error::Unfit`] names the file and the line.
 pub fn read_consumers(path: &Path) -> Result<Vec<Named>> {
-    let refused = |what: String| Error::Usage(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| refused(format!("cannot read the consumers: {e}")))?;
+    let refused =
+        |what: &str, hint: &str| Error::unfit(format!("{}: {what}", path.display()), hint);
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::missing(format!("{}: cannot read the consumers: {e}", path.display()), "")
+    })?;
     let document: Document = toml::from_str(&text).map_err(|e| {
         let line = e.span().map_or(0, |span| text[..span.start].matches('\n').count() + 1);
-        refused(format!("line {line}: {}", e.message()))
+        refused(&format!("line {line}: {}", e.message()), "")
     })?;
     if document.consumers.is_empty() {
-        return Err(refused(
-            "names no consumer; each is a [[consumer]] with name and table".into(),
-        ));
+        let hint = "each is a [[consumer]] with name and table";
+        return Err(refused("names no consumer", hint).into());
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let beside = |path: PathBuf| folder.join(path);
@@ -68,50 +67,33 @@ pub fn read_consumers(path: &Path) -> Result<Vec<Named>> {
         .collect())
 }
 
-/// How consumers are looked at.
-pub struct Looking<'a> {
-    /// Takes today's vectors to the reference.
-    pub map: Option<&'a LinearMap>,
-    /// Applied after the map.
-    pub features: Option<&'a FeatureMap>,
-    /// Best ids of a query.
-    pub k: usize,
-    pub seed: Seed,
-    /// Whether rows are divided by their norms.
-    pub unit: bool,
-}
-
 impl Named {
-    /// What today's table does to it.
-    pub fn report(
-        &self,
-        today: &Table,
-        looking: &Looking<'_>,
-        observer: &dyn Observer,
-    ) -> Result<ConsumerReport> {
+    /// Reads what it was trained on and joins it with today's table; with `unit` rows are divided by their norms.
+    pub fn read(&self, today: &Table, unit: bool, job: &Job<'_>) -> Result<Consumer> {
         let options = ReadOptions::default();
-        let load = |path: &PathBuf| Table::load(&Source::Path(path.clone()), &options);
+        let load = |path: &PathBuf| veridical_io::read_table(&Source::Path(path.clone()), &options);
         let of = |what: &str| format!("consumer `{}`: {what}", self.name);
-        let own = load(&self.table).map_err(|e| Error::Usage(of(&e.to_string())))?;
+        let refused = |what: &str| Error::unfit(of(what), "");
+        let own = load(&self.table).map_err(|e| refused(&e.to_string()))?;
         let had = own.n_rows();
         let names = [self.table.display().to_string(), "today's table".into()];
         let joined = match join_named(vec![own, today.clone()], &names) {
             Ok(joined) => joined.tables,
-            Err(e) => return Err(Error::Usage(of(&e.to_string()))),
+            Err(e) => return Err(refused(&e.to_string()).into()),
         };
         let ids = joined[0].ids.clone();
         let [own, today] = <[Table; 2]>::try_from(joined)
-            .map_err(|_| Error::Usage(of("two tables were joined")))?;
+            .map_err(|_| Error::Internal(of("two tables were joined")))?;
         let run = |table: Table| {
             let Table { dim, vectors: mut rows, .. } = table;
-            if looking.unit {
+            if unit {
                 veridical_learn::to_unit_rows(&mut rows, dim);
             }
             Run { name: String::new(), dim, rows }
         };
         let (own, today) = (run(own), run(today));
         let queries = self.queries.as_ref().map(|path| {
-            let table = load(path).map_err(|e| Error::Usage(of(&e.to_string())))?;
+            let table = load(path).map_err(|e| refused(&e.to_string()))?;
             if table.dim != own.dim {
                 let what = format!(
                     "{}: its queries have {} values, its table {}",
@@ -119,30 +101,21 @@ impl Named {
                     table.dim,
                     own.dim
                 );
-                return Err(Error::Usage(of(&what)));
+                return Err(Error::shape(of(&what), ""));
             }
             Ok(run(table).rows)
         });
-        let (map, number_of) = id_map(&ids);
+        let (map, number_of) = IdMap::of(&ids);
         let labels = self.labels.as_ref().map(|path| {
-            let (labels, notes) = Labels::read(path, &LabelOptions::default(), &map)
-                .map_err(|e| Error::Usage(of(&e.to_string())))?;
-            notes.iter().for_each(|note| observer.note(&of(note)));
+            let (labels, notes) = veridical_io::read_labels(path, &LabelOptions::default(), &map)
+                .map_err(|e| refused(&e.to_string()))?;
+            notes.iter().for_each(|note| job.note(&of(note)));
             let first = |&number: &u32| labels.of.get(number as usize).first().copied();
             let labels_of = number_of.iter().map(|n| first(n).unwrap_or(u32::MAX)).collect();
             Ok::<(Vec<u32>, usize), Error>((labels_of, labels.classes.len()))
         });
         let (labels, classes) = labels.transpose()?.unwrap_or_default();
-        let of_today = Consumer {
-            name: self.name.clone(),
-            own,
-            today,
-            had,
-            queries: queries.transpose()?,
-            labels,
-            classes,
-        };
-        let Looking { map, features, k, seed, .. } = *looking;
-        Ok(consumer(&of_today, map, features, k, seed)?)
+        let queries = queries.transpose()?;
+        Ok(Consumer { name: self.name.clone(), own, today, had, queries, labels, classes })
     }
 }

@@ -3,7 +3,8 @@
 mod downstream;
 mod evidence;
 
-use veridical_inspect::{ConsumerVerdict, Estimate, Level, Measure, Outcome};
+use veridical_core::Estimate;
+use veridical_inspect::{ConsumerVerdict, Level, Measure, Outcome};
 use veridical_report::{Card, Cell, Foot, Level as Colour, Page, Table, Verdict};
 
 use super::StabilityReport;
@@ -21,8 +22,8 @@ fn colour(level: Level) -> Colour {
 
 fn cell(estimate: Option<Estimate>, digits: usize) -> Cell {
     match estimate {
-        Some(e) if e.interval[0] == e.interval[1] => Cell::number(e.value, digits),
-        Some(e) => Cell::interval(e.value, e.interval, digits),
+        Some(e) if e.low == e.high => Cell::number(e.value, digits),
+        Some(e) => Cell::interval(e.value, e.interval(), digits),
         None => Cell::text("undefined"),
     }
 }
@@ -106,8 +107,8 @@ impl StabilityReport {
                 (Some(floor), _) => {
                     format!("floor, same data: {}", shown(floor.estimate.value))
                 }
-                (None, Some(e)) if e.interval[0] < e.interval[1] => {
-                    format!("95 %: {} to {}", shown(e.interval[0]), shown(e.interval[1]))
+                (None, Some(e)) if e.low < e.high => {
+                    format!("95 %: {} to {}", shown(e.low), shown(e.high))
                 }
                 _ => String::new(),
             };
@@ -121,8 +122,8 @@ impl StabilityReport {
         });
         let unretrained = self.downstream.as_ref().and_then(|d| {
             let of = |name: &str| d.treatments.iter().find(|t| t.treatment == name);
-            let raw = of("raw")?.unretrained.as_ref()?.mean;
-            let aligned = of("aligned").and_then(|t| Some(t.unretrained.as_ref()?.mean));
+            let raw = of("raw")?.unretrained.as_ref()?.mean.value;
+            let aligned = of("aligned").and_then(|t| Some(t.unretrained.as_ref()?.mean.value));
             let note = aligned.map_or(String::new(), |a| format!("aligned: {:.1} %", 100.0 * a));
             let lost = aligned.map_or(0.0, |aligned| aligned - raw);
             let level = if lost > LOST { Colour::Bad } else { Colour::Good };

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use veridical_inspect::{Estimate, Level, Measure, Outcome};
+use veridical_core::Estimate;
+use veridical_inspect::{Level, Measure, Outcome};
 
 use super::StabilityReport;
 
@@ -13,7 +14,7 @@ pub(super) fn number(x: f64) -> String {
 
 pub(super) fn with_interval(estimate: Option<Estimate>) -> String {
     estimate.map_or("undefined".into(), |e| {
-        let [low, high] = e.interval;
+        let [low, high] = e.interval();
         if low == high {
             number(e.value)
         } else {
@@ -78,11 +79,13 @@ impl StabilityReport {
             "F1",
         );
         for t in &downstream.treatments {
-            let sd = t.accuracy.sd.map_or("-".into(), |sd| format!("{:.2}", 100.0 * sd));
-            let accuracy = format!("{:.2} ({sd})", 100.0 * t.accuracy.mean);
-            let left =
-                t.unretrained.as_ref().map_or("-".into(), |s| format!("{:.2}", 100.0 * s.mean));
-            let f1 = format!("{:.2}", 100.0 * t.macro_f1.mean);
+            let sd = t.accuracy.sd.map_or("-".into(), |sd| format!("{:.2}", 100.0 * sd.value));
+            let accuracy = format!("{:.2} ({sd})", 100.0 * t.accuracy.mean.value);
+            let left = t
+                .unretrained
+                .as_ref()
+                .map_or("-".into(), |s| format!("{:.2}", 100.0 * s.mean.value));
+            let f1 = format!("{:.2}", 100.0 * t.macro_f1.mean.value);
             let _ =
                 writeln!(text, "  {:<32} {:>4}  {accuracy:<14} {f1:<8} {left}", t.treatment, t.dim);
         }
@@ -146,8 +149,7 @@ impl StabilityReport {
             let _ = writeln!(text, "# HELP veridical_stability_{key} {}", kind.meaning);
             let _ = writeln!(text, "# TYPE veridical_stability_{key} gauge");
             let _ = writeln!(text, "veridical_stability_{key} {}", estimate.value);
-            for (bound, value) in [("lower", estimate.interval[0]), ("upper", estimate.interval[1])]
-            {
+            for (bound, value) in [("lower", estimate.low), ("upper", estimate.high)] {
                 let _ = writeln!(text, "veridical_stability_{key}{{bound=\"{bound}\"}} {value}");
             }
         }

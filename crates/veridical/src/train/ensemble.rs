@@ -5,16 +5,14 @@
 //! turns on all threads.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use veridical_core::progress::Progress;
+use veridical_core::{Job, Meter, Observer, Silent};
 use veridical_core::{Seed, threads};
-use veridical_data::IfExists;
-use veridical_data::run::{EnsembleWriter, seed_folder};
+use veridical_io::IfExists;
+use veridical_io::run::{EnsembleWriter, seed_folder};
 
 use super::give_up;
-use crate::{Error, Observer, Result};
+use crate::{Error, Result};
 
 /// What can be trained for any seed.
 pub(crate) trait Seeded: Sync {
@@ -28,13 +26,7 @@ pub(crate) trait Seeded: Sync {
     fn is_one_thread_enough(&self) -> bool;
 
     /// Trains one run into a folder.
-    fn run(
-        &self,
-        seed: Seed,
-        out: &Path,
-        if_exists: IfExists,
-        observer: &dyn Observer,
-    ) -> Result<Self::Run>;
+    fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<Self::Run>;
 
     /// The run is now in the folder of its seed below `ensemble`.
     fn moved(run: &mut Self::Run, ensemble: &Path);
@@ -43,7 +35,7 @@ pub(crate) trait Seeded: Sync {
 /// The seeds s, s+1, ..., s+n-1.
 pub(crate) fn seeds(first: Seed, n: u64) -> Result<Vec<Seed>> {
     if n == 0 {
-        return Err(Error::Usage("--seeds must be at least 1, got 0".into()));
+        return Err(Error::setting("seeds", "at least 1", "0"));
     }
     let seed = |i: u64| Ok(Seed::new(first.get().saturating_add(i))?);
     seed(n - 1)?; // before a list of any length is made
@@ -51,18 +43,18 @@ pub(crate) fn seeds(first: Seed, n: u64) -> Result<Vec<Seed>> {
 }
 
 pub(crate) fn train<J: Seeded>(
-    job: &J,
+    prepared: &J,
     seeds: &[Seed],
     out: &Path,
     if_exists: IfExists,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Vec<J::Run>> {
     let numbers: Vec<u64> = seeds.iter().map(|seed| seed.get()).collect();
-    let writer = EnsembleWriter::begin(out, job.method(), &numbers, if_exists)?;
+    let writer = EnsembleWriter::begin(out, prepared.method(), &numbers, if_exists)?;
     let folder = writer.folder().to_owned();
-    let outcome = match job.is_one_thread_enough() && rayon::current_num_threads() > 1 {
-        true => side_by_side(job, seeds, &folder, observer),
-        false => one_by_one(job, seeds, &folder, observer),
+    let outcome = match prepared.is_one_thread_enough() && rayon::current_num_threads() > 1 {
+        true => beside_each_other(prepared, seeds, &folder, job),
+        false => one_by_one(prepared, seeds, &folder, job),
     };
     let mut runs = match outcome {
         Ok(runs) => runs,
@@ -77,49 +69,31 @@ pub(crate) fn train<J: Seeded>(
 }
 
 fn one_by_one<J: Seeded>(
-    job: &J,
+    prepared: &J,
     seeds: &[Seed],
     folder: &Path,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Vec<J::Run>> {
     let run = |&seed: &Seed| {
-        let named = Named { seed, with_bars: true, observer };
-        job.run(seed, &seed_folder(folder, seed.get()), IfExists::Resume, &named)
+        let named = Named { seed, with_bars: true, observer: job.observer };
+        let folder = seed_folder(folder, seed.get());
+        prepared.run(seed, &folder, IfExists::Resume, &job.told_to(&named))
     };
     seeds.iter().map(run).collect()
 }
 
-/// Every worker takes the next seed; after an error no more are taken.
-fn side_by_side<J: Seeded>(
-    job: &J,
+/// One thread each.
+fn beside_each_other<J: Seeded>(
+    prepared: &J,
     seeds: &[Seed],
     folder: &Path,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Vec<J::Run>> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, Result<J::Run>)>> = Mutex::default();
-    let work = || {
-        while let at = next.fetch_add(1, Ordering::Relaxed)
-            && let Some(&seed) = seeds.get(at)
-        {
-            let named = Named { seed, with_bars: false, observer };
-            let folder = seed_folder(folder, seed.get());
-            let train = || job.run(seed, &folder, IfExists::Resume, &named);
-            let outcome = threads::with_threads(Some(1), train).unwrap_or_else(|e| Err(e.into()));
-            if outcome.is_err() {
-                next.store(seeds.len(), Ordering::Relaxed);
-            }
-            done.lock().unwrap_or_else(|e| e.into_inner()).push((at, outcome));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..rayon::current_num_threads().min(seeds.len()) {
-            scope.spawn(work);
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
+    threads::side_by_side(seeds, |&seed| {
+        let named = Named { seed, with_bars: false, observer: job.observer };
+        let folder = seed_folder(folder, seed.get());
+        prepared.run(seed, &folder, IfExists::Resume, &job.told_to(&named))
+    })
 }
 
 /// Says which seed a note is about.
@@ -138,12 +112,10 @@ impl Observer for Named<'_> {
         self.observer.warn(&format!("seed {}: {text}", self.seed.get()));
     }
 
-    fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress {
+    fn meter(&self, what: &str, unit: &str, total: Option<u64>) -> Box<dyn Meter> {
         match self.with_bars {
-            true => {
-                self.observer.progress(&format!("seed {} {what}", self.seed.get()), unit, total)
-            }
-            false => Progress::hidden(),
+            true => self.observer.meter(&format!("seed {} {what}", self.seed.get()), unit, total),
+            false => Box::new(Silent),
         }
     }
 }

@@ -5,17 +5,19 @@ use std::path::Path;
 
 use arrow_array::StringArray;
 use serde_json::{Map, Value, json};
+use veridical_core::Job;
 use veridical_core::Seed;
-use veridical_data::run::{RunFolder, TensorMap};
+use veridical_data::TensorMap;
 use veridical_data::split::{self, Short, SplitOptions};
-use veridical_data::{
-    Corpus, IdMap, Ids, Interactions, ReadOptions, Source, Split, SplitRule, Table, fingerprint,
-};
+use veridical_data::{Corpus, IdMap, Ids, Interactions, Split, SplitRule, Table, fingerprint};
 use veridical_embed::{Embedding, Graphs, Input, Method, Purpose};
+use veridical_io::run::RunFolder;
+use veridical_io::{ReadOptions, Source};
 
 use super::options::{Options, Request};
-use super::{reading, warm};
-use crate::{Error, Observer, Result};
+use super::reading;
+use crate::settings::SplitSettings;
+use crate::{Error, Result};
 
 /// Everything that was read.
 #[derive(Debug)]
@@ -37,13 +39,13 @@ enum Data {
 
 impl Material {
     /// Reads what the options name.
-    pub fn load(request: &Request, observer: &dyn Observer) -> Result<Self> {
+    pub fn load(request: &Request, job: &Job<'_>) -> Result<Self> {
         let Request { method, options, .. } = request;
         let mut sections = Map::new();
         let data = match method.purpose() {
             Purpose::Text => {
                 refuse_interactions(*method, options)?;
-                let corpus = reading::text(*method, options, observer)?;
+                let corpus = reading::text(*method, options, job)?;
                 let described = json!({
                     "fingerprint": fingerprint::of_corpus(&corpus),
                     "documents": corpus.docs.len(),
@@ -55,7 +57,7 @@ impl Material {
                 Data::Text { corpus: Box::new(corpus), words }
             }
             Purpose::Rating | Purpose::Ranking => {
-                let divided = Divided::load(*method, options, observer)?;
+                let divided = Divided::load(*method, options, job)?;
                 sections.insert("data".into(), divided.describe_data());
                 sections.insert("split".into(), divided.describe_split());
                 Data::Interactions(Box::new(divided))
@@ -63,9 +65,9 @@ impl Material {
         };
         let graphs = Graphs::default();
         let mut material = Self { data, item_vectors: None, graphs, sections };
-        material.read_graphs(options, observer)?;
-        if let Some(path) = &options.item_vectors {
-            material.read_vectors(*method, path, observer)?;
+        material.read_graphs(options, job)?;
+        if let Some(path) = &options.graphs.item_vectors {
+            material.read_vectors(*method, path, job)?;
         }
         Ok(material)
     }
@@ -125,18 +127,15 @@ impl Material {
 
     /// The ids of a table in ascending order, and the place of every row among them.
     fn id_map(&self, table: &str) -> Option<(IdMap, Vec<u32>)> {
-        Some(match self.ids(table)? {
-            Ids::Int(ids) => IdMap::of_integers(ids.values()),
-            Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),
-        })
+        self.ids(table).map(IdMap::of)
     }
 
     /// The vectors of items that a method reads; an item without one has zeros.
-    fn read_vectors(&mut self, method: Method, path: &Path, observer: &dyn Observer) -> Result<()> {
+    fn read_vectors(&mut self, method: Method, path: &Path, job: &Job<'_>) -> Result<()> {
         if method != Method::TwoTower {
             let what =
-                format!("{} learns its own vectors and takes no --item-vectors", method.name());
-            return Err(Error::Usage(format!("{what}; --init gives it vectors to start from")));
+                format!("{} learns its own vectors and takes no ⟨item-vectors⟩", method.name());
+            return Err(Error::request(what, "⟨init⟩ gives it vectors to start from"));
         }
         let Some(ids) = self.ids("item") else { return Ok(()) };
         let run = if RunFolder::is_run(path) { Some(RunFolder::open(path)?) } else { None };
@@ -149,18 +148,18 @@ impl Material {
             }
         };
         let Table { ids: given, dim, vectors } =
-            Table::load(&Source::Path(file), &ReadOptions::default())?;
-        let places = warm::places(&given, ids);
+            veridical_io::read_table(&Source::Path(file), &ReadOptions::default())?;
+        let places = veridical_data::places(&given, ids);
         let known = places.iter().flatten().count();
         let n = ids.len();
         if known == 0 {
             let what =
                 "shares no id with the items of the interactions; is it of the same catalogue?";
-            return Err(Error::Usage(format!("--item-vectors {} {what}", path.display())));
+            return Err(Error::request(format!("⟨item-vectors⟩ {} {what}", path.display()), ""));
         }
         if known < n {
             let what = format!("{} of {n} items have no vector and are read as zeros", n - known);
-            observer.warn(&format!("--item-vectors {}: {what}", path.display()));
+            job.warn(&format!("⟨item-vectors⟩ {}: {what}", path.display()));
         }
         let mut rows = vec![0.0; n * dim];
         for (row, place) in rows.chunks_exact_mut(dim).zip(places) {
@@ -171,7 +170,7 @@ impl Material {
         if let Some(at) = rows.iter().position(|x| !x.is_finite()) {
             let (item, value) = (ids.get(at / dim), rows[at]);
             let what = format!("item {item} has the value {value}; vectors must be finite");
-            return Err(Error::Usage(format!("--item-vectors {}: {what}", path.display())));
+            return Err(Error::request(format!("⟨item-vectors⟩ {}: {what}", path.display()), ""));
         }
         let tensor = TensorMap::from([("vectors".to_owned(), (vec![n, dim], rows.clone()))]);
         self.sections.insert("item_vectors".into(), fingerprint::of_tensors(&tensor).into());
@@ -179,12 +178,14 @@ impl Material {
         Ok(())
     }
 
-    fn read_graphs(&mut self, options: &Options, observer: &dyn Observer) -> Result<()> {
+    fn read_graphs(&mut self, options: &Options, job: &Job<'_>) -> Result<()> {
+        let files = &options.graphs;
         let tables = [
-            ("user", &options.sse_graph_user, &options.sse_groups_user),
-            ("item", &options.sse_graph_item, &options.sse_groups_item),
-            ("word", &options.sse_graph_word, &options.sse_groups_word),
+            ("user", &files.sse_graph_user, &files.sse_groups_user),
+            ("item", &files.sse_graph_item, &files.sse_groups_item),
+            ("word", &files.sse_graph_word, &files.sse_groups_word),
         ];
+        let text = &options.reading.files;
         let mut described = Map::new();
         for (table, edges, groups) in tables {
             if edges.is_none() && groups.is_none() {
@@ -192,15 +193,15 @@ impl Material {
             }
             let Some((ids, places)) = self.id_map(table) else {
                 let flag = if edges.is_some() { "graph" } else { "groups" };
-                let what = format!("--sse-{flag}-{table}: this method has no table of {table}s");
-                return Err(Error::Usage(what));
+                let what = format!("⟨sse-{flag}-{table}⟩: this method has no table of {table}s");
+                return Err(Error::request(what, ""));
             };
             let graph = match (edges, groups) {
-                (Some(path), None) => reading::edges(path, options, &ids, observer)?,
-                (None, Some(path)) => reading::groups(path, options, &ids, observer)?,
+                (Some(path), None) => reading::edges(path, text, &ids, job)?,
+                (None, Some(path)) => reading::groups(path, (&files.groups, text), &ids, job)?,
                 _ => {
-                    let (a, b) = (format!("--sse-graph-{table}"), format!("--sse-groups-{table}"));
-                    return Err(Error::Usage(format!("give either {a} or {b}, not both")));
+                    let (a, b) = (format!("⟨sse-graph-{table}⟩"), format!("⟨sse-groups-{table}⟩"));
+                    return Err(Error::request(format!("give either {a} or {b}, not both"), ""));
                 }
             };
             let graph = graph.renumbered(&places);
@@ -236,37 +237,29 @@ pub(crate) struct Divided {
 
 impl Divided {
     /// Reads and divides.
-    pub fn load(method: Method, options: &Options, observer: &dyn Observer) -> Result<Self> {
+    pub fn load(method: Method, options: &Options, job: &Job<'_>) -> Result<Self> {
         refuse_text(method, options)?;
         let Some(path) = &options.interactions else {
-            let what = "learns from interactions; name them with --interactions FILE";
-            return Err(Error::Usage(format!("{} {what}", method.name())));
+            let what = "learns from interactions; name them with ⟨interactions⟩ FILE";
+            return Err(Error::request(format!("{} {what}", method.name()), ""));
         };
-        let rule = options.rule()?; // before a long read
-        let data = reading::interactions(path, options, observer)?;
-        Self::divide(data, rule, options, observer)
+        let rule = options.split.rule()?; // before a long read
+        let data = reading::interactions(path, &options.reading, job)?;
+        Self::divide(data, rule, &options.split, job)
     }
 
     /// Divides rows by the options.
     pub fn divide(
         data: Interactions,
         rule: SplitRule,
-        options: &Options,
-        observer: &dyn Observer,
+        options: &SplitSettings,
+        job: &Job<'_>,
     ) -> Result<Self> {
-        let seed = Seed::new(options.split_seed.unwrap_or(0))
-            .map_err(|e| Error::Usage(format!("--split-{e}")))?;
+        let seed = Seed::new(options.split_seed.unwrap_or(0)).map_err(|e| e.named("split-seed"))?;
         let validation = options.validation.unwrap_or(0.0);
-        let short = match options.short_users.as_deref() {
-            None | Some("error") => Short::Error,
-            Some("drop") => Short::Drop,
-            Some(other) => {
-                let what = "--short-users must be error or drop, got";
-                return Err(Error::Usage(format!("{what} {other}")));
-            }
-        };
+        let short = options.short_users.unwrap_or(Short::Error);
         let outcome = split::apply(rule, &data, SplitOptions { seed, validation, short })?;
-        outcome.notes.iter().for_each(|note| observer.note(note));
+        outcome.notes.iter().for_each(|note| job.note(note));
         let (split, dropped_users) = (outcome.split, outcome.dropped_users);
         Ok(Self { data, rule, split, dropped_users, seed, validation, short })
     }
@@ -293,7 +286,7 @@ impl Divided {
             "rule": self.rule.to_string(),
             "seed": self.seed.get(),
             "validation": self.validation,
-            "short_users": if self.short == Short::Drop { "drop" } else { "error" },
+            "short_users": self.short.name(),
             "fingerprint": self.split.fingerprint(),
             "rows": { "train": train.len(), "validation": validation.len(), "test": test.len() },
             "dropped_users": self.dropped_users,
@@ -302,14 +295,7 @@ impl Divided {
 
     /// Users, items and ratings of some rows.
     pub fn pairs(&self, rows: &[u32]) -> Result<(Vec<u32>, Vec<u32>, Vec<f32>)> {
-        let Some(ratings) = &self.data.rating else {
-            let what =
-                "the interactions have no ratings to judge by; name their column with --columns";
-            return Err(Error::Usage(format!("{what} rating=NAME")));
-        };
-        let of = |values: &[u32]| rows.iter().map(|&r| values[r as usize]).collect();
-        let ratings = rows.iter().map(|&r| ratings[r as usize]).collect();
-        Ok((of(&self.data.user), of(&self.data.item), ratings))
+        Ok(veridical_embed::evaluate::rated(&self.data, rows)?)
     }
 }
 
@@ -317,31 +303,31 @@ impl Divided {
 fn refuse_text(method: Method, options: &Options) -> Result<()> {
     let given = [
         ("text", options.text.is_some()),
-        ("column", options.column.is_some()),
-        ("id-column", options.id_column.is_some()),
-        ("min-count", options.min_count.is_some()),
+        ("column", options.documents.column.is_some()),
+        ("id-column", options.documents.id_column.is_some()),
+        ("min-count", options.vocabulary.min_count.is_some()),
     ];
-    refuse(method, "--interactions", &given)
+    refuse(method, "⟨interactions⟩", &given)
 }
 
 /// What is for interactions alone.
 fn refuse_interactions(method: Method, options: &Options) -> Result<()> {
     let given = [
         ("interactions", options.interactions.is_some()),
-        ("split", options.split.as_deref().is_some_and(|rule| rule != "none")),
-        ("validation", options.validation.is_some_and(|share| share != 0.0)),
-        ("min-rating", options.min_rating.is_some()),
-        ("columns", options.columns.is_some()),
+        ("split", options.split.split.as_deref().is_some_and(|rule| rule != "none")),
+        ("validation", options.split.validation.is_some_and(|share| share != 0.0)),
+        ("min-rating", options.reading.min_rating.is_some()),
+        ("columns", options.reading.columns.is_some()),
     ];
-    refuse(method, "--text", &given)
+    refuse(method, "⟨text⟩", &given)
 }
 
 fn refuse(method: Method, source: &str, given: &[(&str, bool)]) -> Result<()> {
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => {
-            let what = format!("{} learns from {source} and takes no --{flag}", method.name());
-            Err(Error::Usage(what))
+            let what = format!("{} learns from {source} and takes no ⟨{flag}⟩", method.name());
+            Err(Error::request(what, ""))
         }
     }
 }

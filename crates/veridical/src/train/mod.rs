@@ -4,45 +4,41 @@
 //! of several seeds, and publishes folders that say everything about themselves.
 
 pub(crate) mod ensemble;
-mod fit;
-mod judge;
 mod material;
 mod options;
 pub(crate) mod reading;
 mod warm;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use veridical_core::{Error as CoreError, Seed};
-use veridical_data::IfExists;
-use veridical_data::run::{self, Checkpoint, RunFolder, RunWriter};
-use veridical_embed::{Error as EmbedError, Trainer};
+use serde_json::{Value, json};
+use veridical_core::Job;
+use veridical_core::Seed;
+use veridical_data::Checkpoint;
+use veridical_embed::fit::{self, Judge, Validation};
+use veridical_embed::{Part, Trainer};
+use veridical_io::IfExists;
+use veridical_io::run::{self, RunFolder, RunWriter};
 
 pub(crate) use self::ensemble::Seeded;
-pub use self::fit::{Best, Fitted, Stopping};
-pub(crate) use self::fit::{Pace, fit};
-pub(crate) use self::judge::Judge;
 pub(crate) use self::material::{Divided, Material};
-pub use self::options::{Layer, Options, Request};
-pub(crate) use self::options::{method_of, purpose};
-use self::warm::Earlier;
-pub use self::warm::Warmed;
-use crate::{Error, Observer, Result};
+pub use self::options::{Options, Replay, Request, SSE, fields, layer_of};
+pub(crate) use self::options::{is_probability, method_of, purpose};
+use crate::settings::Start;
+use crate::{Error, Result};
+pub use veridical_embed::fit::{Best, FitSettings, Fitted};
+use veridical_embed::warm::Earlier;
+pub use veridical_embed::warm::Warmed;
 
 /// What to train, and where to.
 #[derive(Clone, Debug)]
 pub struct Train {
     /// How to learn and from what.
     pub request: Request,
-    /// The run folder, or the folder of an ensemble.
-    pub out: PathBuf,
-    /// Train so many runs with consecutive seeds.
-    pub seeds: Option<u64>,
-    /// What to do with a folder that is there.
-    pub if_exists: IfExists,
+    /// Seeds and output.
+    pub start: Start,
 }
 
 /// What was trained.
@@ -94,42 +90,43 @@ pub struct RunTable {
 /// # Errors
 /// Bad data, bad settings and a loss that diverges leave nothing behind; an interruption and a full disk
 /// leave what can be resumed.
-pub fn train(settings: &Train, observer: &dyn Observer) -> Result<Trained> {
-    let Train { request, out, seeds, if_exists } = settings;
-    run::check_output(out, *if_exists)?;
-    let seed = request.options.seed()?;
+pub fn train(settings: &Train, job: &Job<'_>) -> Result<Trained> {
+    let Train { request, start: Start { seeds, output, .. } } = settings;
+    let (out, if_exists) = (&output.folder(request.method.name()), output.existing.if_exists());
+    run::check_output(out, if_exists)?;
+    let seed = request.options.seed.get()?;
     let seeds = seeds.map(|n| ensemble::seeds(seed, n)).transpose()?;
-    let job = Job::load(request.clone(), observer)?;
+    let prepared = Prepared::load(request.clone(), job)?;
     let runs = match seeds {
-        None => vec![job.run(seed, out, *if_exists, observer)?],
-        Some(seeds) => ensemble::train(&job, &seeds, out, *if_exists, observer)?,
+        None => vec![prepared.run(seed, out, if_exists, job)?],
+        Some(seeds) => ensemble::train(&prepared, &seeds, out, if_exists, job)?,
     };
     Ok(Trained {
         method: request.method.name(),
-        out: out.display().to_string(),
-        split: job.material.divided().map(|divided| divided.rule.to_string()),
+        out: out.to_string(),
+        split: prepared.material.divided().map(|divided| divided.rule.to_string()),
         runs,
     })
 }
 
 /// A request with everything it needs, for any seed.
-pub(crate) struct Job {
+pub(crate) struct Prepared {
     pub request: Request,
     pub material: Material,
-    stopping: Stopping,
+    stopping: FitSettings,
     earlier: Option<Earlier>,
 }
 
-impl Job {
-    pub fn load(request: Request, observer: &dyn Observer) -> Result<Self> {
+impl Prepared {
+    pub fn load(request: Request, job: &Job<'_>) -> Result<Self> {
         if request.settings.get("epochs").and_then(Value::as_u64) == Some(0) {
-            return Err(Error::Usage("--epochs must be at least 1, got 0".into()));
+            return Err(Error::setting("epochs", "at least 1", "0"));
         }
         let stopping = request.options.stopping()?;
-        let mut material = Material::load(&request, observer)?;
+        let mut material = Material::load(&request, job)?;
         let mut earlier = None;
-        if let Some(path) = &request.options.init {
-            let loaded = Earlier::load(path, material.main_table())?;
+        if let Some(path) = &request.options.graphs.init {
+            let loaded = warm::load(path, material.main_table())?;
             material.sections.insert("init".into(), loaded.fingerprint().into());
             earlier = Some(loaded);
         }
@@ -154,32 +151,44 @@ impl Job {
     }
 
     /// A trainer before its first epoch, warm if that was asked for.
-    pub fn trainer(&self, seed: Seed, observer: &dyn Observer) -> Result<Box<dyn Trainer + '_>> {
+    pub fn trainer(&self, seed: Seed, job: &Job<'_>) -> Result<Box<dyn Trainer + '_>> {
         let Request { method, settings, .. } = &self.request;
         let (input, graphs) = (self.material.input(), &self.material.graphs);
         let mut trainer = method.trainer(settings, input, graphs, seed)?;
-        trainer.notes().iter().for_each(|note| observer.note(note));
+        trainer.notes().iter().for_each(|note| job.note(note));
         if let Some(earlier) = &self.earlier {
+            let ids_of = |table: &str| self.material.ids(table);
+            let table_of = |matrix: &str| self.material.table_of(matrix);
             for Warmed { table, kept, new, dropped } in
-                earlier.start(&mut *trainer, &self.material)?
+                earlier.start(&mut *trainer, ids_of, table_of)?
             {
                 let counts = format!("{kept} rows kept, {new} new, {dropped} dropped");
-                observer.note(&format!("warm start of {table}: {counts}"));
+                job.note(&format!("warm start of {table}: {counts}"));
             }
         }
         Ok(trainer)
     }
 
     /// Trains without writing anything.
-    pub fn try_out(&self, seed: Seed, observer: &dyn Observer) -> Result<Fitted> {
-        let mut trainer = self.trainer(seed, observer)?;
-        let judge = self.judge()?;
-        fit(&mut *trainer, None, None, self.stopping, judge.as_ref(), observer)
+    pub fn try_out(&self, seed: Seed, job: &Job<'_>) -> Result<Fitted> {
+        let mut trainer = self.trainer(seed, job)?;
+        self.fit(&mut *trainer, None, None, job)
     }
 
-    fn judge(&self) -> Result<Option<Judge<'_>>> {
+    /// Trains to the end or to the stop, judged on the validation rows if there are any.
+    fn fit(
+        &self,
+        trainer: &mut dyn Trainer,
+        writer: Option<&RunWriter>,
+        from: Option<Checkpoint>,
+        job: &Job<'_>,
+    ) -> Result<Fitted> {
         let divided = self.material.divided().filter(|d| !d.split.validation.is_empty());
-        divided.map(|divided| Judge::validation(divided, self.request.purpose())).transpose()
+        let validation = divided
+            .map(|Divided { data, split, .. }| Validation::new(data, split, self.request.purpose()))
+            .transpose()?;
+        let judge = validation.as_ref().map(|judge| judge as &dyn Judge);
+        fit::fit(trainer, self.stopping, judge, writer, from, job, |_, _, _| Ok(()))
     }
 
     fn complete(
@@ -188,16 +197,14 @@ impl Job {
         writer: RunWriter,
         checkpoint: Option<Checkpoint>,
         mut document: Value,
-        observer: &dyn Observer,
+        job: &Job<'_>,
     ) -> Result<(Vec<RunTable>, Fitted)> {
         let begun = Instant::now();
         log(&writer, "data", self.request.files())?;
         let threads = rayon::current_num_threads();
         let start = json!({ "threads": threads, "host": host(), "time": now() });
-        log(&writer, "start", start.as_object().cloned().unwrap_or_default())?;
-        let judge = self.judge()?;
-        let fitted =
-            fit(&mut *trainer, Some(&writer), checkpoint, self.stopping, judge.as_ref(), observer)?;
+        log(&writer, "start", start)?;
+        let fitted = self.fit(&mut *trainer, Some(&writer), checkpoint, job)?;
         let model = trainer.into_model();
         let mut tables = Vec::new();
         for table in model.tables() {
@@ -210,13 +217,14 @@ impl Job {
         document["tables"] = json!(tables);
         document["results"] = json!(fitted);
         let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
-        log(&writer, "end", end.as_object().cloned().unwrap_or_default())?;
-        writer.publish(&document, &fit::borrowed(&model.parts()?))?;
+        log(&writer, "end", end)?;
+        let parts = model.parts()?;
+        writer.publish(&document, &parts.iter().map(Part::named).collect::<Vec<_>>())?;
         Ok((tables, fitted))
     }
 }
 
-impl Seeded for Job {
+impl Seeded for Prepared {
     type Run = Run;
 
     fn method(&self) -> &str {
@@ -228,21 +236,15 @@ impl Seeded for Job {
         mode == Some("deterministic")
     }
 
-    fn run(
-        &self,
-        seed: Seed,
-        out: &Path,
-        if_exists: IfExists,
-        observer: &dyn Observer,
-    ) -> Result<Run> {
+    fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<Run> {
         let document = self.document(seed);
-        let trainer = self.trainer(seed, observer)?;
+        let trainer = self.trainer(seed, job)?;
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            observer.note(&format!("{} is finished already", out.display()));
+            job.note(&format!("{} is finished already", out.display()));
             return finished(out, seed);
         };
         let partial = writer.folder().to_owned();
-        let outcome = self.complete(trainer, writer, checkpoint, document, observer);
+        let outcome = self.complete(trainer, writer, checkpoint, document, job);
         let (tables, fitted) = outcome.map_err(|error| give_up(error, &partial))?;
         let folder = out.display().to_string();
         Ok(Run { folder, seed: seed.get(), tables, fitted, was_finished: false })
@@ -257,8 +259,9 @@ impl Seeded for Job {
 fn finished(folder: &Path, seed: Seed) -> Result<Run> {
     let run = RunFolder::open(folder)?;
     let section = |name: &str| run.document().get(name).cloned().unwrap_or_default();
-    let damaged =
-        |e| Error::Usage(format!("{}: damaged run.json ({e}); train it again", folder.display()));
+    let damaged = |e| {
+        Error::damaged(format!("{}: damaged run.json ({e})", folder.display()), "train it again")
+    };
     Ok(Run {
         folder: folder.display().to_string(),
         seed: seed.get(),
@@ -270,22 +273,15 @@ fn finished(folder: &Path, seed: Seed) -> Result<Run> {
 
 /// An interruption, wherever it was noticed.
 pub(crate) fn interrupted(error: Error) -> Error {
-    match error {
-        Error::Core(CoreError::Interrupted)
-        | Error::Data(veridical_data::Error::Core(CoreError::Interrupted))
-        | Error::Nets(veridical_nets::Error::Core(CoreError::Interrupted))
-        | Error::Embed(EmbedError::Core(CoreError::Interrupted)) => Error::Interrupted,
-        other => other,
-    }
+    if error.is_interrupted() { Error::Interrupted } else { error }
 }
 
 /// Keeps what can be resumed and removes the rest.
 pub(crate) fn give_up(error: Error, partial: &Path) -> Error {
     let error = interrupted(error);
     let is_resumable = match &error {
-        Error::Interrupted => true,
-        Error::Data(e) | Error::Embed(EmbedError::File(e)) => e.is_resumable(),
-        _ => false,
+        Error::Io(e) => e.is_resumable(),
+        other => other.is_interrupted(),
     };
     if !is_resumable {
         let _ = std::fs::remove_dir_all(partial); // the first error is the one to report
@@ -293,9 +289,11 @@ pub(crate) fn give_up(error: Error, partial: &Path) -> Error {
     error
 }
 
-pub(crate) fn log(writer: &RunWriter, event: &str, mut line: Map<String, Value>) -> Result<()> {
-    line.insert("event".into(), event.into());
-    Ok(writer.log(&line.into())?)
+/// A line of `log.jsonl`; `line` is an object.
+pub(crate) fn log(writer: &RunWriter, event: &str, line: impl Into<Value>) -> Result<()> {
+    let mut line = line.into();
+    line["event"] = event.into();
+    Ok(writer.log(&line)?)
 }
 
 /// Seconds since 1970.

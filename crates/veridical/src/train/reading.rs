@@ -2,105 +2,96 @@
 
 use std::path::Path;
 
-use veridical_data::interactions::{self, InteractionOptions};
-use veridical_data::{
-    ColumnMap, Corpus, EdgeOptions, Graph, IdMap, Interactions, LabelOptions, Labels, TextOptions,
-};
+use veridical_core::Job;
+use veridical_data::{Corpus, Graph, IdMap, Interactions};
 use veridical_embed::Method;
+use veridical_io::{ColumnMap, EdgeOptions, LabelOptions, RecordOptions, TextOptions};
+use veridical_io::{interactions, interactions::InteractionOptions};
 
 use super::options::Options;
-use crate::{Error, Observer, Result};
+use crate::settings::{DocumentColumns, GroupReading, InteractionReading, TextFiles, Vocabulary};
+use crate::{Error, Result};
 
 /// Who did what.
 pub(crate) fn interactions(
     path: &Path,
-    options: &Options,
-    observer: &dyn Observer,
+    options: &InteractionReading,
+    job: &Job<'_>,
 ) -> Result<Interactions> {
     let columns = options.columns.as_deref().map(str::parse).transpose()?;
     let read = interactions::read(
         path,
         &InteractionOptions {
-            columns: columns.unwrap_or_default(),
+            records: options.files.records(columns.unwrap_or_default()),
             min_rating: options.min_rating,
-            has_header: has_header(options),
-            encoding: options.encoding.clone(),
-            format: None,
-            text_ids: options.text_ids.unwrap_or(false),
+            text_ids: options.text_ids,
         },
     )?;
-    read.notes.iter().for_each(|note| observer.note(note));
+    read.notes.iter().for_each(|note| job.note(note));
     Ok(read.data)
 }
 
 /// Documents.
-pub(crate) fn text(method: Method, options: &Options, observer: &dyn Observer) -> Result<Corpus> {
+pub(crate) fn text(method: Method, options: &Options, job: &Job<'_>) -> Result<Corpus> {
     let Some(path) = &options.text else {
-        let what = "learns from documents; name them with --text FILE";
-        return Err(Error::Usage(format!("{} {what}", method.name())));
+        let what = "learns from documents; name them with ⟨text⟩ FILE";
+        return Err(Error::request(format!("{} {what}", method.name()), ""));
     };
-    let (corpus, notes) = Corpus::read(path, &text_options(options))?;
-    notes.iter().for_each(|note| observer.note(note));
+    let files = &options.reading.files;
+    corpus(path, &text_options(&options.documents, &options.vocabulary, files), job)
+}
+
+/// Documents of a file.
+pub(crate) fn corpus(path: &Path, options: &TextOptions, job: &Job<'_>) -> Result<Corpus> {
+    let (corpus, notes) = veridical_io::read_corpus(path, options)?;
+    notes.iter().for_each(|note| job.note(note));
     Ok(corpus)
 }
 
 /// How documents are read.
-pub(crate) fn text_options(options: &Options) -> TextOptions {
+pub(crate) fn text_options(
+    documents: &DocumentColumns,
+    vocabulary: &Vocabulary,
+    files: &TextFiles,
+) -> TextOptions {
+    let columns = ColumnMap::default()
+        .with("text", documents.column.as_ref())
+        .with("id", documents.id_column.as_ref());
     let defaults = TextOptions::default();
     TextOptions {
-        column: options.column.clone(),
-        id_column: options.id_column.clone(),
-        min_count: options.min_count.unwrap_or(defaults.min_count),
-        encoding: options.encoding.clone(),
-        has_header: has_header(options),
+        records: files.records(columns),
+        min_count: vocabulary.min_count.unwrap_or(defaults.min_count),
         ..defaults
     }
 }
 
 /// A graph from a list of edges.
-pub(crate) fn edges(
-    path: &Path,
-    options: &Options,
-    ids: &IdMap,
-    observer: &dyn Observer,
-) -> Result<Graph> {
-    let encoding = options.encoding.clone();
-    let edges = EdgeOptions { encoding, ..EdgeOptions::default() };
-    let (graph, notes) = Graph::read_edges(path, &edges, ids)?;
-    notes.iter().for_each(|note| observer.note(note));
+pub(crate) fn edges(path: &Path, files: &TextFiles, ids: &IdMap, job: &Job<'_>) -> Result<Graph> {
+    let edges = EdgeOptions { records: files.encoded(), ..EdgeOptions::default() };
+    let (graph, notes) = veridical_io::read_edges(path, &edges, ids)?;
+    notes.iter().for_each(|note| job.note(note));
     Ok(graph)
 }
 
 /// A graph of those who share a label.
 pub(crate) fn groups(
     path: &Path,
-    options: &Options,
+    (groups, files): (&GroupReading, &TextFiles),
     ids: &IdMap,
-    observer: &dyn Observer,
+    job: &Job<'_>,
 ) -> Result<Graph> {
-    let (labels, notes) = Labels::read(path, &label_options(options), ids)?;
-    notes.iter().for_each(|note| observer.note(note));
+    let (labels, notes) = veridical_io::read_labels(path, &label_options(groups, files), ids)?;
+    notes.iter().for_each(|note| job.note(note));
     Ok(Graph::from_labels(&labels))
 }
 
 /// How labels are read.
-pub(crate) fn label_options(options: &Options) -> LabelOptions {
-    let mut columns = ColumnMap::default();
-    if let Some(column) = &options.groups_column {
-        columns.set("class", column);
-    }
+fn label_options(groups: &GroupReading, files: &TextFiles) -> LabelOptions {
+    let columns = ColumnMap::default().with("class", groups.groups_column.as_ref());
     let defaults = LabelOptions::default();
     LabelOptions {
-        columns,
-        separator: options.groups_separator.clone().unwrap_or(defaults.separator),
-        relation: options.groups_relation.clone(),
-        encoding: options.encoding.clone(),
-        has_header: None,
-        format: None,
+        records: RecordOptions { columns, ..files.encoded() },
+        separator: groups.groups_separator.clone().unwrap_or(defaults.separator),
+        relation: groups.groups_relation.clone(),
     }
-}
-
-/// The first line is data if the user says so, otherwise it is looked at.
-fn has_header(options: &Options) -> Option<bool> {
-    options.no_header.filter(|&no| no).map(|_| false)
 }

@@ -1,18 +1,16 @@
 //! `veridical featurize apply`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::Args;
-use serde_json::json;
-use veridical::data::Source;
+use veridical::Result;
+use veridical::core::Observer;
 use veridical::featurize::{self, Applied, Apply};
-use veridical::{Observer, Result};
+use veridical::io::Source;
 
-use crate::args::{ReadArgs, WriteArgs};
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 
-const APPLY_EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   veridical featurize apply items.parquet phi.parquet
   veridical featurize apply --spec spec.json --dtype f16 --rows-per-part 1000000 items/ phi/
@@ -29,51 +27,16 @@ that was stopped continues with --resume.
 
 phi turns with h. A model that is not retrained on the new phi needs h aligned first.";
 
-#[derive(Args, Debug)]
-#[command(after_help = APPLY_EXAMPLES)]
-pub struct ApplyArgs {
-    /// Table of vectors: a file, a folder or `-`
-    #[arg(value_name = "INPUT")]
-    input: PathBuf,
-    /// Table of features to write
-    #[arg(value_name = "OUTPUT")]
-    output: PathBuf,
-    /// The spec
-    #[arg(long, value_name = "FILE")]
-    spec: Option<PathBuf>,
-    /// Cut phi to its first D coordinates, rescaled
-    #[arg(long, value_name = "D")]
-    output_dim: Option<usize>,
-    #[command(flatten)]
-    read: ReadArgs,
-    #[command(flatten)]
-    write: WriteArgs,
-}
-
-impl ApplyArgs {
-    pub fn run(self, terminal: &Terminal) -> Result<()> {
-        let spec = self.spec.as_deref().map(featurize::load_spec).transpose()?;
-        let output = Source::from_arg(&self.output);
-        let applied = featurize::apply(
-            &Apply {
-                input: Source::from_arg(&self.input),
-                output: output.clone(),
-                spec,
-                output_dim: self.output_dim,
-                dtype: self.write.dtype(),
-                options: self.write.job(&self.read),
-            },
-            terminal,
-        )?;
-        if output == Source::Stream {
-            terminal.note(summary(&applied).trim_end()); // stdout carries the table
-            return Ok(());
-        }
-        let result = json!({ "action": "apply", "result": applied });
-        terminal.result("featurize", &result, &summary(&applied))?;
-        terminal.next(&format!("veridical vectors stats {output}"));
-        Ok(())
+pub fn run(flags: Flags<Apply>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("featurize apply")?;
+    let applied = featurize::apply(&settings, &terminal.job())?;
+    if settings.output.source() == Source::Stream {
+        terminal.note(summary(&applied).trim_end()); // stdout carries the table
+        return Ok(());
     }
+    terminal.result("featurize-apply", &applied, &summary(&applied))?;
+    terminal.next(&format!("veridical vectors stats {}", settings.output));
+    Ok(())
 }
 
 fn summary(applied: &Applied) -> String {

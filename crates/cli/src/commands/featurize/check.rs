@@ -1,69 +1,32 @@
 //! `veridical featurize check`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::Args;
-use serde_json::json;
-use veridical::data::{Source, write_atomically};
+use veridical::Result;
+use veridical::core::Estimate;
 use veridical::featurize::{self, Check, CheckReport};
-use veridical::{Error, Observer, Result};
+use veridical::io::publish;
 
-use crate::args::ReadArgs;
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 use crate::typed::typed;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   veridical featurize check --spec spec.json items.parquet
   veridical featurize check --spec spec.json items.parquet --html check.html";
 
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
-pub struct CheckArgs {
-    /// Table of vectors: a file or a folder
-    #[arg(value_name = "DATA")]
-    data: PathBuf,
-    /// The spec
-    #[arg(long, value_name = "FILE")]
-    spec: PathBuf,
-    /// Write a page with charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Replace a page that is there
-    #[arg(long, requires = "html")]
-    force: bool,
-    #[command(flatten)]
-    read: ReadArgs,
-}
-
-impl CheckArgs {
-    pub fn run(self, terminal: &Terminal) -> Result<()> {
-        if let Some(path) = self.html.as_ref().filter(|path| !self.force && path.exists()) {
-            let what = "exists already; choose another name or replace it with --force";
-            return Err(Error::Usage(format!("{} {what}", path.display())));
-        }
-        let report = featurize::check(
-            &Check {
-                spec: featurize::load_spec(&self.spec)?,
-                data: Source::from_arg(&self.data),
-                read: self.read.options(),
-            },
-            terminal,
-        )?;
-        if let Some(path) = &self.html {
-            write_atomically(path, report.to_html(&typed()).as_bytes())?;
-            terminal.note(&format!("wrote {}", path.display()));
-        }
-        terminal.result(
-            "featurize",
-            &json!({ "action": "check", "result": report }),
-            &text(&report),
-        )?;
-        let (spec, data) = (self.spec.display(), self.data.display());
-        terminal.next(&format!("veridical featurize apply --spec {spec} {data} phi.parquet"));
-        Ok(())
+pub fn run(flags: Flags<Check>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("featurize check")?;
+    if let Some(path) = &settings.html {
+        publish::check_new(path, settings.replace.force)?;
     }
+    let report = featurize::check(&settings, &terminal.job())?;
+    terminal.write_page(settings.html.as_ref(), || report.to_html(&typed()))?;
+    terminal.result("featurize-check", &report, &text(&report))?;
+    let Check { spec, data, .. } = &settings;
+    terminal.next(&format!("veridical featurize apply --spec {spec} {data} phi.parquet"));
+    Ok(())
 }
 
 fn text(report: &CheckReport) -> String {
@@ -98,11 +61,11 @@ fn text(report: &CheckReport) -> String {
     line("directions", format!("mean error at D = {} [95 % interval over seeds]", spec.output_dim));
     for family in &report.families {
         let chosen = if family.directions == spec.directions { "  <- this spec" } else { "" };
-        let value = match (family.mean, family.interval, &family.refused) {
-            (Some(mean), Some([low, high]), _) => {
-                format!("{mean:.5} [{low:.5}, {high:.5}], {} seeds{chosen}", family.seeds)
+        let value = match (family.mean, &family.refused) {
+            (Some(Estimate { value, low, high, seeds, .. }), _) => {
+                format!("{value:.5} [{low:.5}, {high:.5}], {seeds} seeds{chosen}")
             }
-            (_, _, why) => format!("- {}", why.clone().unwrap_or_default()),
+            (None, why) => format!("- {}", why.clone().unwrap_or_default()),
         };
         line(family.directions, value);
     }

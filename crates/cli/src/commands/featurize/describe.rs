@@ -1,29 +1,19 @@
 //! `veridical featurize describe`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::Args;
 use serde_json::json;
 use veridical::Result;
 use veridical::features::{FeatureSpec, Kernel};
-use veridical::featurize;
+use veridical::featurize::{self, DescribeSpec};
 
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 
-#[derive(Args, Debug)]
-pub struct Describe {
-    /// The spec
-    #[arg(value_name = "SPEC")]
-    spec: PathBuf,
-}
-
-impl Describe {
-    pub fn run(self, terminal: &Terminal) -> Result<()> {
-        let spec = featurize::load_spec(&self.spec)?;
-        let result = json!({ "action": "describe", "spec": featurize::describe(&spec) });
-        terminal.result("featurize", &result, &text(&spec))
-    }
+pub fn run(flags: Flags<DescribeSpec>, terminal: &Terminal) -> Result<()> {
+    let spec = featurize::load_spec(&flags.settings("featurize describe")?.spec)?;
+    let result = json!({ "spec": featurize::describe(&spec) });
+    terminal.result("featurize-describe", &result, &text(&spec))
 }
 
 pub fn text(spec: &FeatureSpec) -> String {

@@ -4,13 +4,14 @@ mod apply;
 mod check;
 mod describe;
 mod export;
-mod map;
 mod new;
 mod plan;
 
 use clap::{Args, Subcommand};
 use veridical::Result;
+use veridical::featurize::{Apply, Check, DescribeSpec, Export, Plan, WriteSpec};
 
+use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
@@ -31,28 +32,33 @@ pub struct Command {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Make a feature spec.
-    New(Box<new::New>),
+    #[command(after_help = new::EXAMPLES)]
+    New(Flags<WriteSpec>),
     /// Write phi of a table.
-    Apply(Box<apply::ApplyArgs>),
+    #[command(after_help = apply::EXAMPLES)]
+    Apply(Flags<Apply>),
     /// Say what a spec means.
-    Describe(describe::Describe),
+    Describe(Flags<DescribeSpec>),
     /// Choose the width of phi by its error, measured on your data.
-    Plan(Box<plan::PlanArgs>),
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(Flags<Plan>),
     /// Measure the kernel error of a spec on a table.
-    Check(Box<check::CheckArgs>),
+    #[command(after_help = check::EXAMPLES)]
+    Check(Flags<Check>),
     /// Write the map as a model, as U, or as values to test against.
-    Export(export::ExportArgs),
+    #[command(after_help = export::EXAMPLES)]
+    Export(Flags<Export>),
 }
 
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         match self.action {
-            Action::New(new) => new.run(terminal),
-            Action::Apply(apply) => apply.run(terminal),
-            Action::Describe(describe) => describe.run(terminal),
-            Action::Plan(plan) => plan.run(terminal),
-            Action::Check(check) => check.run(terminal),
-            Action::Export(export) => export.run(terminal),
+            Action::New(flags) => new::run(flags, terminal),
+            Action::Apply(flags) => apply::run(flags, terminal),
+            Action::Describe(flags) => describe::run(flags, terminal),
+            Action::Plan(flags) => plan::run(flags, terminal),
+            Action::Check(flags) => check::run(flags, terminal),
+            Action::Export(flags) => export::run(flags, terminal),
         }
     }
 }

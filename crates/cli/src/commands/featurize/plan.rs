@@ -1,20 +1,15 @@
 //! `veridical featurize plan`
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
-use serde_json::json;
 use veridical::Result;
-use veridical::data::Source;
-use veridical::featurize::{self, Answer, Goal, NewSpec, Plan, Planned};
+use veridical::featurize::{self, Answer, Goal, Plan, Planned};
 
 use super::describe::bytes;
-use super::map::MapArgs;
-use crate::args::ReadArgs;
+use crate::flags::{Flags, repeated};
 use crate::terminal::Terminal;
 
-const EXAMPLES: &str = "\
+pub const EXAMPLES: &str = "\
 Examples:
   veridical featurize plan --data items.parquet --epsilon 0.05
   veridical featurize plan --data items.parquet --output-dim 512 --directions hadamard
@@ -24,64 +19,18 @@ The error of a pair is |<phi(x), phi(y)> - k(x, y)|. Bounds from theory hold for
 --data the errors of random pairs of your rows are measured and widths are tested from the largest
 down until one fails, so the width that is left holds with the stated confidence.";
 
-#[derive(Args, Debug)]
-#[command(after_help = EXAMPLES, group = ArgGroup::new("goal").required(true).args(["epsilon", "output_dim"]))]
-pub struct PlanArgs {
-    /// The error to reach; asks for the width
-    #[arg(long, value_name = "E", allow_hyphen_values = true)]
-    epsilon: Option<f64>,
-    /// The width to judge; asks for the error
-    #[arg(long, value_name = "D")]
-    output_dim: Option<usize>,
-    /// Probability with which a bound holds
-    #[arg(long, value_name = "P", default_value_t = 0.99, allow_hyphen_values = true)]
-    confidence: f64,
-    /// Width of the vectors; taken from --data if that is given
-    #[arg(long, value_name = "d")]
-    input_dim: Option<usize>,
-    /// Table to measure errors on
-    #[arg(long, value_name = "FILE")]
-    data: Option<PathBuf>,
-    /// Widths above this are not tried on --data
-    #[arg(long, value_name = "D", default_value_t = 16_384)]
-    max_output_dim: usize,
-    #[command(flatten)]
-    map: MapArgs,
-    #[command(flatten)]
-    read: ReadArgs,
-}
-
-impl PlanArgs {
-    pub fn run(self, terminal: &Terminal) -> Result<()> {
-        let data = self.data.as_ref().map(Source::from_arg);
-        // INVARIANT: clap asks for exactly one of the two.
-        let goal = match (self.epsilon, self.output_dim) {
-            (Some(epsilon), _) => Goal::Epsilon(epsilon),
-            (None, output_dim) => Goal::OutputDim(output_dim.expect("clap asks for a goal")),
-        };
-        let settings = Plan {
-            map: NewSpec {
-                input_dim: self.input_dim,
-                data: data.clone(),
-                read: self.read.options(),
-                ..self.map.settings(data.is_some())
-            },
-            goal,
-            confidence: self.confidence,
-            max_output_dim: self.max_output_dim,
-        };
-        let planned = featurize::plan(&settings, terminal)?;
-        let result = json!({ "action": "plan", "result": planned });
-        terminal.result("featurize", &result, &text(&planned, goal))?;
-        match (&data, planned.recommended_output_dim) {
-            (Some(data), Some(output_dim)) => terminal.next(&format!(
-                "veridical featurize new --data {data} --output-dim {output_dim}{} --out spec.json",
-                self.map
-            )),
-            _ => terminal.next("veridical featurize plan --data FILE with the same flags"),
-        }
-        Ok(())
+pub fn run(flags: Flags<Plan>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("featurize plan")?;
+    let planned = featurize::plan(&settings, &terminal.job())?;
+    terminal.result("featurize-plan", &planned, &text(&planned, settings.goal()?))?;
+    match (&settings.data, planned.recommended_output_dim) {
+        (Some(data), Some(output_dim)) => terminal.next(&format!(
+            "veridical featurize new --data {data} --output-dim {output_dim}{} --out spec.json",
+            repeated(&settings.map)
+        )),
+        _ => terminal.next("veridical featurize plan --data FILE with the same flags"),
     }
+    Ok(())
 }
 
 fn text(planned: &Planned, goal: Goal) -> String {

@@ -12,9 +12,8 @@ use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 use veridical_core::Seed;
 use veridical_data::generate::{CorpusSettings, ShopSettings};
-use veridical_data::{
-    IdMap, Ids, Interactions, ReadOptions, Source, Table, generate, interactions,
-};
+use veridical_data::{IdMap, Ids, Interactions, Table, generate};
+use veridical_io::{ReadOptions, Source, interactions};
 
 /// Files with their content, by their paths; folders have none.
 pub type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -62,7 +61,7 @@ impl Sandbox {
     }
 
     pub fn table(&self, name: &str) -> Table {
-        Table::load(&Source::Path(self.path(name)), &ReadOptions::default()).unwrap()
+        veridical_io::read_table(&Source::Path(self.path(name)), &ReadOptions::default()).unwrap()
     }
 
     pub fn command<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
@@ -132,7 +131,8 @@ impl Sandbox {
         self.below(".")
     }
 
-    /// [`everything`](Self::everything) below a folder, or a file alone.
+    /// [`everything`](Self::everything) below a folder, or a file alone; without the lock that a killed job leaves and the next
+    /// one takes over.
     pub fn below(&self, name: &str) -> Files {
         let top = self.path(name);
         let mut found = BTreeMap::new();
@@ -144,7 +144,10 @@ impl Sandbox {
             } else {
                 Some(fs::read(&path).unwrap())
             };
-            found.insert(path.strip_prefix(&top).unwrap().to_owned(), content);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !(name.starts_with('.') && name.ends_with(".lock")) {
+                found.insert(path.strip_prefix(&top).unwrap().to_owned(), content);
+            }
         }
         found
     }
@@ -211,7 +214,7 @@ impl Sandbox {
             return self.put(name, npy("<f4", &shape, &singles(&table.vectors)));
         }
         self.put(name, "");
-        table.save(&self.path(name)).unwrap();
+        veridical_io::write_table(table, &self.path(name)).unwrap();
         self
     }
 }
@@ -261,8 +264,38 @@ impl Outcome {
 pub fn json(sandbox: &Sandbox, verb: &str, line: &str) -> serde_json::Value {
     let text = sandbox.ok(&format!("{line} --json"));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    assert_eq!(value["schema"], format!("veridical.{verb}/1"), "{line}");
+    // A sub-verb has a schema of its own.
+    let document = match (verb, line.split_whitespace().nth(1)) {
+        ("data" | "featurize" | "reproduce" | "vectors", Some(action)) => {
+            format!("{verb}-{action}")
+        }
+        ("train", Some(what @ ("net" | "text"))) => format!("train-{what}"),
+        _ => verb.to_owned(),
+    };
+    assert_eq!(value["schema"], format!("veridical.{document}/1"), "{line}");
+    estimates_are_whole(&value);
     value
+}
+
+/// Every value with an interval has the one shape.
+#[track_caller]
+pub fn estimates_are_whole(value: &serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| estimates_are_whole(value)),
+        Value::Object(fields) => {
+            let has = |name: &str| fields.contains_key(name);
+            assert!(!has("interval") && !has("sd_interval"), "{value}");
+            if has("low") || has("high") {
+                let number =
+                    |name: &str| fields.get(name).is_some_and(|x| x.is_number() || x.is_null());
+                assert!(["value", "low", "high"].into_iter().all(number), "{value}");
+                assert!(value["n"].is_u64() && value["seeds"].as_u64() >= Some(1), "{value}");
+            }
+            fields.values().for_each(|value| estimates_are_whole(value));
+        }
+        _ => {}
+    }
 }
 
 pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {

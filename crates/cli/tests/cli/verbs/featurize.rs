@@ -1,6 +1,7 @@
 //! `featurize`: specs and features.
 
 use veridical::features::{FeatureMap, FeatureSpec, Normalize};
+use veridical_core::Rows;
 
 use super::*;
 
@@ -39,9 +40,8 @@ const ROUNDED: f64 = 1e-6;
 fn apply_without_a_spec_uses_the_documented_defaults_and_writes_the_spec() {
     let sandbox = sandbox();
     let result = json(&sandbox, "featurize", "featurize apply t.parquet phi.parquet");
-    assert_eq!(result["action"], "apply");
-    let result = &result["result"];
-    assert_eq!(result["output"], "phi.parquet");
+    let result = &result;
+    assert_eq!(result["out"], "phi.parquet");
     assert_eq!(result["spec_path"], "phi.spec.json");
     assert_eq!(result["rows"], 200);
     let spec: Value = serde_json::from_str(&sandbox.text("phi.spec.json")).unwrap();
@@ -68,7 +68,10 @@ fn apply_writes_the_phi_of_its_spec_for_every_row_in_order() {
     let spec = FeatureSpec::from_json(&sandbox.text("phi.spec.json")).unwrap();
     let (table, phi) = (items(), sandbox.table("phi.parquet"));
     assert_eq!(phi.ids, table.ids);
-    assert_eq!(phi.vectors, FeatureMap::new(&spec).unwrap().transform(&table.vectors).unwrap());
+    assert_eq!(
+        phi.vectors,
+        FeatureMap::new(&spec).unwrap().transform(Rows::new(&table.vectors, 5).unwrap()).unwrap()
+    );
 }
 
 /// With the spec that was written beside the output the same output comes again.
@@ -95,12 +98,11 @@ fn new_writes_a_spec_that_describe_explains() {
     let line =
         "featurize new --input-dim 128 --output-dim 512 --seed 7 --length-scale 0.5 --out s.json";
     let new = json(&sandbox, "featurize", line);
-    assert_eq!((&new["action"], &new["out"]), (&"new".into(), &"s.json".into()));
+    assert_eq!(new["out"], "s.json");
     let want = FeatureSpec::params(128, 512).seed(7).length_scale(0.5).build().unwrap();
     assert_eq!(sandbox.text("s.json"), want.to_json());
 
     let describe = json(&sandbox, "featurize", "featurize describe s.json");
-    assert_eq!(describe["action"], "describe");
     assert_eq!(describe["spec"], new["spec"]);
     assert_eq!(describe["spec"]["gamma"], 2.0);
     assert_eq!(describe["spec"]["n_directions"], 256);
@@ -202,7 +204,8 @@ fn standardize_takes_means_and_deviations_from_the_data() {
         .normalize(normalize)
         .build()
         .unwrap();
-    let phi = FeatureMap::new(&spec).unwrap().transform(&table.vectors).unwrap();
+    let phi =
+        FeatureMap::new(&spec).unwrap().transform(Rows::new(&table.vectors, 5).unwrap()).unwrap();
     assert_eq!(sandbox.table("phi.parquet").vectors, phi);
 }
 
@@ -217,7 +220,7 @@ fn output_dim_cuts_phi_to_its_scaled_prefix() {
         "featurize",
         "featurize apply --spec s.json --output-dim 6 t.parquet cut.parquet",
     );
-    let spec = |result: &Value, field: &str| result["result"]["spec"][field].clone();
+    let spec = |result: &Value, field: &str| result["spec"][field].clone();
     assert_eq!(spec(&cut, "output_dim"), 6);
     assert_eq!(spec(&cut, "directions_id"), spec(&full, "directions_id"));
     assert_ne!(spec(&cut, "spec_id"), spec(&full, "spec_id"));
@@ -257,7 +260,7 @@ fn f16_is_phi_rounded_to_half() {
     assert!(phi.vectors.iter().zip(&half.vectors).all(close));
     assert_ne!(phi.vectors, half.vectors);
     let stats = json(&sandbox, "vectors", "vectors stats half.parquet");
-    assert_eq!(stats["result"]["dtype"], "f16");
+    assert_eq!(stats["dtype"], "f16");
 }
 
 #[test]
@@ -288,8 +291,7 @@ fn a_large_projection_is_warned_about() {
     let normalize = |l| FeatureSpec::params(5, 20).normalize(Normalize::None).length_scale(l);
     sandbox.put("s.json", normalize(1.0).build().unwrap().to_json());
     let line = "featurize apply --spec s.json t.parquet phi.csv --force";
-    let largest =
-        json(&sandbox, "featurize", line)["result"]["largest_projection"].as_f64().unwrap();
+    let largest = json(&sandbox, "featurize", line)["largest_projection"].as_f64().unwrap();
     assert!(largest > 1e5);
     let warnings = sandbox.warnings(line);
     let warning = format!(

@@ -9,12 +9,11 @@ fn head_shows_the_first_rows() {
     let text = sandbox.ok("vectors head t.csv --rows 2");
     assert_eq!(text, "x      1.00000  -2.50000\nlong   0.12346   3.00000\n");
     let head = json(&sandbox, "vectors", "vectors head t.csv -n 2");
-    assert_eq!(head["action"], "head");
-    assert_eq!(head["result"]["dim"], 2);
-    assert_eq!(head["result"]["ids"], serde_json::json!(["x", "long"]));
-    assert_eq!(head["result"]["rows"][0], serde_json::json!([1.0, -2.5]));
+    assert_eq!(head["dim"], 2);
+    assert_eq!(head["ids"], serde_json::json!(["x", "long"]));
+    assert_eq!(head["rows"][0], serde_json::json!([1.0, -2.5]));
     let all = json(&sandbox, "vectors", "vectors head t.csv");
-    assert_eq!(all["result"]["ids"].as_array().unwrap().len(), 3);
+    assert_eq!(all["ids"].as_array().unwrap().len(), 3);
     assert_eq!(sandbox.ok("vectors head t.csv --rows 0"), "");
 }
 
@@ -36,8 +35,7 @@ fn stats_sum_a_table_up() {
     let sandbox = Sandbox::new();
     sandbox.put("t.csv", "id,a,b,c\n1,3,4,0\n2,0,0,0\n3,nan,1,1\n4,-6,8,0\n5,1,inf,\n");
     let stats = json(&sandbox, "vectors", "vectors stats t.csv");
-    assert_eq!(stats["action"], "stats");
-    let stats = &stats["result"];
+    let stats = &stats;
     for (field, value) in [
         ("rows", Value::from(3)),
         ("dim", 3.into()),
@@ -74,9 +72,8 @@ fn convert_takes_a_table_through_every_format() {
     for format in formats {
         let next = format!("next.{format}");
         let result = json(&sandbox, "vectors", &format!("vectors convert {last} {next}"));
-        assert_eq!(result["action"], "convert");
-        assert_eq!(result["result"]["output"], next);
-        assert_eq!((&result["result"]["rows"], &result["result"]["dim"]), (&200.into(), &5.into()));
+        assert_eq!(result["out"], next);
+        assert_eq!((&result["rows"], &result["dim"]), (&200.into(), &5.into()));
         assert_eq!(sandbox.table(&next), items(), "{format}");
         last = next;
     }
@@ -90,7 +87,7 @@ fn convert_does_not_report_what_it_did_not_count() {
     let sandbox = Sandbox::new();
     sandbox.put("t.csv", "id,a\n1,0\n2,1\n");
     let result = json(&sandbox, "vectors", "vectors convert t.csv out.csv");
-    let zero_rows = &result["result"]["zero_rows"];
+    let zero_rows = &result["zero_rows"];
     assert!(zero_rows.is_null() || *zero_rows == 1, "{result}");
 }
 

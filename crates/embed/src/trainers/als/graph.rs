@@ -15,7 +15,7 @@
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
-use veridical_core::interrupt;
+use veridical_core::Progress;
 use veridical_data::{Graph, Lists};
 
 use super::rows::{Problem, Room, System};
@@ -46,8 +46,8 @@ impl<'a> Laplacian<'a> {
             return Ok(None);
         }
         let Some(graph) = graph else {
-            return Err(Error::Data(format!(
-                "--graph-weight-{table} is {weight}, but there is no graph of that table"
+            return Err(Error::unfit(format!(
+                "⟨graph-weight-{table}⟩ is {weight}, but there is no graph of that table"
             )));
         };
         let degrees: Vec<f32> = match graph {
@@ -62,15 +62,14 @@ impl<'a> Laplacian<'a> {
                 let others = |g: &u32| members.get(*g as usize).len() as f32 - 1.0;
                 of.iter().map(|groups| groups.iter().map(others).sum()).collect()
             }
-            _ => return Err(Error::Data("this kind of graph is not known".into())),
         };
         if degrees.len() != n {
             let nodes = degrees.len();
             let what = format!("the graph of table `{table}` has {nodes} nodes for {n} rows");
-            return Err(Error::Data(what));
+            return Err(Error::unfit(what));
         }
         if degrees.iter().any(|d| !d.is_finite()) {
-            return Err(Error::Data("weights of edges must be positive numbers".into()));
+            return Err(Error::unfit("weights of edges must be positive numbers"));
         }
         Ok(Some(Self { weight: weight as f32, graph, degrees }))
     }
@@ -80,7 +79,7 @@ impl<'a> Laplacian<'a> {
         let row = |j: u32| &x[j as usize * stride..][..stride];
         let sums = match self.graph {
             Graph::Groups { members, .. } => group_sums(members, x, stride),
-            _ => Vec::new(),
+            Graph::Edges { .. } => Vec::new(),
         };
         out.par_chunks_exact_mut(stride).enumerate().for_each_init(
             || vec![0.0; stride],
@@ -103,7 +102,6 @@ impl<'a> Laplacian<'a> {
                             own += 1.0; // the sum holds x_j itself
                         }
                     }
-                    _ => {}
                 }
                 let scale = sign * self.weight;
                 for ((o, x), n) in out.iter_mut().zip(row(j as u32)).zip(near.iter()) {
@@ -132,6 +130,7 @@ pub(super) fn solve(
     problem: &Problem<'_>,
     laplacian: &Laplacian<'_>,
     table: &mut Embedding,
+    progress: &Progress,
 ) -> Result<f64> {
     let (n, dim) = (table.n_rows(), table.dim());
     let stride = padded(dim);
@@ -140,7 +139,7 @@ pub(super) fn solve(
     for (x, row) in x.chunks_exact_mut(stride).zip(table.values().chunks_exact(dim)) {
         x[..dim].copy_from_slice(row);
     }
-    let loss = each_row(problem, Kind::Residual, &x, &mut r, &mut diagonal)?;
+    let loss = each_row(problem, Kind::Residual, &x, &mut r, &mut diagonal, progress)?;
     laplacian.add(&x, stride, -1.0, &mut r);
     diagonal.par_chunks_exact_mut(stride).zip(&laplacian.degrees).for_each(|(d, w)| {
         d[..dim].iter_mut().for_each(|d| *d += laplacian.weight * w);
@@ -155,7 +154,7 @@ pub(super) fn solve(
         if rz <= if exact { 1e-12 * first } else { 0.0 } {
             break;
         }
-        each_row(problem, Kind::Product, &p, &mut ap, &mut [])?;
+        each_row(problem, Kind::Product, &p, &mut ap, &mut [], progress)?;
         laplacian.add(&p, stride, 1.0, &mut ap);
         let curvature = inner(&p, &ap, stride);
         if curvature <= 0.0 {
@@ -207,12 +206,13 @@ fn each_row(
     v: &[f32],
     out: &mut [f32],
     diagonal: &mut [f32],
+    progress: &Progress,
 ) -> Result<f64> {
     let stride = padded(problem.fixed.dim());
     let arch = Arch::new();
     let size = RUN * stride;
     let run = |room: &mut Room, (run, (v, out)): (usize, (&[f32], &mut [f32]))| -> Result<f64> {
-        interrupt::check()?;
+        progress.check()?;
         Ok(arch.dispatch(Run { problem, kind, first: run * RUN, v, out, room }))
     };
     let runs = v.par_chunks(size).zip(out.par_chunks_mut(size)).enumerate();

@@ -17,14 +17,14 @@ mod side;
 
 use pulp::Arch;
 use rayon::prelude::*;
-use veridical_core::progress::Progress;
-use veridical_core::{Seed, interrupt};
+use veridical_core::Progress;
+use veridical_core::Seed;
+use veridical_core::{choices, settings};
 use veridical_data::Graph;
 
 use self::graph::Laplacian;
 use self::rows::{Problem, Room, Solve};
 use self::side::Side;
-use crate::settings::settings;
 use crate::sgd::vector::padded;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer};
 
@@ -75,8 +75,8 @@ pub fn trainer<'a>(
     let (data, rows) = input.interactions()?;
     let explicit = settings.feedback == Feedback::Explicit;
     if explicit && data.rating.is_none() {
-        let what = "als --feedback explicit learns from ratings, and the interactions have none";
-        return Err(Error::Data(what.into()));
+        let what = "als ⟨feedback⟩ explicit learns from ratings, and the interactions have none";
+        return Err(Error::unfit(what));
     }
     let value = |r: usize| data.rating.as_ref().map_or(1.0, |ratings| ratings[r]);
     let sum: f64 = rows.iter().map(|&r| f64::from(value(r as usize))).sum();
@@ -165,14 +165,14 @@ impl Als<'_> {
         let advance =
             |n: usize| progress.advance((if side == 0 { n.div_ceil(2) } else { n / 2 }) as u64);
         if let Some(laplacian) = &self.graphs[side] {
-            let loss = graph::solve(&problem, laplacian, own)?;
+            let loss = graph::solve(&problem, laplacian, own, progress)?;
             advance(problem.side.len());
             return Ok(loss);
         }
         let dim = own.dim();
         let arch = Arch::new();
         let solve = |room: &mut Room, (run, rows): (usize, &mut [f32])| -> Result<f64> {
-            interrupt::check()?;
+            progress.check()?;
             let first = run * RUN;
             let entries = (first..first + rows.len() / dim).map(|r| problem.side.row(r).0.len());
             advance(entries.sum());
@@ -208,15 +208,15 @@ impl Trainer for Als<'_> {
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
         let empty = Model::Factors(Factors::default());
         let Model::Factors(mut factors) = std::mem::replace(&mut self.model, empty) else {
-            return Err(Error::State("als learns factors".into()));
+            return Err(Error::shape("als learns factors"));
         };
         let first = self.half(0, &factors.item, &mut factors.user, progress);
         let second = first.and_then(|_| self.half(1, &factors.user, &mut factors.item, progress));
         self.model = Model::Factors(factors);
         let loss = second? / self.samples() as f64;
         if !loss.is_finite() {
-            return Err(Error::Data(format!(
-                "epoch {}: the loss is {loss}: raise --weight-decay or lower --alpha",
+            return Err(Error::unfit(format!(
+                "epoch {}: the loss is {loss}: raise ⟨weight-decay⟩ or lower ⟨alpha⟩",
                 epoch + 1
             )));
         }
@@ -238,24 +238,22 @@ impl Trainer for Als<'_> {
     }
 }
 
-/// What the values of the interactions mean.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Feedback {
-    /// Choices: a missing pair counts as a weak no.
-    #[default]
-    Implicit,
-    /// Ratings: a missing pair says nothing.
-    Explicit,
+choices! {
+    /// What the values of the interactions mean.
+    pub enum Feedback {
+        /// Choices: a missing pair counts as a weak no.
+        Implicit = "implicit",
+        /// Ratings: a missing pair says nothing.
+        Explicit = "explicit",
+    }
 }
 
-/// How a row is solved for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Solver {
-    /// A few steps of conjugate gradients from the row as it is.
-    #[default]
-    Cg,
-    /// Exactly.
-    Cholesky,
+choices! {
+    /// How a row is solved for.
+    pub enum Solver {
+        /// A few steps of conjugate gradients from the row as it is.
+        Cg = "cg",
+        /// Exactly.
+        Cholesky = "cholesky",
+    }
 }

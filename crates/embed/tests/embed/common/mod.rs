@@ -2,7 +2,7 @@
 
 use arrow_array::Int64Array;
 use serde_json::{Map, Value};
-use veridical_core::progress::Progress;
+use veridical_core::Progress;
 use veridical_core::{Seed, Stream};
 use veridical_data::{Corpus, IdMap, Ids, Interactions, Lists};
 use veridical_embed::{Embedding, Graphs, Input, Method, Model, Result};

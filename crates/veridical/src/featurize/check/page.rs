@@ -117,17 +117,19 @@ impl CheckReport {
 
     fn families_table(&self) -> Table {
         let row = |family: &Family| {
-            let mean = match (family.mean, family.interval) {
-                (Some(mean), Some(interval)) => Cell::interval(mean, interval, 5),
-                _ => Cell::from("-"),
-            };
+            let mean = family.mean.map(|mean| Cell::interval(mean.value, mean.interval(), 5));
             let quantile = family.quantile_95.map(|x| Cell::number(x, 5));
             let note = match &family.refused {
                 Some(why) => why.as_str(),
                 None if family.directions == self.spec.directions => "this spec",
                 None => "",
             };
-            [Cell::from(family.directions), mean, Cell::from(quantile), Cell::from(note)]
+            [
+                Cell::from(family.directions),
+                Cell::from(mean),
+                Cell::from(quantile),
+                Cell::from(note),
+            ]
         };
         Table::new("Families", ["directions", "mean error", "95 % of pairs below", "note"])
             .explain("Brackets are 95 % intervals over seeds.")
@@ -136,10 +138,7 @@ impl CheckReport {
 
     fn families_chart(&self) -> Bars {
         let drawn = || self.families.iter().filter(|family| family.mean.is_some());
-        let values = drawn().map(|family| {
-            let [low, high] = family.interval.unwrap_or([f64::NAN; 2]);
-            [family.mean.unwrap_or(f64::NAN), low, high]
-        });
+        let values = drawn().filter_map(|family| family.mean).map(|e| [e.value, e.low, e.high]);
         Bars::new(
             "Mean error by family",
             "Lower is better; whiskers are 95 % intervals over seeds.",

@@ -4,48 +4,38 @@
 //! word vectors e_t, learnt or given; h_t = [h_t along, h_t against] of a GRU or LSTM; y = W_2 relu(W_1 [h_T along, h_1
 //! against] + b_1) + b_2. Two classes have one output and binary cross entropy, more have one each and cross entropy.
 
-mod learner;
 mod material;
 mod options;
 mod saved;
-mod trial;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
+use veridical_core::Job;
 use veridical_core::Seed;
-use veridical_data::run::{self, Checkpoint, NamedTensor, RunFolder, RunWriter};
-use veridical_data::{Ids, IfExists};
+use veridical_core::settings::Settings as _;
+use veridical_data::{Checkpoint, Ids, NamedTensor, named};
+use veridical_io::IfExists;
+use veridical_io::run::{self, RunFolder, RunWriter};
+use veridical_nets::fit::{Course, DocumentLearner, first_vectors, fit};
 use veridical_nets::{Loss, Table};
 
-use self::learner::{TextLearner, first_vectors};
 use self::material::Material;
-pub use self::options::{CellKind, METHOD, TextNetOptions, TextRecipe, TextRequest, layer_of};
+pub use self::material::Parts;
+pub use self::options::{
+    CellKind, METHOD, TextNetOptions, TextRecipe, TextRequest, TrainText, layer_of,
+};
 pub(super) use self::saved::evaluate;
 pub use self::saved::{PredictText, Predicted, predict};
-pub(crate) use self::trial::Trial;
-use super::fit::{self, Course};
-use super::{Learnt, NetRun, TrainedNet, finished, weights};
+use super::{Kept, Learned, NetRun, TrainedNet, finished};
+use crate::settings::Start;
 use crate::train::{RunTable, Seeded, ensemble, give_up, host, log, now};
-use crate::{Error, Observer, Result};
+use crate::{Error, Result, config};
 
 /// The table of the words in a run, and its name in the model.
 const WORDS: &str = "word";
 const EMBEDDING: &str = "embedding.weight";
-
-/// What to train, and where to.
-#[derive(Clone, Debug)]
-pub struct TrainText {
-    /// Which network, from what.
-    pub request: TextRequest,
-    /// The run folder, or the folder of an ensemble.
-    pub out: PathBuf,
-    /// Train so many runs with consecutive seeds.
-    pub seeds: Option<u64>,
-    /// What to do with a folder that is there.
-    pub if_exists: IfExists,
-}
 
 /// Whether a run folder, or the first of an ensemble, reads text.
 pub fn is_text(path: &Path) -> bool {
@@ -58,27 +48,28 @@ pub fn is_text(path: &Path) -> bool {
 /// # Errors
 /// Bad data, bad settings and a loss that diverges leave nothing behind; an interruption and a full disk
 /// leave what can be resumed.
-pub fn train(settings: &TrainText, observer: &dyn Observer) -> Result<TrainedNet> {
-    let TrainText { request, out, seeds, if_exists } = settings;
-    run::check_output(out, *if_exists)?;
-    let seed = request.options.seed()?;
+pub fn train(settings: &TrainText, job: &Job<'_>) -> Result<TrainedNet> {
+    let TrainText { request, start: Start { seeds, output, .. } } = settings;
+    let (out, if_exists) = (&output.folder(METHOD), output.existing.if_exists());
+    run::check_output(out, if_exists)?;
+    let seed = request.options.seed.get()?;
     let seeds = seeds.map(|n| ensemble::seeds(seed, n)).transpose()?;
-    let job = Job::load(request.clone(), observer)?;
+    let prepared = Prepared::load(request.clone(), job)?;
     let runs = match seeds {
-        None => vec![job.run(seed, out, *if_exists, observer)?],
-        Some(seeds) => ensemble::train(&job, &seeds, out, *if_exists, observer)?,
+        None => vec![prepared.run(seed, out, if_exists, job)?],
+        Some(seeds) => ensemble::train(&prepared, &seeds, out, if_exists, job)?,
     };
     Ok(TrainedNet {
         method: METHOD,
-        model: job.recipe.name(),
-        parameters: job.parameters,
-        out: out.display().to_string(),
+        model: prepared.recipe.name(),
+        parameters: prepared.parameters,
+        out: out.to_string(),
         runs,
     })
 }
 
 /// A request with everything it needs, for any seed.
-struct Job {
+struct Prepared {
     recipe: TextRecipe,
     options: TextNetOptions,
     material: Material,
@@ -88,27 +79,25 @@ struct Job {
     parameters: usize,
 }
 
-impl Job {
-    fn load(request: TextRequest, observer: &dyn Observer) -> Result<Self> {
+impl Prepared {
+    fn load(request: TextRequest, job: &Job<'_>) -> Result<Self> {
         let TextRequest { recipe, options } = request;
         recipe.check()?;
-        if options.checkpoint_every == Some(0) {
-            return Err(Error::Usage("--checkpoint-every must be at least 1, got 0".into()));
-        }
-        let material = Material::load(&options, recipe.max_length, observer)?;
+        let material = Material::load(&options, recipe.max_length, job)?;
         let n = material.train.len();
         let recipe = recipe.settled(n, material.vectors.as_ref().map(|(width, _)| *width))?;
         let (loss, outputs) = TextRecipe::loss(material.classes.len());
         let settings = recipe.training(loss, n);
         if settings.schedule.total > u64::from(u32::MAX) {
             let what = format!("{} steps are too many", settings.schedule.total);
-            return Err(Error::Usage(format!("{what}; choose fewer --epochs or a larger --batch")));
+            return Err(Error::request(what, "choose fewer ⟨epochs⟩ or a larger ⟨batch⟩"));
         }
-        let net = recipe.net(outputs, options.seed()?)?;
-        let mut job = Self { recipe, options, material, loss, outputs, parameters: 0 };
-        let words = if job.moves_words() { job.words() * job.recipe.dim() } else { 0 };
-        job.parameters = net.params.len() + words;
-        Ok(job)
+        let net = recipe.net(outputs, options.seed.get()?)?;
+        let mut prepared = Self { recipe, options, material, loss, outputs, parameters: 0 };
+        let words =
+            if prepared.moves_words() { prepared.words() * prepared.recipe.dim() } else { 0 };
+        prepared.parameters = net.params.len() + words;
+        Ok(prepared)
     }
 
     /// Rows of the table of words: one more than there are words.
@@ -142,58 +131,55 @@ impl Job {
         writer: RunWriter,
         checkpoint: Option<Checkpoint>,
         mut document: Value,
-        observer: &dyn Observer,
-    ) -> Result<Learnt> {
+        job: &Job<'_>,
+    ) -> Result<Learned> {
         let begun = Instant::now();
-        log(&writer, "data", self.options.files())?;
+        log(&writer, "data", config::files(&self.options))?;
         let threads = rayon::current_num_threads();
         let start = json!({ "threads": threads, "host": host(), "time": now() });
-        log(&writer, "start", super::options::object(&start))?;
+        log(&writer, "start", start)?;
         let Material { train, validation, vectors, classes, vocabulary, .. } = &self.material;
         let dim = self.recipe.dim();
         let vectors = vectors.as_ref().map(|(_, values)| values.clone());
         let vectors = vectors.unwrap_or_else(|| first_vectors(self.words(), dim, seed));
         let words = Table::new(dim, vectors, &self.recipe.optimiser())?;
         let settings = self.recipe.training(self.loss, train.len());
-        let mut learner = TextLearner::new(
+        let mut learner = DocumentLearner::new(
             self.recipe.net(self.outputs, seed)?,
-            settings.clone(),
+            settings,
             (words, self.moves_words()),
             train,
             validation.as_ref(),
             classes.len(),
         )?;
         let course = Course {
-            n: train.len(),
-            seed,
-            settings: &settings,
-            epochs: self.recipe.epochs,
             patience: self.recipe.patience,
             min_delta: self.recipe.min_delta,
             has_classes: true,
-            has_validation: validation.is_some(),
+            keeps_best: self.recipe.patience.is_some() && validation.is_some(),
             checkpoint_every: self.options.checkpoint_every,
+            ..Course::new(train.len(), self.recipe.epochs, seed)
         };
-        let learnt = fit::fit(&course, &mut learner, &writer, checkpoint, observer)?;
+        let learned = fit(&course, &mut learner, Some(&Kept(&writer)), checkpoint, job)?;
         let (net, words) = learner.into_parts();
-        let named = Ids::Text(vocabulary.words().iter().map(Some).collect());
-        let rows = named.len();
-        writer.write_table(WORDS, &named, dim, &words.values()[..rows * dim], None)?;
+        let ids = Ids::Text(vocabulary.words().iter().map(Some).collect());
+        let rows = ids.len();
+        writer.write_table(WORDS, &ids, dim, &words.values()[..rows * dim], None)?;
         let table = RunTable { name: WORDS.into(), rows, dim, bias: false };
         document["tables"] = json!([table]);
-        document["results"] = json!(learnt);
+        document["results"] = json!(learned);
         let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
-        log(&writer, "end", super::options::object(&end))?;
+        log(&writer, "end", end)?;
         let shape = [words.len(), dim];
         let tensors = net.export();
-        let mut model = weights::named(&tensors);
+        let mut model = named(&tensors);
         model.push(NamedTensor { name: EMBEDDING, shape: &shape, values: words.values() });
         writer.publish(&document, &model)?;
-        Ok(learnt)
+        Ok(learned)
     }
 }
 
-impl Seeded for Job {
+impl Seeded for Prepared {
     type Run = NetRun;
 
     fn method(&self) -> &str {
@@ -205,24 +191,18 @@ impl Seeded for Job {
         true
     }
 
-    fn run(
-        &self,
-        seed: Seed,
-        out: &Path,
-        if_exists: IfExists,
-        observer: &dyn Observer,
-    ) -> Result<NetRun> {
+    fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<NetRun> {
         let document = self.document(seed);
         let folder = out.display().to_string();
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            observer.note(&format!("{folder} is finished already"));
-            let learnt = finished(out)?;
-            return Ok(NetRun { folder, seed: seed.get(), learnt, was_finished: true });
+            job.note(&format!("{folder} is finished already"));
+            let learned = finished(out)?;
+            return Ok(NetRun { folder, seed: seed.get(), learned, was_finished: true });
         };
         let partial = writer.folder().to_owned();
-        let outcome = self.complete(seed, writer, checkpoint, document, observer);
-        let learnt = outcome.map_err(|error| give_up(error, &partial))?;
-        Ok(NetRun { folder, seed: seed.get(), learnt, was_finished: false })
+        let outcome = self.complete(seed, writer, checkpoint, document, job);
+        let learned = outcome.map_err(|error| give_up(error, &partial))?;
+        Ok(NetRun { folder, seed: seed.get(), learned, was_finished: false })
     }
 
     fn moved(run: &mut NetRun, ensemble: &Path) {

@@ -5,24 +5,25 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use veridical_core::Seed;
-use veridical_data::run::{self, RunFolder};
-use veridical_data::{
-    LabelledOptions, LabelledTexts, Part, ReadOptions, Source, Table as DataTable, Vocabulary,
-    fingerprint, write_atomically,
+use veridical_core::Job;
+use veridical_core::{Seed, settings};
+use veridical_data::{LabelledTexts, Part, Vocabulary, fingerprint};
+use veridical_io::run::{self, RunFolder};
+use veridical_io::{
+    Input, LabelledOptions, Output, ReadOptions, Replace, Source, publish, write_atomically,
 };
+use veridical_nets::fit::{DocumentPasses, Documents};
+use veridical_nets::metrics::{measures, predicted};
 use veridical_nets::{Loss, Net, OptimiserKind, OptimiserSettings, Table};
 
-use super::super::evaluate::{EvaluateNet, JudgedNet, NetEvaluation};
-use super::super::fit::metrics;
-use super::super::measure::{measures, predicted};
+use super::super::evaluate::{JudgedNet, NetEvaluation};
+use super::super::metrics;
 use super::super::saved::{damaged, part};
-use super::super::weights;
-use super::learner::Passes;
-use super::material::{Documents, divide, numbers};
-use super::options::{TextRecipe, TextRequest, layer_of};
+use super::material::{divide, numbers};
+use super::options::{TextRecipe, TextRequest};
 use super::{EMBEDDING, METHOD, WORDS};
-use crate::{Error, Observer, Result};
+use crate::evaluate::Evaluate;
+use crate::{Error, Result};
 
 /// A run that reads text.
 struct SavedText {
@@ -42,31 +43,35 @@ impl SavedText {
         let method = super::super::method(&run);
         if method != METHOD {
             let what = format!("is a run of `{method}`, not one that reads text");
-            return Err(Error::Usage(format!(
-                "{} {what}; train one with `train text`",
-                path.display()
-            )));
+            return Err(Error::request(
+                format!("{} {what}", path.display()),
+                "train one with `train text`",
+            ));
         }
-        let request = TextRequest::new(&[layer_of(run.path())?])?;
+        let request = TextRequest::new(Vec::new(), Some(run.path()))?;
         let classes: Vec<String> = part(&run, "classes")?;
         let (loss, outputs) = TextRecipe::loss(classes.len());
         let mut net = request.recipe.net(outputs, Seed::new(0)?)?;
-        let mut tensors = weights::tensors(&run.model()?);
+        let mut tensors = run.model()?;
         let model = run.path().join("model.safetensors");
-        let broken = |what: String| Error::Usage(format!("{}: {what}", model.display()));
-        let table =
-            DataTable::load(&Source::Path(run.table(Some(WORDS))?), &ReadOptions::default())?;
+        let broken = |what: String| Error::request(format!("{}: {what}", model.display()), "");
+        let table = veridical_io::read_table(
+            &Source::Path(run.table(Some(WORDS))?),
+            &ReadOptions::default(),
+        )?;
         let names = (0..table.n_rows()).map(|row| table.ids.get(row)).collect();
         let dim = request.recipe.dim();
-        let Some(words) = tensors.remove(EMBEDDING).filter(|t| {
-            t.shape == [table.n_rows() + 1, dim] && t.values.len() == (table.n_rows() + 1) * dim
-        }) else {
+        let shape = [table.n_rows() + 1, dim];
+        let Some((_, words)) = tensors
+            .remove(EMBEDDING)
+            .filter(|(own, values)| *own == shape && values.len() == shape[0] * dim)
+        else {
             let what = format!("`{EMBEDDING}` does not fit the words of the run");
             return Err(broken(format!("{what}; train it again")));
         };
         net.import(&tensors, true).map_err(|e| broken(e.to_string()))?;
         let rule = OptimiserSettings::of(OptimiserKind::Sgd);
-        let words = Table::new(dim, words.values, &rule)?;
+        let words = Table::new(dim, words, &rule)?;
         let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
         let vocabulary = Vocabulary::new(names, true);
         if classes.len() < 2 {
@@ -76,10 +81,10 @@ impl SavedText {
     }
 
     /// Outputs of documents.
-    fn outputs(&self, documents: &Documents, observer: &dyn Observer) -> Result<Vec<f32>> {
+    fn outputs(&self, documents: &Documents, job: &Job<'_>) -> Result<Vec<f32>> {
         let label = self.run.path().display().to_string();
-        let mut passes = Passes::new(&self.net, documents.most_words(1));
-        passes.outputs(&self.net, &self.words, documents, Some((&label, observer)))
+        let mut passes = DocumentPasses::new(&self.net, documents.most_words(1));
+        Ok(passes.outputs(&self.net, &self.words, documents, (&label, job))?)
     }
 }
 
@@ -94,27 +99,31 @@ struct ToJudge {
 
 impl ToJudge {
     /// The part to test on of the run's own documents, wherever they are; all documents of another table.
-    fn read(saved: &SavedText, given: Option<&Path>, observer: &dyn Observer) -> Result<Self> {
+    fn read(saved: &SavedText, given: Option<&Path>, job: &Job<'_>) -> Result<Self> {
         let options = &saved.request.options;
-        let path = given.map(Path::to_owned).or_else(|| options.text.clone()).ok_or_else(|| {
-            let what = "does not say where its documents are; name them with --data";
-            Error::Usage(format!("{} {what}", saved.run.path().display()))
+        let path = given.or(options.text.as_deref()).map(Path::to_owned).ok_or_else(|| {
+            let what = "does not say where its documents are; name them with ⟨data⟩";
+            Error::request(format!("{} {what}", saved.run.path().display()), "")
         })?;
-        let plain = LabelledOptions { split_column: None, ..options.reading() };
-        let (mut texts, notes) = LabelledTexts::read(&path, &plain)?;
-        notes.iter().for_each(|note| observer.note(note));
+        let mut plain = options.reading();
+        plain.records.columns.remove("split");
+        let (mut texts, notes) = veridical_io::read_labelled(&path, &plain)?;
+        notes.iter().for_each(|note| job.note(note));
         let fingerprint = fingerprint::of_labelled(&texts);
         let recorded = |part: &str| saved.run.document().get(part)?.get("fingerprint")?.as_str();
         let mut chosen: Vec<usize> = (0..texts.texts.len()).collect();
         let all = chosen.len();
         let mut note = None;
         if recorded("data") == Some(&fingerprint) {
-            (texts, _) = LabelledTexts::read(&path, &options.reading())?;
+            (texts, _) = veridical_io::read_labelled(&path, &options.reading())?;
             let parts = divide(&texts, options, &path)?;
             chosen.retain(|&i| parts[i] == Part::Test);
             if recorded("split") != Some(&fingerprint::of_parts(&parts)) {
                 let what = "are for something else than in the training; restore the column";
-                return Err(Error::Usage(format!("the documents of {} {what}", path.display())));
+                return Err(Error::request(
+                    format!("the documents of {} {what}", path.display()),
+                    "",
+                ));
             }
             if chosen.is_empty() {
                 chosen = (0..all).collect();
@@ -123,10 +132,10 @@ impl ToJudge {
             }
         } else if given.is_none() {
             let what = "the documents are not those of the training any more";
-            return Err(Error::Usage(format!(
-                "{}: {what}; name those to judge on with --data",
-                path.display()
-            )));
+            return Err(Error::request(
+                format!("{}: {what}", path.display()),
+                "name those to judge on with ⟨data⟩",
+            ));
         }
         Ok(Self { path, texts, chosen, fingerprint, note })
     }
@@ -141,24 +150,22 @@ impl ToJudge {
 }
 
 /// Judges runs that read text.
-pub(in super::super) fn evaluate(
-    settings: &EvaluateNet,
-    observer: &dyn Observer,
-) -> Result<NetEvaluation> {
+pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     if settings.classes.is_some() {
-        let what = "--classes is for networks on images and tables; text is judged on all classes";
-        return Err(Error::Usage(what.into()));
+        let what = "⟨classes⟩ is for networks on images and tables; text is judged on all classes";
+        return Err(Error::request(what, ""));
     }
     let (mut notes, mut models): (Vec<String>, Vec<JudgedNet>) = (Vec::new(), Vec::new());
     let mut classes: Option<(Vec<String>, PathBuf)> = None;
-    for path in &settings.runs {
+    for path in settings.run.iter().map(|run| run.to_path_buf()) {
+        let path = &path;
         let mut folders = run::seeds(path);
         if folders.is_empty() {
             folders.push(path.clone());
         }
         let runs = folders.iter().map(|f| SavedText::open(f)).collect::<Result<Vec<_>>>()?;
         let Some(first) = runs.first() else { continue }; // never empty
-        let data = ToJudge::read(first, settings.data.as_deref(), observer)?;
+        let data = ToJudge::read(first, settings.data.as_deref(), job)?;
         notes.extend(data.note.clone().filter(|note| !notes.contains(note)));
         let mut found = Vec::new();
         for saved in &runs {
@@ -166,7 +173,7 @@ pub(in super::super) fn evaluate(
                 Some((before, other)) if *before != saved.classes => {
                     let (a, b) = (other.display(), path.display());
                     let what = "predict different things; evaluate them one by one";
-                    return Err(Error::Usage(format!("{a} and {b} {what}")));
+                    return Err(Error::request(format!("{a} and {b} {what}"), ""));
                 }
                 Some(_) => {}
                 None => classes = Some((saved.classes.clone(), path.clone())),
@@ -175,7 +182,7 @@ pub(in super::super) fn evaluate(
             let most = saved.request.recipe.max_length;
             let note = documents.note("documents", most);
             notes.extend(note.filter(|note| !notes.contains(note)));
-            let outputs = saved.outputs(&documents, observer)?;
+            let outputs = saved.outputs(&documents, job)?;
             let (dim, targets) = (saved.net.outputs(), &documents.targets);
             found.push(measures(&outputs, dim, targets, saved.loss, saved.classes.len())?);
         }
@@ -185,24 +192,28 @@ pub(in super::super) fn evaluate(
         models.push(JudgedNet::new(name, model, seeds, found, lines, data.fingerprint));
     }
     let Some((classes, _)) = classes else {
-        return Err(Error::Usage("name at least one run with --run".into()));
+        return Err(Error::missing("name at least one run with ⟨run⟩", ""));
     };
     Ok(NetEvaluation { what: "classification", classes, notes, models })
 }
 
-/// Documents to tell apart by a run.
-#[derive(Clone, Debug)]
-pub struct PredictText {
-    /// The run.
-    pub run: PathBuf,
-    /// A table of documents.
-    pub text: PathBuf,
-    /// The column of the documents; otherwise as the run was trained.
-    pub column: Option<String>,
-    /// The column of their ids.
-    pub id_column: Option<String>,
-    /// The table to write: id, class, probability.
-    pub out: PathBuf,
+settings! {
+    /// Documents to classify by a run.
+    pub struct PredictText {
+        /// A run of `train text`
+        pub run: Input = Input::default() => [required(), value("RUN")],
+        /// A table of documents
+        pub text: Input = Input::default() => [required()],
+        /// Column of the documents
+        pub column: Option<String> = None => [otherwise("as the run was trained")],
+        /// Column of their ids
+        pub id_column: Option<String> = None => [otherwise("`id`, or the number of the row")],
+        /// The CSV file to write
+        pub out: Output = Output::default() => [required()],
+    } with {
+        /// What to do about an earlier output.
+        pub replace: Replace,
+    }
 }
 
 /// What was said of documents.
@@ -221,21 +232,24 @@ pub struct Predicted {
 /// Tells new documents apart and writes a table of them.
 ///
 /// # Errors
-/// [`Error::Usage`] if the run does not read text, or the table cannot be read or written.
-pub fn predict(settings: &PredictText, observer: &dyn Observer) -> Result<Predicted> {
+/// [`Error::Core`] if the run does not read text, or the table cannot be read or written.
+pub fn predict(settings: &PredictText, job: &Job<'_>) -> Result<Predicted> {
+    publish::check_new(&settings.out, settings.replace.force)?;
     let saved = SavedText::open(&settings.run)?;
-    let own = saved.request.options.reading();
-    let mut options = LabelledOptions { split_column: None, without_labels: true, ..own };
-    options.label_column = None;
-    options.text.column = settings.column.clone().or(options.text.column);
-    options.text.id_column = settings.id_column.clone().or(options.text.id_column);
-    let (texts, read) = LabelledTexts::read(&settings.text, &options)?;
-    read.iter().for_each(|note| observer.note(note));
+    let LabelledOptions { mut records, .. } = saved.request.options.reading();
+    ["label", "split"].iter().for_each(|part| records.columns.remove(part));
+    records.columns = records
+        .columns
+        .with("text", settings.column.as_ref())
+        .with("id", settings.id_column.as_ref());
+    let options = LabelledOptions { records, without_labels: true };
+    let (texts, read) = veridical_io::read_labelled(&settings.text, &options)?;
+    read.iter().for_each(|note| job.note(note));
     let most = saved.request.recipe.max_length;
     let all = texts.texts.iter().map(String::as_str);
     let documents = Documents::new(all, &saved.vocabulary, most, Vec::new());
     let notes: Vec<String> = documents.note("documents", most).into_iter().collect();
-    let outputs = saved.outputs(&documents, observer)?;
+    let outputs = saved.outputs(&documents, job)?;
     let mut table = String::from("id,class,probability\n");
     let mut counts = vec![0; saved.classes.len()];
     for (id, f) in texts.ids.iter().zip(outputs.chunks_exact(saved.net.outputs())) {

@@ -1,5 +1,6 @@
 //! What models lose, what the tables hold, and what theory says.
 
+use veridical_core::Estimate;
 use veridical_report::{Axis, Bars, BoxPlot, Cell, Page, Table};
 
 use super::short;
@@ -20,7 +21,7 @@ impl StabilityReport {
         let left = || {
             d.treatments
                 .iter()
-                .filter_map(|t| Some((t.treatment.as_str(), t.unretrained.as_ref()?.mean)))
+                .filter_map(|t| Some((t.treatment.as_str(), t.unretrained.as_ref()?.mean.value)))
         };
         let bars = Bars::new(
             "Accuracy of the first table's model on the other tables, not retrained",
@@ -30,11 +31,10 @@ impl StabilityReport {
         )
         .values("not retrained", left().map(|(_, accuracy)| accuracy));
         let rows = d.treatments.iter().map(|t| {
-            let sd = t.accuracy.sd.zip(t.accuracy.sd_interval);
-            let sd = sd.map_or_else(
-                || Cell::text("-"),
-                |(sd, [low, high])| Cell::interval(100.0 * sd, [100.0 * low, 100.0 * high], 2),
-            );
+            let points = |e: Estimate| {
+                Cell::interval(100.0 * e.value, e.interval().map(|end| 100.0 * end), 2)
+            };
+            let sd = t.accuracy.sd.map(points);
             let component = |of: fn(&veridical_inspect::Components) -> f64| {
                 t.accuracy.components.as_ref().map_or_else(
                     || Cell::text("-"),
@@ -47,14 +47,14 @@ impl StabilityReport {
             vec![
                 t.treatment.clone().into(),
                 t.dim.into(),
-                Cell::percent(t.accuracy.mean, 2),
-                sd,
-                Cell::percent(t.macro_f1.mean, 2),
-                Cell::percent(t.knn.mean, 2),
-                Cell::percent(t.nadaraya_watson.mean, 2),
+                Cell::percent(t.accuracy.mean.value, 2),
+                Cell::from(sd),
+                Cell::percent(t.macro_f1.mean.value, 2),
+                Cell::percent(t.knn.mean.value, 2),
+                Cell::percent(t.nadaraya_watson.mean.value, 2),
                 t.unretrained
                     .as_ref()
-                    .map_or_else(|| Cell::text("-"), |s| Cell::percent(s.mean, 2)),
+                    .map_or_else(|| Cell::text("-"), |s| Cell::percent(s.mean.value, 2)),
                 component(|c| c.run),
                 component(|c| c.split),
                 component(|c| c.interaction),

@@ -100,9 +100,10 @@ impl StabilityReport {
         let mut page = page.section("Neighbours", intro);
         if !c.deciles.is_empty() {
             let names: Vec<String> = c.deciles.iter().map(|d| format!("{}", d.decile)).collect();
-            let values = c.deciles.iter().map(|d| {
-                d.overlap.map_or([f64::NAN; 3], |e| [e.value, e.interval[0], e.interval[1]])
-            });
+            let values = c
+                .deciles
+                .iter()
+                .map(|d| d.overlap.map_or([f64::NAN; 3], |e| [e.value, e.low, e.high]));
             page = page.chart(
                 Bars::new(
                     "Neighbours kept, by decile of weight",

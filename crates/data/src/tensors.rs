@@ -1,0 +1,6 @@
+//! Named tensors: what models, checkpoints and optimizer states consist of.
+
+use std::collections::BTreeMap;
+
+/// Tensors by name: shape, slowest dimension first, and values.
+pub type TensorMap = BTreeMap<String, (Vec<usize>, Vec<f32>)>;

@@ -1,0 +1,296 @@
+//! The loop around a trainer: epochs, metrics, checkpoints, validation, early stopping.
+//!
+//! It ends after the last epoch, when the trainer's own loss has settled ([`Trainer::settling`]), or after `patience` epochs without a
+//! better value on held-out rows; then the trainer is left with the best state. Both rules are those of [`veridical_core::stopping`].
+//! Nothing here knows a file: what is kept goes through [`Checkpoints`].
+
+mod judge;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use veridical_core::Job;
+use veridical_core::stopping::{EarlyStopping, Waiting};
+use veridical_data::{Checkpoint, Checkpoints, NamedTensor, TensorMap, named};
+
+pub use self::judge::{Judge, Measures, Validation};
+use crate::{Error, Model, Part, Trainer};
+use veridical_core::Pace;
+
+/// Epochs are told about at most so often.
+const NOTE_AFTER: Duration = Duration::from_secs(1);
+
+/// When the model is judged, and when that ends the training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FitSettings {
+    /// Judge after every so many epochs, and after the last.
+    pub eval_every: u32,
+    /// End after so many epochs without a better value, and keep the best model.
+    pub patience: Option<u32>,
+}
+
+impl Default for FitSettings {
+    fn default() -> Self {
+        Self { eval_every: 1, patience: None }
+    }
+}
+
+/// The best epoch and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Counted from 1.
+    pub epoch: u32,
+    /// The decisive measure on the validation rows.
+    pub value: f64,
+}
+
+/// How a training went.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fitted {
+    /// Epochs that were run.
+    pub epochs: u32,
+    /// The mean loss of the last epoch, if the method has one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loss: Option<f64>,
+    /// The measure that decides, if the model was judged.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub measure: Option<String>,
+    /// The best epoch by that measure.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub best: Option<Best>,
+    /// The last measures on the validation rows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub validation: Option<BTreeMap<String, f64>>,
+}
+
+/// Keeps nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nowhere;
+
+impl Checkpoints for Nowhere {
+    type Error = Error;
+
+    fn add_metrics(&self, _line: &Value) -> Result<u64, Error> {
+        Ok(0)
+    }
+
+    fn save(
+        &self,
+        _at: &Checkpoint,
+        _state: &[NamedTensor<'_>],
+        _best: Option<&[NamedTensor<'_>]>,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// Trains to the end or to the stop; with patience the trainer is left with the best state.
+///
+/// `keep` takes metrics and states, `from` is a state to go on from, and `each` sees the number of epochs done, the loss and the
+/// trainer after every epoch; it asks for the [`model`](Trainer::model) if it needs one.
+///
+/// ```
+/// use veridical_core::{Job, Seed};
+/// use veridical_data::generate::{ShopSettings, shop};
+/// use veridical_embed::fit::{Nowhere, fit};
+/// use veridical_embed::{Error, Graphs, Input, Method, Trainer};
+///
+/// let seed = Seed::new(0)?;
+/// let settings =
+///     ShopSettings { users: 30, items: 12, clusters: 3, per_user: 6, skew: 0.5, noise: 0.1, seed };
+/// let data = shop(settings)?.data;
+/// let rows: Vec<u32> = (0..data.len() as u32).collect();
+/// let graphs = Graphs::default();
+/// let given = serde_json::Map::from_iter([("epochs".to_owned(), 3.into())]);
+/// let mut trainer = Method::Bpr.trainer(&given, Input::of(&data, &rows), &graphs, seed)?;
+/// let mut losses = Vec::new();
+/// let each = |_, loss: Option<f64>, _: &dyn Trainer| {
+///     losses.extend(loss);
+///     Ok::<(), Error>(())
+/// };
+/// let job = Job::silent();
+/// let fitted = fit(&mut *trainer, Default::default(), None, None::<&Nowhere>, None, &job, each)?;
+/// assert_eq!((fitted.epochs, losses.len()), (3, 3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Those of the trainer, of the judge, of `keep` and of `each`; an interruption, after the state was kept; and
+/// [`veridical_core::Error::Damaged`] for a state that is none.
+pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
+    trainer: &mut dyn Trainer,
+    settings: FitSettings,
+    judge: Option<&dyn Judge>,
+    keep: Option<&K>,
+    from: Option<Checkpoint>,
+    job: &Job<'_>,
+    mut each: impl FnMut(u32, Option<f64>, &dyn Trainer) -> Result<(), E>,
+) -> Result<Fitted, E> {
+    let mut state = State::take_up(trainer, settings, judge, from, job)?;
+    let epochs = trainer.epochs();
+    let mut saves = Pace::new();
+    let mut last_note = Instant::now();
+    while state.done < epochs && !state.is_over() {
+        let label = format!("epoch {}/{epochs}{}", state.done + 1, state.recap());
+        let progress = job.progress(&label, "samples", Some(trainer.samples()));
+        let outcome = trainer.epoch(state.done, &progress);
+        drop(progress);
+        state.take_loss(outcome?);
+        state.done += 1;
+        let is_due = state.done.is_multiple_of(settings.eval_every) || state.done == epochs;
+        let judged = judge.filter(|_| is_due);
+        if let Some(judge) = judged {
+            state.judge(trainer.model(), judge, settings, job)?;
+        }
+        if let Some(keep) = keep {
+            state.metrics_bytes = keep.add_metrics(&state.line(judged.is_some()))?;
+        }
+        each(state.done, state.memo.loss, &*trainer)?;
+        let is_last = state.done == epochs || state.is_over();
+        if is_last || last_note.elapsed() > NOTE_AFTER {
+            job.note(&format!("epoch {}/{epochs}{}", state.done, state.recap()));
+            last_note = Instant::now();
+        }
+        let interrupted = job.check();
+        if let Some(keep) = keep
+            && (is_last || interrupted.is_err() || saves.is_due())
+        {
+            saves.time(|| state.save::<K, E>(trainer.model(), keep))?;
+        }
+        interrupted.map_err(Error::from)?;
+    }
+    let State { done, memo, best, .. } = state;
+    if let (Some(best), Some(at)) = (best, memo.best)
+        && at.epoch != done
+    {
+        trainer.restore(Model::from_parts(best)?)?;
+    }
+    let measure = memo.best.and(judge).map(|judge| judge.decisive().to_owned());
+    let Memo { best, loss, validation, .. } = memo;
+    Ok(Fitted { epochs: done, loss, measure, best, validation })
+}
+
+/// What the loop remembers between epochs; a part of every checkpoint.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Memo {
+    best: Option<Best>,
+    loss: Option<f64>,
+    /// Epochs in a row that improved the loss too little.
+    #[serde(default)]
+    still: u32,
+    validation: Option<BTreeMap<String, f64>>,
+}
+
+/// Where the loop stands.
+struct State {
+    done: u32,
+    memo: Memo,
+    /// The best state so far; kept with patience alone.
+    best: Option<TensorMap>,
+    metrics_bytes: u64,
+    /// On the loss.
+    settling: Option<EarlyStopping>,
+    /// On the decisive measure; without patience it only says which value is the best.
+    patience: Option<EarlyStopping>,
+}
+
+impl State {
+    fn take_up(
+        trainer: &mut dyn Trainer,
+        settings: FitSettings,
+        judge: Option<&dyn Judge>,
+        from: Option<Checkpoint>,
+        job: &Job<'_>,
+    ) -> Result<Self, Error> {
+        let patience = settings.patience.unwrap_or(u32::MAX);
+        let new = Self {
+            done: 0,
+            memo: Memo::default(),
+            best: None,
+            metrics_bytes: 0,
+            settling: trainer.settling(),
+            patience: judge.map(|judge| EarlyStopping::patience(judge.better(), patience)),
+        };
+        let Some(Checkpoint { done, memo, metrics_bytes, state, best }) = from else {
+            return Ok(new);
+        };
+        trainer.restore(Model::from_parts(state)?)?;
+        let memo = serde_json::from_value(memo).map_err(|e| {
+            let what = format!("damaged checkpoint ({e})");
+            veridical_core::Error::damaged(what, "start over with ⟨force⟩")
+        })?;
+        job.note(&format!("continuing after epoch {done}"));
+        Ok(Self { done, memo, best, metrics_bytes, ..new })
+    }
+
+    fn judge(
+        &mut self,
+        model: &Model,
+        judge: &dyn Judge,
+        settings: FitSettings,
+        job: &Job<'_>,
+    ) -> Result<(), Error> {
+        let measures = judge.measures(model, job)?;
+        let value = measures.get(judge.decisive()).copied().unwrap_or(f64::NAN);
+        let best = self.memo.best.map(|best| best.value);
+        if self.patience.is_some_and(|rule| rule.improves(value, best)) {
+            self.memo.best = Some(Best { epoch: self.done, value });
+            if settings.patience.is_some() {
+                self.best = Some(model.tensors()?);
+            }
+        }
+        self.memo.validation = Some(measures);
+        Ok(())
+    }
+
+    /// The metrics of an epoch.
+    fn line(&self, judged: bool) -> Value {
+        let mut line = json!({ "epoch": self.done });
+        if let Some(loss) = self.memo.loss {
+            line["loss"] = loss.into();
+        }
+        if judged {
+            line["validation"] = json!(self.memo.validation);
+        }
+        line
+    }
+
+    fn save<K: Checkpoints, E: From<Error> + From<K::Error>>(
+        &self,
+        model: &Model,
+        keep: &K,
+    ) -> Result<(), E> {
+        let Self { done, metrics_bytes, .. } = *self;
+        let memo = json!(self.memo);
+        let at = Checkpoint { done, memo, metrics_bytes, ..Checkpoint::default() };
+        let best = self.best.as_ref().map(named);
+        let parts = model.parts()?;
+        let parts: Vec<NamedTensor<'_>> = parts.iter().map(Part::named).collect();
+        Ok(keep.save(&at, &parts, best.as_deref())?)
+    }
+
+    fn take_loss(&mut self, loss: Option<f64>) {
+        if let (Some(rule), Some(loss)) = (self.settling, loss) {
+            let mut waiting = Waiting { mark: self.memo.loss, waited: self.memo.still };
+            waiting.see(&rule, loss, 1);
+            self.memo.still = waiting.waited;
+        }
+        self.memo.loss = loss;
+    }
+
+    /// Whether the loss has settled or patience is at its end.
+    fn is_over(&self) -> bool {
+        let is_settled = self.settling.is_some_and(|rule| rule.is_over(self.memo.still));
+        let waited = self.memo.best.map(|best| self.done - best.epoch);
+        is_settled || self.patience.zip(waited).is_some_and(|(rule, waited)| rule.is_over(waited))
+    }
+
+    fn recap(&self) -> String {
+        let loss = self.memo.loss.map(|loss| format!("  loss {loss:.4}"));
+        let measures = self.memo.validation.iter().flatten();
+        let measures = measures.map(|(name, value)| format!("  {name} {value:.4}"));
+        loss.into_iter().chain(measures).collect()
+    }
+}

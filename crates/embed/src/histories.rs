@@ -1,0 +1,222 @@
+//! What users have chosen, in the numbers of a model, and who of them can be scored how.
+//!
+//! Users that a model has a vector of keep it; users with a history alone are folded in ([`crate::fold_in`]), unless the model scores
+//! from histories anyway.
+
+use veridical_data::{IdMap, Ids, Interactions, Lists, Split};
+
+use crate::Model;
+
+/// What users are known to have chosen, in the numbers of the model's items.
+#[derive(Clone, Debug)]
+pub struct Histories {
+    /// Who they are.
+    pub users: IdMap,
+    /// The model's items.
+    pub items: IdMap,
+    /// One list per user, ascending, and an empty one at the end.
+    pub lists: Lists,
+    /// The same in the order of time, repeats included.
+    pub sequences: Lists,
+    /// One rating per entry, if there are any.
+    ratings: Option<Vec<f32>>,
+    /// The number of every user in the model, if it has vectors of users.
+    in_model: Vec<Option<u32>>,
+    /// The model's users, if they are others.
+    model_users: Option<IdMap>,
+}
+
+impl Histories {
+    /// All rows but those held out for the test, which may be recommended. Users without training rows, such
+    /// as those who were too short for the split, have a vector as it was drawn, and are folded in.
+    pub fn of_split(data: Interactions, split: &Split) -> Self {
+        let mut is_test = vec![false; data.len()];
+        split.test.iter().for_each(|&row| is_test[row as usize] = true);
+        let rows: Vec<u32> = (0..data.len() as u32).filter(|&r| !is_test[r as usize]).collect();
+        let mut in_model = vec![None; data.users.len()];
+        for &row in &split.train {
+            let user = data.user[row as usize];
+            in_model[user as usize] = Some(user);
+        }
+        let same = (0..data.items.len() as u32).map(Some).collect::<Vec<_>>();
+        Self::new(data, &rows, &same, in_model, None)
+    }
+
+    /// All rows of other data whose items the model knows, and how many rows have others; `None` if it knows none of them. `users`
+    /// are those that the model has vectors of.
+    pub fn of_others(
+        data: Interactions,
+        items: IdMap,
+        users: Option<IdMap>,
+    ) -> Option<(Self, usize)> {
+        let number = |map: &IdMap, id: String| map.number(&id);
+        let item_of: Vec<Option<u32>> =
+            (0..data.items.len() as u32).map(|i| number(&items, data.items.id(i))).collect();
+        let known = |r: &u32| item_of[data.item[*r as usize] as usize].is_some();
+        let rows: Vec<u32> = (0..data.len() as u32).filter(known).collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let missing = data.len() - rows.len();
+        let of_user = |u: u32| users.as_ref().and_then(|users| number(users, data.users.id(u)));
+        let in_model = (0..data.users.len() as u32).map(of_user).collect();
+        let histories = Self::new(data, &rows, &item_of, in_model, Some(items));
+        Some((Self { model_users: users, ..histories }, missing))
+    }
+
+    fn new(
+        data: Interactions,
+        rows: &[u32],
+        item_of: &[Option<u32>],
+        in_model: Vec<Option<u32>>,
+        items: Option<IdMap>,
+    ) -> Self {
+        let entry = |&r: &u32| {
+            let item = item_of[data.item[r as usize] as usize]?;
+            Some((data.user[r as usize], item, r))
+        };
+        let mut entries: Vec<(u32, u32, u32)> = rows.iter().filter_map(entry).collect();
+        entries.sort_unstable();
+        entries.dedup_by_key(|(user, item, _)| (*user, *item)); // the first rating of a pair counts
+        let lists = Lists::collect(
+            data.users.len() + 1,
+            entries.iter().map(|&(user, item, _)| (user, item)),
+        );
+        let mut in_time = rows.to_vec();
+        if let Some(time) = &data.time {
+            in_time.sort_by_key(|&r| (time[r as usize], r));
+        }
+        let in_time: Vec<(u32, u32)> =
+            in_time.iter().filter_map(entry).map(|(user, item, _)| (user, item)).collect();
+        let sequences = Lists::collect(data.users.len() + 1, in_time.into_iter());
+        let ratings = data.rating.as_ref();
+        let ratings = ratings.map(|of| entries.iter().map(|&(.., r)| of[r as usize]).collect());
+        let items = items.unwrap_or(data.items);
+        Self { users: data.users, items, lists, sequences, ratings, in_model, model_users: None }
+    }
+
+    /// The number of a user among the histories, and that of the row that was learned for them.
+    fn find(&self, id: &str) -> (Option<u32>, Option<u32>) {
+        let number = self.users.number(id);
+        let learned = match &self.model_users {
+            Some(users) => users.number(id),
+            None => number.and_then(|u| self.in_model[u as usize]),
+        };
+        (number, learned)
+    }
+
+    /// The lists by the numbers of users in the model.
+    pub fn by_number(&self, n_users: usize) -> Lists {
+        let of_user = |(user, number): (usize, &Option<u32>)| {
+            number.map(|number| self.lists.get(user).iter().map(move |&item| (number, item)))
+        };
+        let pairs = self.in_model.iter().enumerate().filter_map(of_user).flatten();
+        Lists::collect(n_users, pairs)
+    }
+
+    /// The lists and ratings of some users, numbered from 0.
+    pub fn of(&self, users: &[(usize, u32)]) -> (Lists, Option<Vec<f32>>) {
+        let pairs = (0u32..).zip(users).flat_map(|(number, &(_, user))| {
+            self.lists.get(user as usize).iter().map(move |&item| (number, item))
+        });
+        let lists = Lists::collect(users.len(), pairs);
+        let ratings = self.ratings.as_ref().map(|ratings| {
+            let of_user = |&(_, user): &(usize, u32)| &ratings[self.lists.range(user as usize)];
+            users.iter().flat_map(of_user).copied().collect()
+        });
+        (lists, ratings)
+    }
+}
+
+/// Who is scored how; users by their place among those asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Groups {
+    /// With their number for the scorer of the model.
+    pub known: Vec<(usize, u32)>,
+    /// To be folded in, with their number among the histories.
+    pub new: Vec<(usize, u32)>,
+    /// Of whom nothing is known.
+    pub unknown: Vec<usize>,
+}
+
+impl Groups {
+    /// Those asked for, by what a model and their histories know of them.
+    pub fn of(histories: &Histories, model: &Model, asked: &Ids) -> Self {
+        let mut groups = Self::default();
+        let nobody = histories.users.len() as u32;
+        for at in 0..asked.len() {
+            let (number, learned) = histories.find(&asked.get(at));
+            let has_history = number.is_some_and(|u| !histories.lists.get(u as usize).is_empty());
+            match (model, number, learned) {
+                (Model::Factors(_), _, Some(learned)) => groups.known.push((at, learned)),
+                (Model::Factors(_), Some(u), None) if has_history => groups.new.push((at, u)),
+                (Model::Popularity(_), u, _) => groups.known.push((at, u.unwrap_or(nobody))),
+                (Model::Factors(_), ..) => groups.unknown.push(at),
+                (_, Some(u), _) if has_history => groups.known.push((at, u)),
+                _ => groups.unknown.push(at),
+            }
+        }
+        groups
+    }
+
+    /// How many can be scored.
+    pub fn len(&self) -> usize {
+        self.known.len() + self.new.len()
+    }
+
+    /// Whether nobody can be scored.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embedding, Factors};
+
+    /// Users 7, 8, 9 and items 1, 2, 3: rows (7, 1), (7, 2), (8, 3), (9, 1), of which the last is held out.
+    fn shop() -> (Interactions, Split) {
+        let (users, user) = IdMap::of_integers(&[7, 7, 8, 9]);
+        let (items, item) = IdMap::of_integers(&[1, 2, 3, 1]);
+        let rating = Some(vec![5.0, 4.0, 3.0, 2.0]);
+        let data = Interactions { users, items, user, item, rating, time: Some(vec![9, 1, 2, 3]) };
+        (data, Split { train: vec![0, 1, 2], validation: Vec::new(), test: vec![3] })
+    }
+
+    fn factors(users: usize) -> Model {
+        let table = |n: usize| Embedding::new(1, vec![1.0; n]);
+        let (user, item) = (table(users), table(3));
+        Model::Factors(Factors { user, item, user_bias: None, item_bias: None, mean: 0.0 })
+    }
+
+    #[test]
+    fn rows_that_are_held_out_are_no_history() {
+        let (data, split) = shop();
+        let histories = Histories::of_split(data, &split);
+        assert_eq!(
+            [0, 1, 2].map(|u| histories.lists.get(u).to_vec()),
+            [vec![0, 1], vec![2], vec![]]
+        );
+        assert_eq!(histories.sequences.get(0), [1, 0]); // in the order of time
+        let groups = Groups::of(&histories, &factors(3), &Ids::Int(vec![9, 8, 7, 5].into()));
+        assert_eq!((groups.known, groups.unknown), (vec![(1, 1), (2, 0)], vec![0, 3]));
+        let (lists, ratings) = histories.of(&[(0, 1), (1, 0)]);
+        assert_eq!((lists.get(0), lists.get(1)), (&[2][..], &[0, 1][..]));
+        assert_eq!(ratings, Some(vec![3.0, 5.0, 4.0]));
+    }
+
+    #[test]
+    fn users_with_a_history_alone_are_folded_in() {
+        let (data, _) = shop();
+        let items = IdMap::of_integers(&[1, 3]).0;
+        let users = IdMap::of_integers(&[8, 100]).0;
+        let (histories, missing) = Histories::of_others(data, items, Some(users)).unwrap();
+        assert_eq!(missing, 1); // item 2
+        let asked = Ids::Int(vec![7, 8, 100, 5].into());
+        let groups = Groups::of(&histories, &factors(2), &asked);
+        assert_eq!((groups.known.len(), groups.new, groups.unknown), (2, vec![(0, 0)], vec![3]));
+        let strangers = IdMap::of_integers(&[40]).0;
+        assert!(Histories::of_others(shop().0, strangers, None).is_none());
+    }
+}

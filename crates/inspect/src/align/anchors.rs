@@ -1,0 +1,119 @@
+//! Anchors: ids that two tables share, by which one is fitted to the other.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
+use veridical_core::{Error, Result};
+use veridical_data::{Ids, Table};
+
+/// Which of the shared ids are used.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Anchors {
+    /// All of them.
+    #[default]
+    Shared,
+    /// These.
+    Ids(Vec<String>),
+    /// Those of largest weight; ids without a weight are not used.
+    Top {
+        /// Weights by id.
+        weights: HashMap<String, f64>,
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Rows of the same id in the reference and in the other table, in the order of the reference.
+pub(super) type Pairs = Vec<(usize, usize)>;
+
+/// The rows of the anchors; `names` say what the tables are called.
+pub(super) fn pairs(
+    reference: &Table,
+    new: &Table,
+    anchors: &Anchors,
+    names: [&str; 2],
+) -> Result<Pairs> {
+    let shared = match (&reference.ids, &new.ids) {
+        (Ids::Int(a), Ids::Int(b)) => shared(a.values(), b.values(), names)?,
+        (Ids::Text(a), Ids::Text(b)) => {
+            let a: Vec<&str> = a.iter().map(Option::unwrap_or_default).collect();
+            let b: Vec<&str> = b.iter().map(Option::unwrap_or_default).collect();
+            shared(&a, &b, names)?
+        }
+        (a, _) => {
+            let [text, integers] =
+                if matches!(a, Ids::Text(_)) { names } else { [names[1], names[0]] };
+            return Err(Error::unfit(
+                format!("{text} has text ids and {integers} has integer ids"),
+                "convert one of them so that both are of the same type (⟨text-ids⟩ reads ids of CSV as text)",
+            ));
+        }
+    };
+    if shared.is_empty() {
+        let [a, b] = names;
+        let (x, y) = (reference.ids.get(0), new.ids.get(0));
+        return Err(Error::unfit(
+            format!(
+                "{a} and {b} share no id: those of the first look like {x}, those of the second like {y}"
+            ),
+            "align tables of the same things, with the same ids (⟨id-column⟩ chooses the column)",
+        ));
+    }
+    chosen(shared, reference, anchors, names)
+}
+
+fn shared<K: Hash + Eq + ToString>(a: &[K], b: &[K], names: [&str; 2]) -> Result<Pairs> {
+    let places = |keys: &'_ [K], name: &str| -> Result<()> {
+        let mut seen: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
+        for (row, key) in keys.iter().enumerate() {
+            if let Some(before) = seen.insert(key, row) {
+                let key = key.to_string();
+                return Err(Error::unfit(
+                    format!("{name}: the id {key} stands twice, in rows {before} and {row}"),
+                    "an alignment needs each id once",
+                ));
+            }
+        }
+        Ok(())
+    };
+    places(a, names[0])?;
+    places(b, names[1])?;
+    let place: HashMap<&K, usize> = b.iter().zip(0..).collect();
+    Ok(a.iter().enumerate().filter_map(|(row, key)| Some((row, *place.get(key)?))).collect())
+}
+
+fn chosen(shared: Pairs, reference: &Table, anchors: &Anchors, names: [&str; 2]) -> Result<Pairs> {
+    let [a, b] = names;
+    let none = |what: &str| {
+        let n = shared.len();
+        Error::missing(
+            format!("none of the {what} is among the {n} ids that {a} and {b} share"),
+            "the file must name ids as the tables do",
+        )
+    };
+    match anchors {
+        Anchors::Shared => Ok(shared),
+        Anchors::Ids(ids) => {
+            let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
+            let pairs: Pairs = shared
+                .iter()
+                .copied()
+                .filter(|&(row, _)| wanted.contains(reference.ids.get(row).as_str()))
+                .collect();
+            if pairs.is_empty() { Err(none("ids of ⟨anchors⟩")) } else { Ok(pairs) }
+        }
+        Anchors::Top { weights, count } => {
+            let weight = |row: usize| weights.get(&reference.ids.get(row)).copied();
+            let mut weighted: Vec<(f64, (usize, usize))> =
+                shared.iter().filter_map(|&pair| Some((weight(pair.0)?, pair))).collect();
+            if weighted.is_empty() {
+                return Err(none("ids of ⟨anchor-weights⟩"));
+            }
+            weighted.sort_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
+            weighted.truncate(*count);
+            let mut pairs: Pairs = weighted.into_iter().map(|(_, pair)| pair).collect();
+            pairs.sort_unstable();
+            Ok(pairs)
+        }
+    }
+}

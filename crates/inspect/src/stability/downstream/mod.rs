@@ -1,0 +1,376 @@
+//! What a change does downstream: models with labels, for every run, split and treatment.
+//!
+//! Crossed design: the ids are divided into folds by class once, and every run and treatment is scored on the same
+//! folds (`variance.rs`). Penalty and bandwidth are chosen on a part of the training ids of the first run, per fold
+//! and treatment, never on the fold that scores.
+//!
+//! retrained     logistic regression with an L2 penalty, k-NN and Nadaraya-Watson fitted on each run
+//! not retrained the logistic regression of the first run, applied to the other runs as they come
+
+mod score;
+mod treatment;
+
+use rayon::prelude::*;
+use serde::Serialize;
+use veridical_core::{Estimate, Order, Rows, Seed};
+use veridical_learn::{
+    LinearMap, Logistic, LogisticSettings, Metric, knn_predict, logistic_path, nadaraya_watson,
+};
+
+pub use self::score::{accuracy, macro_f1};
+pub use self::treatment::{Treated, Treatment, treatments};
+use crate::stability::Runs;
+use crate::stability::variance::Scores;
+
+/// Penalties tried, as scikit-learn's C, strongest first.
+const CS: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
+/// Bandwidths tried, in units of the median distance.
+const BANDWIDTHS: [f64; 4] = [0.1, 0.2, 0.4, 0.8];
+/// Neighbours that vote.
+const K: usize = 10;
+/// One of so many training ids chooses penalty and bandwidth.
+const VALIDATION: usize = 5;
+/// Two treatments whose mean accuracies are closer than this are as good as each other.
+const NEGLIGIBLE: f64 = 0.005;
+
+/// Ids with their classes.
+#[derive(Clone, Debug)]
+pub struct Labelled {
+    /// Rows of the shared ids.
+    pub rows: Vec<u32>,
+    /// The class of each.
+    pub labels: Vec<u32>,
+    /// How many classes.
+    pub classes: usize,
+}
+
+impl Labelled {
+    /// The share of the largest class.
+    pub fn majority(&self) -> f64 {
+        let mut counts = vec![0usize; self.classes];
+        self.labels.iter().for_each(|&class| counts[class as usize] += 1);
+        counts.iter().copied().max().unwrap_or(0) as f64 / self.labels.len() as f64
+    }
+
+    /// The fold of every id: each class is dealt in a random order of its own.
+    fn folds(&self, folds: usize, seed: Seed) -> Vec<usize> {
+        let order = Order::new(self.rows.len() as u64, seed, "folds", 0);
+        let mut next = vec![0; self.classes];
+        let mut fold = vec![0; self.rows.len()];
+        for t in 0..self.rows.len() as u64 {
+            let i = order.at(t) as usize;
+            let class = self.labels[i] as usize;
+            fold[i] = (next[class] + class) % folds;
+            next[class] += 1;
+        }
+        fold
+    }
+}
+
+/// A treatment with its scores.
+#[derive(Clone, Debug, Serialize)]
+pub struct TreatmentScores {
+    /// What it is.
+    pub treatment: String,
+    /// Width.
+    pub dim: usize,
+    /// Accuracy of logistic regression, retrained on each run.
+    pub accuracy: Scores,
+    /// Its macro F1.
+    pub macro_f1: Scores,
+    /// Accuracy of ten nearest neighbours.
+    pub knn: Scores,
+    /// Accuracy of Nadaraya-Watson.
+    pub nadaraya_watson: Scores,
+    /// Accuracy of the first run's model on the other runs, not retrained; `None` for averages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unretrained: Option<Scores>,
+    /// C of every fold.
+    pub penalties: Vec<f64>,
+    /// Mean over runs for every fold, retrained and not, for paired comparisons.
+    #[serde(skip)]
+    by_fold: [Vec<f64>; 2],
+}
+
+/// Which treatment to use, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recommendation {
+    /// For consumers that retrain on every refresh.
+    pub retrained: String,
+    /// Its mean accuracy.
+    pub retrained_accuracy: f64,
+    /// For consumers that do not.
+    pub unretrained: String,
+    /// Its mean accuracy there.
+    pub unretrained_accuracy: f64,
+    /// The best of all that were tried, each way.
+    pub best: [String; 2],
+}
+
+/// All treatments.
+#[derive(Clone, Debug, Serialize)]
+pub struct Downstream {
+    /// Ids with a label.
+    pub ids: usize,
+    /// Classes.
+    pub classes: usize,
+    /// Folds.
+    pub folds: usize,
+    /// Accuracy of the most frequent class.
+    pub majority: f64,
+    /// Every treatment, the simplest first.
+    pub treatments: Vec<TreatmentScores>,
+    /// What to use.
+    pub recommendation: Recommendation,
+}
+
+/// Scores of one run under a treatment, by fold: logistic accuracy, F1, k-NN, Nadaraya-Watson, not retrained.
+type RunScores = [Vec<f64>; 5];
+
+struct Chosen {
+    c: f64,
+    bandwidth: f64,
+    model: Logistic,
+}
+
+/// Scores every treatment on every run and fold. `done` is called after each run of a treatment.
+///
+/// # Errors
+/// Of the transform.
+pub fn downstream(
+    runs: &Runs,
+    maps: &[LinearMap],
+    labelled: &Labelled,
+    treatments: &[Treatment],
+    folds: usize,
+    seed: Seed,
+    done: &(dyn Fn() + Sync),
+) -> Result<Downstream, veridical_features::Error> {
+    let fold_of = labelled.folds(folds, seed);
+    let treated = Treated::new(runs, maps, &labelled.rows);
+    let design = Design { labelled, fold_of: &fold_of, folds };
+    let first: Vec<(RunScores, Vec<Chosen>)> = treatments
+        .par_iter()
+        .map(|treatment| {
+            let (rows, dim) = treated.of(treatment, 0)?;
+            let chosen = design.choose(&rows, dim)?;
+            let scores = design.scores(&rows, dim, &chosen, true)?;
+            done();
+            Ok((scores, chosen))
+        })
+        .collect::<Result<_, veridical_features::Error>>()?;
+    let others: Vec<(usize, usize)> = (0..treatments.len())
+        .filter(|&t| !treatments[t].is_average())
+        .flat_map(|t| (1..runs.runs.len()).map(move |r| (t, r)))
+        .collect();
+    let others: Vec<RunScores> = others
+        .par_iter()
+        .map(|&(t, r)| {
+            let (rows, dim) = treated.of(&treatments[t], r)?;
+            let scores = design.scores(&rows, dim, &first[t].1, false)?;
+            done();
+            Ok(scores)
+        })
+        .collect::<Result<_, veridical_features::Error>>()?;
+    let mut others = others.into_iter();
+    let mut all = Vec::new();
+    for (treatment, (scores, chosen)) in treatments.iter().zip(first) {
+        let mut of_runs = vec![scores];
+        if !treatment.is_average() {
+            of_runs.extend(others.by_ref().take(runs.runs.len() - 1));
+        }
+        let table = |which: usize, from: usize| -> Vec<Vec<f64>> {
+            of_runs[from..].iter().map(|run| run[which].clone()).collect()
+        };
+        let unretrained = (of_runs.len() > 1).then(|| table(4, 1));
+        all.push(TreatmentScores {
+            treatment: treatment.name(),
+            dim: treated.of(treatment, 0)?.1,
+            accuracy: Scores::new(&table(0, 0)),
+            macro_f1: Scores::new(&table(1, 0)),
+            knn: Scores::new(&table(2, 0)),
+            nadaraya_watson: Scores::new(&table(3, 0)),
+            by_fold: [by_fold(&table(0, 0)), unretrained.as_deref().map_or_else(Vec::new, by_fold)],
+            unretrained: unretrained.map(|table| Scores::new(&table)),
+            penalties: chosen.iter().map(|chosen| chosen.c).collect(),
+        });
+    }
+    let recommendation = recommend(&all);
+    Ok(Downstream {
+        ids: labelled.rows.len(),
+        classes: labelled.classes,
+        folds,
+        majority: labelled.majority(),
+        treatments: all,
+        recommendation,
+    })
+}
+
+fn by_fold(scores: &[Vec<f64>]) -> Vec<f64> {
+    let mean = |fold: usize| scores.iter().map(|run| run[fold]).sum::<f64>() / scores.len() as f64;
+    (0..scores[0].len()).map(mean).collect()
+}
+
+/// The simplest treatment that is as good as the best: its mean loss against the best, paired by fold, is within one
+/// standard error or negligible. Averages are no choice, because they need all runs.
+fn recommend(all: &[TreatmentScores]) -> Recommendation {
+    let choose = |which: usize| {
+        let offered: Vec<(&TreatmentScores, &Vec<f64>)> = all
+            .iter()
+            .map(|t| (t, &t.by_fold[which]))
+            .filter(|(t, folds)| !folds.is_empty() && !t.treatment.contains("average"))
+            .collect();
+        let mean = |folds: &[f64]| folds.iter().sum::<f64>() / folds.len() as f64;
+        let best = offered.iter().max_by(|a, b| mean(a.1).total_cmp(&mean(b.1)))?;
+        let as_good = |(_, folds): &&(&TreatmentScores, &Vec<f64>)| {
+            let losses = best.1.iter().zip(folds.iter()).map(|(best, x)| best - x);
+            Estimate::mean(losses).is_some_and(|loss| loss.value <= loss.error.max(NEGLIGIBLE))
+        };
+        let simplest = offered.iter().find(as_good).unwrap_or(best);
+        let name = |t: &TreatmentScores| t.treatment.clone();
+        Some((name(simplest.0), mean(simplest.1), name(best.0)))
+    };
+    let (retrained, retrained_accuracy, best) = choose(0).unwrap_or_default();
+    let (unretrained, unretrained_accuracy, best_unretrained) = choose(1).unwrap_or_default();
+    Recommendation {
+        retrained,
+        retrained_accuracy,
+        unretrained,
+        unretrained_accuracy,
+        best: [best, best_unretrained],
+    }
+}
+
+/// The same folds for all.
+struct Design<'a> {
+    labelled: &'a Labelled,
+    fold_of: &'a [usize],
+    folds: usize,
+}
+
+/// Rows and labels of some ids.
+struct Part {
+    rows: Vec<f32>,
+    labels: Vec<u32>,
+}
+
+impl Design<'_> {
+    fn part(&self, rows: &[f32], dim: usize, ids: impl Iterator<Item = usize>) -> Part {
+        let mut part = Part { rows: Vec::new(), labels: Vec::new() };
+        for i in ids {
+            part.rows.extend_from_slice(&rows[i * dim..][..dim]);
+            part.labels.push(self.labelled.labels[i]);
+        }
+        part
+    }
+
+    fn inside(&self, fold: usize) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.fold_of.len()).filter(move |&i| self.fold_of[i] == fold)
+    }
+
+    fn outside(&self, fold: usize) -> impl Iterator<Item = usize> + Clone + '_ {
+        (0..self.fold_of.len()).filter(move |&i| self.fold_of[i] != fold)
+    }
+
+    fn fit(&self, part: &Part, dim: usize, c: f64) -> veridical_core::Result<Logistic> {
+        let settings = LogisticSettings { c, ..LogisticSettings::default() };
+        Logistic::fit(
+            Rows::new(&part.rows, dim)?,
+            &part.labels,
+            self.labelled.classes,
+            &settings,
+            None,
+        )
+    }
+
+    /// Penalty, bandwidth and model of every fold, from its training ids.
+    fn choose(&self, rows: &[f32], dim: usize) -> veridical_core::Result<Vec<Chosen>> {
+        let classes = self.labelled.classes;
+        let length_scale = median_distance(rows, dim);
+        (0..self.folds)
+            .map(|fold| {
+                let ids = self.outside(fold).enumerate();
+                let pick = |of: fn(usize) -> bool| {
+                    let ids = ids.clone().filter(move |&(at, _)| of(at)).map(|(_, i)| i);
+                    self.part(rows, dim, ids)
+                };
+                let fitting = pick(|at| at % VALIDATION != 0);
+                let judging = pick(|at| at % VALIDATION == 0);
+                let settings = LogisticSettings::default();
+                let path = logistic_path(
+                    Rows::new(&fitting.rows, dim)?,
+                    &fitting.labels,
+                    classes,
+                    &settings,
+                    &CS,
+                )?;
+                let answers = path.iter().map(|model| model.predict(&judging.rows));
+                let c = CS[best(answers.map(|answer| accuracy(&judging.labels, &answer)))];
+                let judged = Rows::new(&judging.rows, dim)?;
+                let scores = BANDWIDTHS.iter().map(|bandwidth| {
+                    let l = bandwidth * length_scale;
+                    let (train, labels) = (Rows::new(&fitting.rows, dim)?, &fitting.labels);
+                    let answer = nadaraya_watson(train, labels, classes, judged, l)?;
+                    Ok(accuracy(&judging.labels, &answer))
+                });
+                let scores = scores.collect::<veridical_core::Result<Vec<f64>>>()?;
+                let bandwidth = BANDWIDTHS[best(scores.into_iter())] * length_scale;
+                let model = self.fit(&self.part(rows, dim, self.outside(fold)), dim, c)?;
+                Ok(Chosen { c, bandwidth, model })
+            })
+            .collect()
+    }
+
+    fn scores(
+        &self,
+        rows: &[f32],
+        dim: usize,
+        chosen: &[Chosen],
+        own: bool,
+    ) -> veridical_core::Result<RunScores> {
+        let classes = self.labelled.classes;
+        let mut scores: RunScores = Default::default();
+        for (fold, chosen) in chosen.iter().enumerate() {
+            let train = self.part(rows, dim, self.outside(fold));
+            let test = self.part(rows, dim, self.inside(fold));
+            let truth = &test.labels;
+            let borrowed = chosen.model.predict(&test.rows);
+            let answer = if own {
+                borrowed.clone()
+            } else {
+                self.fit(&train, dim, chosen.c)?.predict(&test.rows)
+            };
+            let (rows, labels) = (Rows::new(&train.rows, dim)?, &train.labels);
+            let tested = Rows::new(&test.rows, dim)?;
+            let votes = knn_predict(rows, labels, classes, tested, K, Metric::Cosine)?;
+            let smooth = nadaraya_watson(rows, labels, classes, tested, chosen.bandwidth)?;
+            scores[0].push(accuracy(truth, &answer));
+            scores[1].push(macro_f1(truth, &answer, classes));
+            scores[2].push(accuracy(truth, &votes));
+            scores[3].push(accuracy(truth, &smooth));
+            scores[4].push(accuracy(truth, &borrowed));
+        }
+        Ok(scores)
+    }
+}
+
+/// The first of the largest.
+fn best(scores: impl Iterator<Item = f64>) -> usize {
+    let first_largest = |best: (usize, f64), (i, score): (usize, f64)| {
+        if score > best.1 { (i, score) } else { best }
+    };
+    scores.enumerate().fold((0, f64::NEG_INFINITY), first_largest).0
+}
+
+/// The median distance of rows to the row halfway on, which needs no pairs: enough for a scale.
+fn median_distance(rows: &[f32], dim: usize) -> f64 {
+    let n = rows.len() / dim;
+    let row = |i: usize| &rows[(i % n) * dim..][..dim];
+    let distance = |i: usize| {
+        let squares = row(i).iter().zip(row(i + n / 2)).map(|(a, b)| f64::from(a - b).powi(2));
+        squares.sum::<f64>().sqrt()
+    };
+    let mut distances: Vec<f64> = (0..n).map(distance).collect();
+    let median = veridical_core::stats::median(&mut distances).unwrap_or(1.0);
+    if median > 0.0 { median } else { 1.0 }
+}

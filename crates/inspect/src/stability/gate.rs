@@ -1,0 +1,189 @@
+//! Limits and what they say: passed, failed or undecided.
+//!
+//! The harmful end of the 95 % interval is held against the limit. Both ends on the good side: passed; both on the bad
+//! side: failed; between them: undecided, which counts as failed. An interval narrows as 1 / sqrt(n), so about
+//! n (half width / distance to the limit)^2 probes decide.
+
+use serde::Serialize;
+use veridical_core::stats::quantile;
+use veridical_core::{Error, Estimate, Result};
+
+use crate::stability::Comparison;
+use crate::stability::measures::{Floor, Harm, Kind, Measure};
+
+/// How a limit was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Even the harmful end keeps it.
+    Passed,
+    /// Even the harmless end breaks it.
+    Failed,
+    /// The interval holds the limit, or the measure is undefined.
+    Undecided,
+}
+
+/// A limit on a measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// On what.
+    pub kind: &'static Kind,
+    /// The least or the most that is allowed.
+    pub value: f64,
+}
+
+impl Limit {
+    /// The limit of a name such as `min-cka`.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a name that is no limit, [`Error::Setting`] for a value that is not finite.
+    pub fn new(name: &str, value: f64) -> Result<Self> {
+        let kind = Kind::of_limit(name)?;
+        if !value.is_finite() {
+            return Err(Error::setting(name.to_owned(), "a finite number", value));
+        }
+        Ok(Self { kind, value })
+    }
+}
+
+/// A limit with what came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gate {
+    /// [`Kind::limit`].
+    pub limit: String,
+    /// The limit.
+    pub allowed: f64,
+    /// What was measured.
+    pub estimate: Option<Estimate>,
+    /// Whether it was kept.
+    pub outcome: Outcome,
+    /// How many probes, ids or runs would decide, if it is undecided for lack of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub needed: Option<u64>,
+    /// What `needed` counts.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub from: &'static str,
+}
+
+impl Gate {
+    /// Holds a measure against its limit.
+    pub fn new(limit: &Limit, measure: &Measure) -> Self {
+        let Limit { kind, value: allowed } = *limit;
+        let outcome = measure.estimate.map_or(Outcome::Undecided, |estimate| {
+            let kept = |x: f64| if kind.harm == Harm::Low { x >= allowed } else { x <= allowed };
+            match estimate.interval().map(kept) {
+                [true, true] => Outcome::Passed,
+                [false, false] => Outcome::Failed,
+                _ => Outcome::Undecided,
+            }
+        });
+        let needed = measure.estimate.filter(|_| outcome == Outcome::Undecided).and_then(|e| {
+            let half = (e.value - kind.harmful(e.interval())).abs();
+            let ratio = half / (e.value - allowed).abs();
+            let needed = e.n as f64 * ratio * ratio * 1.1; // a little more than just enough
+            (needed.is_finite() && needed < 1e15).then_some(needed.ceil() as u64)
+        });
+        let (limit, estimate, from) = (kind.limit(), measure.estimate, kind.from);
+        Self { limit, allowed, estimate, outcome, needed, from }
+    }
+
+    /// Whether the limit was kept beyond doubt.
+    pub fn is_kept(&self) -> bool {
+        self.outcome == Outcome::Passed
+    }
+
+    /// One line: what was asked, what was found.
+    pub fn sentence(&self) -> String {
+        let Self { limit, allowed, estimate, outcome, .. } = self;
+        let word = match outcome {
+            Outcome::Passed => "passed",
+            Outcome::Failed => "FAILED",
+            Outcome::Undecided => "UNDECIDED",
+        };
+        let found = estimate.map_or("undefined for these tables".to_owned(), |e| {
+            let [low, high] = e.interval();
+            if low == high {
+                format!("{:.4}", e.value)
+            } else {
+                format!("{:.4} [{low:.4}, {high:.4}]", e.value)
+            }
+        });
+        let more = self
+            .needed
+            .map_or_else(String::new, |n| format!("; about {n} {} would decide", self.from));
+        format!("{word:<9} {limit} {allowed}: {found}{more}")
+    }
+}
+
+/// The part of pairs that a floor and a budget leave beyond them.
+const TAIL: f64 = 0.01;
+
+/// The floor of every measure of pairs of runs, from runs of identical data.
+pub fn floor_of(floor: &Comparison, runs: usize, key: &str) -> Option<Floor> {
+    let measure = floor.pairs_of(key)?;
+    let kind = Kind::of_key(key).ok()?;
+    let mut values: Vec<f64> =
+        measure.pairs.iter().map(|p| p.estimate.map(|e| e.value)).collect::<Option<_>>()?;
+    let pairs = values.len();
+    let quantile = harmful_quantile(kind, &mut values)?;
+    Some(Floor { estimate: measure.estimate?, quantile, runs, pairs })
+}
+
+/// The limit that 99 % of pairs of runs on identical data keep with the harmful ends of their intervals.
+pub fn propose(floor: &Comparison, kind: &'static Kind) -> Option<Limit> {
+    let pairs = &floor.pairs_of(kind.key)?.pairs;
+    let mut ends: Vec<f64> = pairs
+        .iter()
+        .map(|p| p.estimate.map(|e| kind.harmful(e.interval())))
+        .collect::<Option<_>>()?;
+    let value = harmful_quantile(kind, &mut ends)?;
+    // Away from harm to four digits, so that the worst pair itself keeps it.
+    let rounded = match kind.harm {
+        Harm::Low => (value * 1e4).floor() / 1e4,
+        Harm::High => (value * 1e4).ceil() / 1e4,
+    };
+    Some(Limit { kind, value: rounded })
+}
+
+fn harmful_quantile(kind: &Kind, values: &mut [f64]) -> Option<f64> {
+    quantile(values, if kind.harm == Harm::Low { TAIL } else { 1.0 - TAIL })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(limit: &str, allowed: f64, estimate: Option<Estimate>) -> Gate {
+        let limit = Limit::new(limit, allowed).unwrap();
+        Gate::new(&limit, &Measure::new(limit.kind.key, estimate, 1).unwrap())
+    }
+
+    #[test]
+    fn both_ends_decide() {
+        let at = |value| Some(Estimate::with_interval(value, [value - 0.1, value + 0.1], 100));
+        let outcome = |limit, allowed, value| gate(limit, allowed, at(value)).outcome;
+        assert_eq!(outcome("min-nn-overlap", 0.5, 0.7), Outcome::Passed);
+        assert_eq!(outcome("min-nn-overlap", 0.5, 0.55), Outcome::Undecided);
+        assert_eq!(outcome("min-nn-overlap", 0.5, 0.3), Outcome::Failed);
+        assert_eq!(outcome("max-gram-noise", 0.5, 0.3), Outcome::Passed);
+        assert_eq!(outcome("max-gram-noise", 0.5, 0.7), Outcome::Failed);
+        assert_eq!(gate("min-cka", 0.5, None).outcome, Outcome::Undecided);
+        // Half width 0.1 at a distance of 0.05: four times as many, and a tenth.
+        assert_eq!(gate("min-nn-overlap", 0.5, at(0.55)).needed, Some(440));
+        assert!(
+            gate("min-nn-overlap", 0.5, at(0.55)).sentence().contains("440 probes would decide")
+        );
+    }
+
+    #[test]
+    fn counted_values_have_no_doubt() {
+        assert_eq!(
+            gate("min-shared-ids", 0.9, Some(Estimate::exact(0.9, 100))).outcome,
+            Outcome::Passed
+        );
+        assert_eq!(
+            gate("max-zero-vectors", 0.0, Some(Estimate::exact(0.1, 100))).outcome,
+            Outcome::Failed
+        );
+    }
+}

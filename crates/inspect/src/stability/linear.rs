@@ -1,0 +1,232 @@
+//! What one pass over the rows of two tables tells: debiased linear CKA, Procrustes' residual, principal angles.
+//!
+//! With X, Y the tables, a_i = |x_i|^2, b_i = |y_i|^2, s = X'1, t = Y'1, the sums of HSIC_1 for K = XX', L = YY' are
+//!   tr(K~L~) = |X'Y|_F^2 - sum a_i b_i,  1'K~1 = |s|^2 - sum a_i,
+//!   1'K~L~1 = s'X'Y t - s'X'b - t'Y'a + sum a_i b_i,
+//! so O(d^2) memory gives the n x n formula exactly. Rows are dealt to groups; sums of all groups but one give the
+//! jackknife.
+
+use veridical_core::Estimate;
+use veridical_learn::{LinearMap, PairMoments, Procrustes, canonical_correlations, residual};
+
+use crate::stability::Run;
+use crate::stability::hsic::{HsicSums, cka};
+
+/// Rows gathered at a time.
+const STEP: usize = 4096;
+/// Groups of the jackknife; half as many for wide tables, whose moments are large.
+const GROUPS: usize = 20;
+const WIDE: usize = 512;
+
+/// Moments of both tables, and of rows weighted by their squared norms.
+#[derive(Clone, Debug)]
+struct Sums {
+    pair: PairMoments,
+    /// sum a_i, sum b_i.
+    norms: [f64; 2],
+    /// sum a_i^2, sum a_i b_i, sum b_i^2.
+    products: [f64; 3],
+    /// X'a, X'b, Y'a, Y'b.
+    weighted: [Vec<f64>; 4],
+}
+
+impl Sums {
+    fn new(dim_x: usize, dim_y: usize) -> Self {
+        let weighted = [dim_x, dim_x, dim_y, dim_y].map(|dim| vec![0.0; dim]);
+        Self { pair: PairMoments::new(dim_x, dim_y), norms: [0.0; 2], products: [0.0; 3], weighted }
+    }
+
+    fn add(&mut self, x: &[f32], y: &[f32]) {
+        self.pair.add(x, y);
+        let rows = x.chunks_exact(self.pair.dim_a()).zip(y.chunks_exact(self.pair.dim_b()));
+        for (x, y) in rows {
+            let (a, b) = (squared_norm(x), squared_norm(y));
+            self.norms[0] += a;
+            self.norms[1] += b;
+            let products = [a * a, a * b, b * b];
+            self.products.iter_mut().zip(products).for_each(|(sum, x)| *sum += x);
+            for (sums, (row, weight)) in
+                self.weighted.iter_mut().zip([(x, a), (x, b), (y, a), (y, b)])
+            {
+                sums.iter_mut().zip(row).for_each(|(sum, &x)| *sum += weight * f64::from(x));
+            }
+        }
+    }
+
+    fn combine(&mut self, other: &Self, sign: f64) {
+        if sign > 0.0 {
+            self.pair.merge(&other.pair)
+        } else {
+            self.pair.remove(&other.pair)
+        }
+        let add = |into: &mut [f64], from: &[f64]| {
+            into.iter_mut().zip(from).for_each(|(x, y)| *x += sign * y);
+        };
+        add(&mut self.norms, &other.norms);
+        add(&mut self.products, &other.products);
+        self.weighted.iter_mut().zip(&other.weighted).for_each(|(x, y)| add(x, y));
+    }
+
+    fn cka(&self) -> f64 {
+        let (n, pair) = (self.pair.count() as f64, &self.pair);
+        let (s, t) = (pair.sum_a(), pair.sum_b());
+        let [a, b] = self.norms;
+        let [aa, ab, bb] = self.products;
+        let [xa, xb, ya, yb] = &self.weighted;
+        let (k, l) = (inner(s, s) - a, inner(t, t) - b);
+        let sums = |cross: &[f64], diagonal, [k, l]: [f64; 2], kl| {
+            let trace = inner(cross, cross) - diagonal;
+            HsicSums { n, trace, k, l, kl }
+        };
+        let kl = bilinear(s, pair.ab(), t) - inner(s, xb) - inner(t, ya) + ab;
+        let kk = bilinear(s, pair.aa(), s) - 2.0 * inner(s, xa) + aa;
+        let ll = bilinear(t, pair.bb(), t) - 2.0 * inner(t, yb) + bb;
+        cka(
+            &sums(pair.ab(), ab, [k, l], kl),
+            &sums(pair.aa(), aa, [k, k], kk),
+            &sums(pair.bb(), bb, [l, l], ll),
+        )
+    }
+}
+
+/// What the moments of two tables tell.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// Debiased linear CKA.
+    pub cka: Option<Estimate>,
+    /// |A - B R|_F / |A|_F after orthogonal Procrustes; `None` for unequal widths.
+    pub residual: Option<Estimate>,
+    /// Cosines of the principal angles between the two column spaces, largest first.
+    pub cosines: Vec<f64>,
+    /// How far the spectra of the two covariances are apart: |l - m|_1 / (|l|_1 + |m|_1) of sorted eigenvalues.
+    pub spectra: f64,
+    /// The rotation that takes the second table to the first; `None` for unequal widths.
+    pub map: Option<LinearMap>,
+}
+
+/// Compares two runs in one pass.
+pub fn linear(x: &Run, y: &Run) -> Linear {
+    let groups = if x.dim.max(y.dim) > WIDE { GROUPS / 2 } else { GROUPS };
+    let n = x.rows.len() / x.dim;
+    let group = |g: usize| {
+        let mut sums = Sums::new(x.dim, y.dim);
+        let rows: Vec<u32> = (g as u32..n as u32).step_by(groups).collect();
+        rows.chunks(STEP).for_each(|rows| sums.add(&x.gather(rows), &y.gather(rows)));
+        sums
+    };
+    let parts: Vec<Sums> = (0..groups).map(group).collect();
+    let mut all = Sums::new(x.dim, y.dim);
+    parts.iter().for_each(|part| all.combine(part, 1.0));
+    let fit = |sums: &Sums| {
+        let map = Procrustes::default().fit(&sums.pair);
+        (residual(&sums.pair, &map), map)
+    };
+    let same_width = x.dim == y.dim;
+    let whole = same_width.then(|| fit(&all));
+    let (mut ckas, mut residuals) = (Vec::new(), Vec::new());
+    for part in &parts {
+        all.combine(part, -1.0);
+        ckas.push(all.cka());
+        residuals.push(if same_width { fit(&all).0 } else { f64::NAN });
+        all.combine(part, 1.0);
+    }
+    let spectrum = |moments: &[f64], dim| veridical_learn::eigen(moments, dim).0;
+    let centred = all.pair.centred();
+    let spectra = (spectrum(centred.aa(), x.dim), spectrum(centred.bb(), y.dim));
+    let estimate = |value: f64, without: &[f64]| Estimate::jackknife(value, without, n as u64);
+    Linear {
+        cka: estimate(all.cka(), &ckas),
+        residual: whole.as_ref().and_then(|(value, _)| estimate(*value, &residuals)),
+        cosines: canonical_correlations(&all.pair, false),
+        spectra: apart(&spectra.0, &spectra.1),
+        map: whole.map(|(_, map)| map),
+    }
+}
+
+fn apart(a: &[f64], b: &[f64]) -> f64 {
+    let at = |values: &[f64], i: usize| values.get(i).copied().unwrap_or(0.0);
+    let longest = a.len().max(b.len());
+    let difference: f64 = (0..longest).map(|i| (at(a, i) - at(b, i)).abs()).sum();
+    difference / (a.iter().chain(b).map(|x| x.abs()).sum::<f64>()).max(f64::MIN_POSITIVE)
+}
+
+fn squared_norm(row: &[f32]) -> f64 {
+    row.iter().map(|&x| f64::from(x) * f64::from(x)).sum()
+}
+
+fn inner(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// a' M b for a row-major M.
+fn bilinear(a: &[f64], matrix: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(matrix.chunks_exact(b.len())).map(|(a, row)| a * inner(row, b)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use veridical_core::{Seed, Stream};
+
+    fn normals(n: usize, dim: usize, draw: u64) -> Run {
+        let mut values = vec![0.0; n * dim];
+        Stream::new(Seed::new(0).unwrap(), "rows").at(0, draw).fill_normals(&mut values);
+        let rows = values.into_iter().map(|x| x as f32).collect();
+        Run { name: String::new(), dim, rows }
+    }
+
+    /// HSIC_1 from the n x n matrices, as it is written.
+    fn slow_hsic(x: &Run, y: &Run) -> f64 {
+        let n = x.rows.len() / x.dim;
+        let gram = |run: &Run, i: usize, j: usize| -> f64 {
+            if i == j {
+                return 0.0;
+            }
+            run.row(i).iter().zip(run.row(j)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let mut sums = HsicSums { n: n as f64, ..HsicSums::default() };
+        for i in 0..n {
+            let (mut k_i, mut l_i) = (0.0, 0.0);
+            for j in 0..n {
+                let (k, l) = (gram(x, i, j), gram(y, j, i));
+                sums.trace += k * l;
+                k_i += k;
+                l_i += l;
+            }
+            sums.k += k_i;
+            sums.l += l_i;
+            sums.kl += k_i * l_i;
+        }
+        sums.hsic()
+    }
+
+    /// Sums of 60^2 products in another order: 1e-12 is far above rounding.
+    #[test]
+    fn one_pass_equals_the_matrices() {
+        let mut x = normals(60, 5, 1);
+        x.rows.iter_mut().for_each(|value| *value += 3.0);
+        let y = normals(60, 8, 2);
+        let slow = slow_hsic(&x, &y) / (slow_hsic(&x, &x) * slow_hsic(&y, &y)).sqrt();
+        let fast = linear(&x, &y).cka.unwrap().value;
+        assert!((fast - slow).abs() < 1e-12, "{fast} is not {slow}");
+    }
+
+    #[test]
+    fn independent_tables_have_zero_on_average() {
+        let draws = 1000;
+        let value = |draw: u64| {
+            let (x, y) = (normals(32, 16, 2 * draw), normals(32, 16, 2 * draw + 1));
+            linear(&x, &y).cka.unwrap().value
+        };
+        let mean = Estimate::mean((0..draws).map(value)).unwrap();
+        assert!(mean.value.abs() < 4.0 * mean.error, "{mean:?}");
+        assert!(mean.error < 0.02, "the test could not see a bias of 0.08: {mean:?}");
+    }
+
+    #[test]
+    fn a_constant_table_has_no_cka() {
+        let x = normals(40, 4, 0);
+        let constant = Run { rows: vec![1.0; 160], ..x.clone() };
+        assert!(linear(&x, &constant).cka.is_none());
+    }
+}

@@ -1,0 +1,60 @@
+//! Is it safe to put a new table in the place of an old one?
+//!
+//! - [`compare`]: everything below for tables in memory, as one [`Report`]; [`judge`] the same with labels, weights,
+//!   limits and consumers.
+//! - [`sanity()`]: what is wrong with a table before its geometry is looked at.
+//! - [`geometry`]: coordinates, inner products, kernels, neighbors, CKA, Procrustes, with intervals.
+//! - [`downstream()`]: what models with labels lose, retrained and not, for every treatment of the vectors.
+//! - [`consumer()`]: what today's vectors do to a model that was trained on an earlier table.
+//! - [`verdict()`], [`Gate`]: a sentence, and whether limits are kept.
+//!
+//! Everything is unchanged by a rotation of one table, but for coordinates, which are there to show that.
+
+mod changed;
+mod compare;
+pub mod consumers;
+mod coordinates;
+mod downstream;
+mod gate;
+mod hsic;
+mod joined;
+mod kernel;
+mod linear;
+pub mod measures;
+mod neighbors;
+mod pairs;
+mod report;
+pub mod run_pairs;
+mod runs;
+mod sanity;
+mod theory;
+#[cfg(test)]
+mod twins;
+mod variance;
+mod verdict;
+
+pub use changed::{Changed, changed};
+pub use compare::{Angles, CompareSettings, Comparison, PairMeasure, Probed, geometry};
+pub use consumers::{Consumer, ConsumerReport, ConsumerVerdict, consumer};
+pub use coordinates::Coordinates;
+pub use downstream::{
+    Downstream, Labelled, Treated, Treatment, TreatmentScores, accuracy, downstream, macro_f1,
+    treatments,
+};
+pub use gate::{Gate, Limit, Outcome, floor_of, propose};
+pub use joined::{Joined, LEAST_IDS, NamedTable, TableReport, join};
+pub use kernel::{KernelAt, TargetAlignment, target_alignment};
+pub use linear::{Linear, linear};
+pub use measures::{Floor, Harm, Kind, Measure};
+pub use neighbors::Decile;
+pub use pairs::PairSpread;
+pub use report::{
+    ChangedItem, Evidence, KernelReport, NamedId, NewIds, Report, Samples, Settings, check_limits,
+    compare, judge,
+};
+pub use run_pairs::PairValue;
+pub use runs::{Run, Runs};
+pub use sanity::{Sanity, sanity};
+pub use theory::{Theory, theory};
+pub use variance::{Components, Scores};
+pub use verdict::{Aspect, Level, Verdict, verdict};

@@ -1,0 +1,190 @@
+//! idx files (<http://yann.lecun.com/exdb/mnist/>): two zero bytes, the type (8: unsigned bytes), the number of
+//! dimensions, each dimension as a big-endian u32, then the values, the last dimension fastest.
+//!
+//! Images have the dimensions n, height, width, and channels if they are four; labels have n.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use veridical_core::Error as Core;
+
+use super::classes::numbered;
+use super::folder::Folder;
+use super::{ExampleShape, Examples, Found, Origin, Targets, Values};
+use crate::format::Compression;
+use crate::publish;
+use crate::read::decompressed;
+use crate::{Error, Result};
+
+const FORMAT: &str = "idx";
+const UNSIGNED_BYTES: u8 = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Images,
+    Labels,
+}
+
+pub(super) fn is_here(folder: &Folder<'_>) -> bool {
+    folder.direct().any(|(name, _)| role(name).is_some())
+}
+
+/// The name without the ending of a compression.
+fn plain(name: &str) -> &str {
+    Compression::of_name(name).map_or(name, |c| name.trim_end_matches(c.suffix()))
+}
+
+/// What a file holds by its name: `train-images-idx3-ubyte.gz`, or with a dot before `idx3`.
+fn role(name: &str) -> Option<(bool, Content)> {
+    let (part, rest) = plain(name).split_once('-')?;
+    let is_train = match part {
+        "train" => true,
+        "t10k" | "test" => false,
+        _ => return None,
+    };
+    match rest.replace('.', "-").as_str() {
+        "images-idx3-ubyte" | "images-idx4-ubyte" => Some((is_train, Content::Images)),
+        "labels-idx1-ubyte" => Some((is_train, Content::Labels)),
+        _ => None,
+    }
+}
+
+pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
+    let file = |wanted: (bool, Content)| {
+        let mut files = folder.direct().filter(|(name, _)| role(name) == Some(wanted));
+        let Some((first, path)) = files.next() else { return Ok(None) };
+        // A compressed copy may stand beside, after the plain file.
+        match files.find(|(name, _)| plain(name) != plain(first)) {
+            None => Ok(Some(path)),
+            Some((other, _)) => {
+                let what = format!("holds both {first} and {other}; keep one of them");
+                Err(Error::content(folder.path, what))
+            }
+        }
+    };
+    let part = |is_train: bool| {
+        let name = if is_train { "train" } else { "t10k" };
+        match (file((is_train, Content::Images))?, file((is_train, Content::Labels))?) {
+            (None, None) => Ok(None),
+            (Some(images), Some(labels)) => {
+                let part = read_part(images, labels)?;
+                let origin = Origin::Files(vec![(labels.to_owned(), part.n())]);
+                Ok(Some((part, origin)))
+            }
+            (Some(images), None) => Err(alone(images, &format!("{name}-labels-idx1-ubyte"))),
+            (None, Some(labels)) => Err(alone(labels, &format!("{name}-images-idx3-ubyte"))),
+        }
+    };
+    let ((train, of_train), (test, of_test)) = (part(true)?.unzip(), part(false)?.unzip());
+    let (classes, origins) = (numbered([&train, &test]), [of_train, of_test]);
+    Ok(Found { train, test, classes, origins, ..Found::default() })
+}
+
+fn alone(path: &Path, other: &str) -> Error {
+    Error::content(path, format!("there is no {other} beside it; fetch it too"))
+}
+
+fn read_part(images: &Path, labels: &Path) -> Result<Examples> {
+    let (label_dims, label_values) = read_array(labels)?;
+    let &[n] = label_dims.as_slice() else {
+        let what = format!("labels have one dimension, these have {}", label_dims.len());
+        return Err(Error::content(labels, what));
+    };
+    let (dims, values) = read_array(images)?;
+    let (n_images, height, width, channels) = match *dims.as_slice() {
+        [n, height, width] => (n, height, width, 1),
+        [n, height, width, channels] => (n, height, width, channels),
+        _ => {
+            let what = format!("images have three or four dimensions, these have {}", dims.len());
+            return Err(Error::content(images, what));
+        }
+    };
+    if n_images != n {
+        let labels = labels.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let what = format!("has {n_images} images, but {labels} has {n} labels; fetch both again");
+        return Err(Error::content(images, what));
+    }
+    let shape = ExampleShape::Image { height, width, channels };
+    if values.is_empty() {
+        return Err(Error::content(images, format!("has no pixels: its dimensions are {dims:?}")));
+    }
+    let classes = label_values.into_iter().map(u32::from).collect();
+    Ok(Examples { shape, values: Values::Bytes(values), targets: Targets::Classes(classes) })
+}
+
+/// Dimensions and values. Memory grows with the bytes that are there.
+fn read_array(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
+    let damaged = |what: String| Error::malformed(path, FORMAT, what);
+    let mut input = decompressed(path)?;
+    let mut take = |n: usize| {
+        let mut bytes = vec![0; n];
+        input.read_exact(&mut bytes).map_err(|_| damaged("its header is cut off".into()))?;
+        Ok::<_, Error>(bytes)
+    };
+    let magic = take(4)?;
+    let &[0, 0, UNSIGNED_BYTES, n_dims @ 1..=4] = magic.as_slice() else {
+        let what = "where 0, 0, 8 (unsigned bytes) and the number of dimensions are expected";
+        return Err(damaged(format!("it begins with the bytes {magic:?} {what}")));
+    };
+    let dims = take(4 * usize::from(n_dims))?;
+    let dims: Vec<usize> =
+        dims.as_chunks().0.iter().map(|dim| u32::from_be_bytes(*dim) as usize).collect();
+    let expected = dims.iter().try_fold(1usize, |n, &dim| n.checked_mul(dim));
+    let expected = expected
+        .filter(|&n| n < usize::MAX)
+        .ok_or_else(|| damaged(format!("its dimensions {dims:?} are too large for any memory")))?;
+    let mut values = Vec::new();
+    let found = input.take(expected as u64 + 1).read_to_end(&mut values);
+    let found = found.map_err(|e| damaged(e.to_string()))?;
+    if found != expected {
+        let found = if found > expected { "more".into() } else { found.to_string() };
+        let what = format!("its dimensions {dims:?} promise {expected} bytes, found are {found}");
+        return Err(damaged(what));
+    }
+    values.shrink_to_fit();
+    Ok((dims, values))
+}
+
+/// Writes images as idx files that [`read_examples`](super::read_examples) reads back.
+///
+/// # Errors
+/// [`veridical_core::Error::Unfit`] for what idx cannot hold: rows of numbers, targets that are no classes below 256.
+/// [`Error::Write`] if the disk refuses.
+pub fn write_idx(folder: &Path, train: &Examples, test: Option<&Examples>) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
+    write_part(folder, "train", train)?;
+    test.map_or(Ok(()), |test| write_part(folder, "t10k", test))
+}
+
+fn write_part(folder: &Path, name: &str, part: &Examples) -> Result<()> {
+    let refused = |what: &str| Error::from(Core::unfit(format!("idx files hold {what}"), ""));
+    let (ExampleShape::Image { height, width, channels }, Values::Bytes(values)) =
+        (part.shape, &part.values)
+    else {
+        return Err(refused("images, not rows of numbers"));
+    };
+    let Targets::Classes(labels) = &part.targets else {
+        return Err(refused("classes, not numbers to predict"));
+    };
+    let labels: std::result::Result<Vec<u8>, _> = labels.iter().map(|&l| u8::try_from(l)).collect();
+    let labels = labels.map_err(|_| refused("at most 256 classes"))?;
+    let mut dims = vec![part.n(), height, width];
+    if channels > 1 {
+        dims.push(channels);
+    }
+    let images = format!("{name}-images-idx{}-ubyte", dims.len());
+    write_array(&folder.join(images), &dims, values)?;
+    write_array(&folder.join(format!("{name}-labels-idx1-ubyte")), &[part.n()], &labels)
+}
+
+fn write_array(path: &Path, dims: &[usize], values: &[u8]) -> Result<()> {
+    let mut bytes = vec![0, 0, UNSIGNED_BYTES, dims.len() as u8];
+    for &dim in dims {
+        let dim = u32::try_from(dim).map_err(|_| {
+            Core::unfit(format!("{}: {dim} is too large for an idx file", path.display()), "")
+        })?;
+        bytes.extend(dim.to_be_bytes());
+    }
+    bytes.extend_from_slice(values);
+    publish::put(path, &bytes)
+}

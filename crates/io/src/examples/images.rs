@@ -1,0 +1,190 @@
+//! Folders of images: `CLASS/*.png`, or `train/CLASS/*.png` and `test/CLASS/*.png`; PNG and JPEG.
+//!
+//! The sorted names of the folders are the classes, the images of a class follow the order of their names. All
+//! images have one size and one number of channels.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use rayon::prelude::*;
+use veridical_core::Error as Core;
+
+use super::decode::{Pixels, decode};
+use super::folder::Folder;
+use super::{ExampleShape, Examples, Found, Targets, Values};
+use crate::read::is_skipped;
+use crate::{Error, Result, storage};
+
+/// Pixels of a photograph of 4,096 x 4,096; networks see far less.
+const MAX_VALUES: usize = 3 << 24;
+const MAX_BYTES: u64 = 256 << 20;
+/// Images that are decoded side by side before they are put in their order.
+const BLOCK: usize = 256;
+const PARTS: [&str; 2] = ["train", "test"];
+
+pub(super) fn is_here(folder: &Folder<'_>) -> bool {
+    folder.files().iter().any(|file| match file.names.as_slice() {
+        [_, name] => is_image(name),
+        [part, _, name] => PARTS.contains(&part.as_str()) && is_image(name),
+        _ => false,
+    })
+}
+
+fn is_image(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    matches!(ending.as_deref(), Some("png" | "jpg" | "jpeg"))
+}
+
+/// Images by class.
+type ByClass<'a> = BTreeMap<&'a str, Vec<&'a Path>>;
+
+pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
+    let has_parts = folder.files().iter().any(|file| file.names.len() == 3);
+    let [mut train, mut test] = [ByClass::new(), ByClass::new()];
+    for file in folder.files().iter().filter(|file| file.names.len() > 1) {
+        let (part, class, name) = match file.names.as_slice() {
+            [class, name] if !has_parts => (&mut train, class, name),
+            [part, class, name] if part == PARTS[0] => (&mut train, class, name),
+            [part, class, name] if part == PARTS[1] => (&mut test, class, name),
+            _ => return Err(misplaced(&file.path)),
+        };
+        if !is_image(name) {
+            let what = "is no PNG or JPEG among images; convert it or take it away";
+            return Err(Error::content(&file.path, what));
+        }
+        part.entry(class).or_default().push(&file.path);
+    }
+    refuse_empty_classes(folder.path, has_parts)?;
+    let mut classes: Vec<&str> = train.keys().chain(test.keys()).copied().collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut first = None;
+    let [train, test] = [train, test].map(|part| read_part(&part, &classes, &mut first));
+    let classes = classes.into_iter().map(str::to_owned).collect();
+    Ok(Found { train: train?, test: test?, classes, ..Found::default() })
+}
+
+fn misplaced(path: &Path) -> Error {
+    let what = "is out of place: images stand in CLASS/, or all in train/CLASS/ and test/CLASS/";
+    Error::content(path, format!("{what}; move it"))
+}
+
+/// Folders without a file leave no trace in the list of files.
+fn refuse_empty_classes(path: &Path, has_parts: bool) -> Result<()> {
+    let parts: Vec<PathBuf> = match has_parts {
+        true => PARTS.iter().map(|part| path.join(part)).collect(),
+        false => vec![path.to_owned()],
+    };
+    // A store has no empty folders, and nothing can be listed there.
+    for part in parts.iter().filter(|part| part.is_dir()) {
+        let failed = |e| Error::read(part, "list the folder", e);
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(part).map_err(failed)? {
+            let entry = entry.map_err(failed)?.path();
+            let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if entry.is_dir() && !is_skipped(&name) {
+                folders.push(entry);
+            }
+        }
+        folders.sort();
+        for class in folders {
+            if storage::list(&class, is_skipped)?.is_some_and(|files| files.is_empty()) {
+                let what = "the class has no image; put some there or remove the folder";
+                return Err(Error::content(class, what));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn read_part<'a>(
+    part: &ByClass<'a>,
+    classes: &[&str],
+    first: &mut Option<(&'a Path, ExampleShape)>,
+) -> Result<Option<Examples>> {
+    let number = |name: &str| classes.iter().position(|class| *class == name).unwrap_or_default();
+    let of_class = |(name, files): (&&str, &Vec<&'a Path>)| {
+        let class = number(name) as u32;
+        files.iter().map(|&file| (class, file)).collect::<Vec<_>>()
+    };
+    let files: Vec<(u32, &Path)> = part.iter().flat_map(of_class).collect();
+    let mut values = Vec::new();
+    for block in files.chunks(BLOCK) {
+        let images: Vec<Result<Pixels>> =
+            block.par_iter().map(|(_, path)| read_image(path)).collect();
+        for (image, &(_, path)) in images.into_iter().zip(block) {
+            let Pixels { height, width, channels, values: pixels } = image?;
+            let shape = ExampleShape::Image { height, width, channels };
+            let (other, expected) = *first.get_or_insert((path, shape));
+            if shape != expected {
+                let what = format!("is {shape}, but {} is {expected}", other.display());
+                let remedy = "give all images one size, and all grey or all colours";
+                return Err(Error::content(path, format!("{what}; {remedy}")));
+            }
+            values.extend(pixels);
+        }
+    }
+    let classes = files.iter().map(|&(class, _)| class).collect();
+    Ok(first.filter(|_| !files.is_empty()).map(|(_, shape)| Examples {
+        shape,
+        values: Values::Bytes(values),
+        targets: Targets::Classes(classes),
+    }))
+}
+
+fn read_image(path: &Path) -> Result<Pixels> {
+    decode(path, &storage::read(path, MAX_BYTES)?, MAX_VALUES)
+}
+
+/// Writes images as `CLASS/NUMBER.png` below a folder.
+///
+/// # Errors
+/// [`veridical_core::Error::Unfit`] for examples that are not grey or RGB images of named classes, [`Error::Write`] if the disk
+/// refuses.
+pub fn write_image_folder(folder: &Path, examples: &Examples, classes: &[String]) -> Result<()> {
+    let what = "only grey or RGB images of named classes become files";
+    let refused = || Error::from(Core::unfit(what, ""));
+    let (ExampleShape::Image { height, width, channels }, Values::Bytes(values)) =
+        (examples.shape, &examples.values)
+    else {
+        return Err(refused());
+    };
+    let (Targets::Classes(labels), colours) = (&examples.targets, colours(channels)) else {
+        return Err(refused());
+    };
+    let colours = colours.ok_or_else(refused)?;
+    let digits = examples.n().to_string().len();
+    for (i, (image, &label)) in values.chunks_exact(examples.shape.len()).zip(labels).enumerate() {
+        let class = folder.join(classes.get(label as usize).ok_or_else(refused)?);
+        fs::create_dir_all(&class).map_err(|e| Error::write(&class, e))?;
+        let path = class.join(format!("{i:0digits$}.png"));
+        write_png(&path, [height, width], colours, image)?;
+    }
+    Ok(())
+}
+
+const fn colours(channels: usize) -> Option<png::ColorType> {
+    match channels {
+        1 => Some(png::ColorType::Grayscale),
+        3 => Some(png::ColorType::Rgb),
+        _ => None,
+    }
+}
+
+fn write_png(
+    path: &Path,
+    [height, width]: [usize; 2],
+    colours: png::ColorType,
+    image: &[u8],
+) -> Result<()> {
+    let failed = |e: png::EncodingError| Error::write(path, std::io::Error::other(e));
+    let file = BufWriter::new(File::create(path).map_err(|e| Error::write(path, e))?);
+    let mut encoder = png::Encoder::new(file, width as u32, height as u32);
+    encoder.set_color(colours);
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header().map_err(failed)?;
+    writer.write_image_data(image).map_err(failed)?;
+    writer.finish().map_err(failed)
+}

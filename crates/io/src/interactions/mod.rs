@@ -1,0 +1,12 @@
+//! Interactions from and to files.
+
+mod read;
+mod sequences;
+mod write;
+
+pub use self::read::{InteractionOptions, Read, read};
+pub use self::sequences::read_sequences;
+pub use self::write::write;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! Interactions to files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{Float32Array, Int64Array};
+use arrow_schema::{DataType, Field};
+use veridical_data::Interactions;
+
+use crate::{ColumnWriter, GROUP_ROWS, Result};
+
+/// Writes some rows, under the ids of the data: `user`, `item`, and where there are any `rating` and
+/// `timestamp`. The ending of the name chooses among Parquet, Arrow, CSV, TSV and JSON lines.
+///
+/// # Errors
+/// As [`ColumnWriter`].
+pub fn write(path: &Path, data: &Interactions, rows: &[u32]) -> Result<()> {
+    let mut fields = vec![
+        Field::new("user", data.users.data_type(), false),
+        Field::new("item", data.items.data_type(), false),
+    ];
+    fields.extend(data.rating.iter().map(|_| Field::new("rating", DataType::Float32, false)));
+    fields.extend(data.time.iter().map(|_| Field::new("timestamp", DataType::Int64, false)));
+    let mut writer = ColumnWriter::create(path, fields)?;
+    for rows in rows.chunks(GROUP_ROWS) {
+        let of = |numbers: &[u32]| rows.iter().map(|&r| numbers[r as usize]).collect::<Vec<_>>();
+        let mut columns =
+            vec![data.users.array(&of(&data.user)), data.items.array(&of(&data.item))];
+        if let Some(rating) = &data.rating {
+            let values = rows.iter().map(|&r| rating[r as usize]);
+            columns.push(Arc::new(Float32Array::from_iter_values(values)));
+        }
+        if let Some(time) = &data.time {
+            let values = rows.iter().map(|&r| time[r as usize]);
+            columns.push(Arc::new(Int64Array::from_iter_values(values)));
+        }
+        writer.write(columns)?;
+    }
+    writer.finish()
+}

@@ -1,0 +1,110 @@
+//! The one way in which output appears: whole or not at all, durable, and by one writer at a time.
+//!
+//! - [`file()`], [`put`]: a file grows as `.NAME.tmp` beside its place and gets its name by one rename.
+//! - [`folder`]: a folder grows as `.NAME.new` and gets its name likewise.
+//! - [`Lock`]: an output that takes long grows in `OUTPUT.partial` and can be taken up again. One job at a time writes
+//!   it; the lock is the operating system's, so that a killed job holds none.
+//! - [`refuse_existing`], [`check_file`], [`check_folder`]: what is there is left alone unless the user says otherwise.
+//!
+//! A folder takes the place of an earlier one by one exchange of the two names (renameat2(2), `RENAME_EXCHANGE`): at
+//! every moment a reader finds the old or the new one. Files and the folder that names them are flushed to the disk
+//! before and after the rename.
+//!
+//! ```
+//! use veridical_io::publish;
+//!
+//! let dir = tempfile::tempdir()?;
+//! publish::put(&dir.path().join("a.json"), b"{}\n")?;
+//! publish::folder(&dir.path().join("all"), |folder| publish::put(&folder.join("b.json"), b"[]\n"))?;
+//! assert_eq!(std::fs::read(dir.path().join("all/b.json"))?, b"[]\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod exists;
+mod file;
+mod folder;
+mod lock;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use self::exists::{
+    Existing, IfExists, Replace, already, check_file, check_folder, check_new, refuse_existing,
+};
+pub(crate) use self::exists::{refuse_unfinished, unlike};
+pub(crate) use self::file::{Aside, finished};
+pub use self::file::{file, note, put};
+pub use self::folder::{folder, subfolder};
+pub use self::lock::Lock;
+
+/// `NAME.partial`, beside the output: where an output grows that can be taken up again.
+pub fn partial_path(output: &Path) -> PathBuf {
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    output.with_file_name(name)
+}
+
+/// `.NAME.ENDING`, beside `path`: readers of folders pass over such names.
+fn hidden(path: &Path, ending: &str) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".");
+    name.push(ending);
+    path.with_file_name(name)
+}
+
+/// Whether an open file is still the one that `path` names: it may have been renamed or removed meanwhile.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Flushes the names in a folder to the disk, where the file system can do that.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(not(unix)) {
+        return Ok(());
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(e) if is_unsupported(&e) || e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}
+
+/// Renames, durably.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    sync_folder(to.parent().unwrap_or(Path::new("")))
+}
+
+/// Removes a file or a folder, if it is there.
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(kind) if kind.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(e) => Err(e),
+    };
+    match removed {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests;

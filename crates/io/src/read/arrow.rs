@@ -1,0 +1,505 @@
+//! Parquet and Arrow IPC (file and stream), through the arrow crates.
+
+use std::collections::HashMap;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::{FileReader, StreamDecoder, read_footer_length};
+use arrow_ipc::root_as_footer;
+use arrow_schema::Schema;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::file::reader::Length;
+use veridical_data::Ids;
+
+use super::{PartReader, ReadOptions};
+use crate::columns::{self, Chosen};
+use crate::guard::guard;
+use crate::storage::{self, InputFile};
+use crate::{Chunk, Error, Result, TableSchema};
+
+const PARQUET: &str = "Parquet";
+const IPC: &str = "Arrow IPC";
+/// Rows decoded at first to learn the width of a list column.
+const FIRST_ROWS: usize = 64;
+const STDIN_BYTES: usize = 1 << 20;
+/// Rows of narrow columns that are decoded at once.
+const BATCH_ROWS: usize = 1 << 15;
+
+/// Turns record batches into chunks.
+struct Decoder {
+    path: PathBuf,
+    chosen: Chosen,
+    schema: TableSchema,
+    /// What the file says about itself.
+    metadata: HashMap<String, String>,
+    /// Rows decoded so far.
+    next_row: u64,
+}
+
+impl Decoder {
+    /// `first` gives the width of the vectors; it is decoded again as a chunk later.
+    fn new(
+        path: &Path,
+        schema: &Schema,
+        chosen: Chosen,
+        first: Option<&RecordBatch>,
+    ) -> Result<Self> {
+        let kept = chosen.kept.iter().map(|&i| columns::kept_field(schema.field(i))).collect();
+        let Some(first) = first else {
+            return Err(Error::no_rows(path));
+        };
+        let (dim, _) = columns::decode_vectors(first.column(chosen.vector), None, path, 0)?;
+        let metadata = schema.metadata().clone().into();
+        let schema = TableSchema { dim, ids: chosen.id_kind, dtype: chosen.dtype, kept };
+        Ok(Self { path: path.to_owned(), chosen, schema, metadata, next_row: 0 })
+    }
+
+    fn chunk(&mut self, batch: &RecordBatch) -> Result<Chunk> {
+        let (path, first_row) = (self.path.as_path(), self.next_row);
+        let vectors = batch.column(self.chosen.vector);
+        let (_, vectors) =
+            columns::decode_vectors(vectors, Some(self.schema.dim), path, first_row)?;
+        let ids = match self.chosen.id {
+            Some(i) => columns::decode_ids(batch.column(i), self.chosen.id_kind, path, first_row)?,
+            None => Ids::numbered(first_row, batch.num_rows()),
+        };
+        let kept = self.chosen.kept.iter().zip(&self.schema.kept);
+        let kept = kept.map(|(&i, field)| columns::kept_column(batch.column(i), field, path));
+        let kept = kept.collect::<Result<Vec<ArrayRef>>>()?;
+        self.next_row += batch.num_rows() as u64;
+        Ok(Chunk { first_row, ids, vectors, kept, row_numbers: None, zeroed: None })
+    }
+}
+
+pub(super) struct ParquetPart {
+    file: InputFile,
+    decoder: Decoder,
+    reader: Option<ParquetRecordBatchReader>,
+    n_rows: u64,
+    chunk_rows: usize,
+    projection: Vec<usize>,
+}
+
+impl ParquetPart {
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
+        guard(path, PARQUET, || {
+            let file = storage::open(path)?;
+            let builder = parquet_builder(path, file.again(path)?)?;
+            let n_rows = u64::try_from(builder.metadata().file_metadata().num_rows())
+                .map_err(|_| Error::malformed(path, PARQUET, "the number of rows is negative"))?;
+            let schema = builder.schema().clone();
+            let chosen = columns::choose(&schema, options, path)?;
+            let projection = chosen.projection();
+            let mask = ProjectionMask::roots(builder.parquet_schema(), projection.iter().copied());
+            let mut head = builder
+                .with_projection(mask)
+                .with_batch_size(FIRST_ROWS)
+                .with_limit(FIRST_ROWS)
+                .build()
+                .map_err(|e| Error::malformed(path, PARQUET, e))?;
+            let first = head.next().transpose().map_err(|e| Error::malformed(path, PARQUET, e))?;
+            let first = first.filter(|batch| batch.num_rows() > 0);
+            let projected =
+                schema.project(&projection).map_err(|e| Error::malformed(path, PARQUET, e))?;
+            let decoder = Decoder::new(path, &projected, chosen.projected(), first.as_ref())?;
+            let chunk_rows = options.chunk_rows(decoder.schema.dim);
+            Ok(Self { file, decoder, reader: None, n_rows, chunk_rows, projection })
+        })
+    }
+
+    /// The reader from the current row on.
+    fn reader(&self) -> Result<ParquetRecordBatchReader> {
+        let path = &self.decoder.path;
+        let builder = parquet_builder(path, self.file.again(path)?)?;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), self.projection.iter().copied());
+        builder
+            .with_projection(mask)
+            .with_batch_size(self.chunk_rows)
+            .with_offset(self.decoder.next_row as usize)
+            .build()
+            .map_err(|e| Error::malformed(path, PARQUET, e))
+    }
+}
+
+fn parquet_builder(
+    path: &Path,
+    file: InputFile,
+) -> Result<ParquetRecordBatchReaderBuilder<InputFile>> {
+    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| Error::malformed(path, PARQUET, e))
+}
+
+impl PartReader for ParquetPart {
+    fn schema(&self) -> &TableSchema {
+        &self.decoder.schema
+    }
+
+    fn n_rows(&self) -> Option<u64> {
+        Some(self.n_rows)
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        let path = self.decoder.path.clone();
+        guard(&path, PARQUET, || {
+            let mut reader = match self.reader.take() {
+                Some(reader) => reader,
+                None => self.reader()?,
+            };
+            let batch =
+                reader.next().transpose().map_err(|e| Error::malformed(&path, PARQUET, e))?;
+            self.reader = Some(reader);
+            let Some(batch) = batch.filter(|batch| batch.num_rows() > 0) else {
+                return check_end(&path, PARQUET, self.decoder.next_row, self.n_rows);
+            };
+            self.decoder.chunk(&batch).map(Some)
+        })
+    }
+
+    fn skip(&mut self, rows: u64) -> Result<bool> {
+        self.decoder.next_row += rows;
+        self.reader = None;
+        Ok(true)
+    }
+
+    fn note(&self) -> Option<String> {
+        self.decoder.chosen.note.clone()
+    }
+
+    fn metadata(&self, key: &str) -> Option<String> {
+        self.decoder.metadata.get(key).cloned()
+    }
+}
+
+fn check_end(path: &Path, format: &'static str, seen: u64, promised: u64) -> Result<Option<Chunk>> {
+    if seen == promised {
+        return Ok(None);
+    }
+    Err(Error::malformed(path, format, format!("it promises {promised} rows but holds {seen}")))
+}
+
+/// The ids of a Parquet file without looking for vectors.
+pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
+    guard(path, PARQUET, || {
+        let builder = parquet_builder(path, storage::open(path)?)?;
+        let schema = builder.schema().clone();
+        let name = options.id_column.as_deref().unwrap_or("id");
+        let only = if schema.fields().len() == 1 { Some(0) } else { schema.index_of(name).ok() };
+        let column = only.ok_or_else(|| {
+            Error::content(
+                path,
+                format!(
+                    "there is no column `{name}` to name the rows; choose one with ⟨id-column⟩"
+                ),
+            )
+        })?;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), [column]);
+        let reader = builder
+            .with_projection(mask)
+            .build()
+            .map_err(|e| Error::malformed(path, PARQUET, e))?;
+        let batches: std::result::Result<Vec<RecordBatch>, _> = reader.collect();
+        let batches = batches.map_err(|e| Error::malformed(path, PARQUET, e))?;
+        let parts: Vec<&dyn Array> = batches.iter().map(|b| b.column(0).as_ref()).collect();
+        if parts.is_empty() {
+            return Err(Error::content(path, "it names no rows"));
+        }
+        let all =
+            arrow_select::concat::concat(&parts).map_err(|e| Error::malformed(path, PARQUET, e))?;
+        let field = schema.field(column);
+        let kind = columns::id_kind(field.data_type()).ok_or_else(|| {
+            Error::content(path, format!("column `{}` is neither integer nor text", field.name()))
+        })?;
+        columns::decode_ids(&all, kind, path, 0)
+    })
+}
+
+/// Batches from an IPC file, an IPC stream in a file, or stdin.
+enum Batches {
+    File(Box<FileReader<BufReader<InputFile>>>),
+    Stream(Box<StreamBatches>),
+}
+
+impl Batches {
+    fn next(&mut self, path: &Path) -> Result<Option<RecordBatch>> {
+        match self {
+            Self::File(reader) => {
+                reader.next().transpose().map_err(|e| Error::malformed(path, IPC, e))
+            }
+            Self::Stream(stream) => stream.next(path),
+        }
+    }
+
+    /// The next batch that has rows.
+    fn next_filled(&mut self, path: &Path) -> Result<Option<RecordBatch>> {
+        loop {
+            match self.next(path)? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                other => return Ok(other),
+            }
+        }
+    }
+}
+
+/// A stream decoded as its bytes arrive, so that no promise of a length is believed.
+struct StreamBatches {
+    input: Box<dyn Read + Send>,
+    decoder: StreamDecoder,
+    buffer: Buffer,
+    /// The last bytes that came in.
+    tail: Vec<u8>,
+    at_end: bool,
+}
+
+/// The mark at the end of a stream. Without it the writer was cut off: half a table must not pass
+/// for a whole one.
+const END_OF_STREAM: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
+
+impl StreamBatches {
+    fn new(input: Box<dyn Read + Send>) -> Self {
+        Self {
+            input,
+            decoder: StreamDecoder::new(),
+            buffer: Buffer::from(&[0u8; 0]),
+            tail: Vec::new(),
+            at_end: false,
+        }
+    }
+
+    fn schema(&mut self, path: &Path) -> Result<Arc<Schema>> {
+        while self.decoder.schema().is_none() {
+            if self.buffer.is_empty() && !self.fill(path)? {
+                let what = "it ends before its schema; expected an Arrow IPC stream";
+                return Err(Error::malformed(path, IPC, what));
+            }
+            // One byte at a time until the schema is known: a batch must not be swallowed with it.
+            let mut byte = self.buffer.slice_with_length(0, 1);
+            self.decoder.decode(&mut byte).map_err(|e| Error::malformed(path, IPC, e))?;
+            self.buffer.advance(1);
+        }
+        // INVARIANT: the loop ends when there is a schema.
+        Ok(self.decoder.schema().expect("the schema was decoded"))
+    }
+
+    fn fill(&mut self, path: &Path) -> Result<bool> {
+        let mut bytes = Vec::with_capacity(STDIN_BYTES);
+        self.input
+            .by_ref()
+            .take(STDIN_BYTES as u64)
+            .read_to_end(&mut bytes)
+            .map_err(|e| Error::read(path, "read", e))?;
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(END_OF_STREAM.len())..]);
+        self.tail.drain(..self.tail.len().saturating_sub(END_OF_STREAM.len()));
+        self.buffer = Buffer::from_vec(bytes);
+        Ok(!self.buffer.is_empty())
+    }
+
+    fn next(&mut self, path: &Path) -> Result<Option<RecordBatch>> {
+        loop {
+            if self.buffer.is_empty() && !self.at_end {
+                self.at_end = !self.fill(path)?;
+            }
+            if self.at_end {
+                self.decoder.finish().map_err(|e| Error::malformed(path, IPC, e))?;
+                if self.tail != END_OF_STREAM {
+                    let what = "the stream has no end mark: what wrote it failed or was cut off";
+                    return Err(Error::malformed(path, IPC, what));
+                }
+                return Ok(None);
+            }
+            let batch = self.decoder.decode(&mut self.buffer);
+            if let Some(batch) = batch.map_err(|e| Error::malformed(path, IPC, e))? {
+                return Ok(Some(batch));
+            }
+        }
+    }
+}
+
+/// An IPC table. Batches are cut to the size of chunks.
+pub(super) struct StreamPart {
+    decoder: Decoder,
+    batches: Batches,
+    /// What is left of the current batch, all columns.
+    rest: Option<RecordBatch>,
+    chunk_rows: usize,
+}
+
+impl StreamPart {
+    pub fn stdin(options: &ReadOptions) -> Result<Self> {
+        Self::stream(Path::new("-"), Box::new(std::io::stdin()), options)
+    }
+
+    fn stream(path: &Path, input: Box<dyn Read + Send>, options: &ReadOptions) -> Result<Self> {
+        guard(path, IPC, || {
+            let mut stream = StreamBatches::new(input);
+            let schema = stream.schema(path)?;
+            Self::new(path, &schema, Batches::Stream(Box::new(stream)), options)
+        })
+    }
+
+    fn new(
+        path: &Path,
+        schema: &Schema,
+        mut batches: Batches,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let chosen = columns::choose(schema, options, path)?;
+        let first = batches.next_filled(path)?;
+        let decoder = Decoder::new(path, schema, chosen, first.as_ref())?;
+        let chunk_rows = options.chunk_rows(decoder.schema.dim);
+        Ok(Self { decoder, batches, rest: first, chunk_rows })
+    }
+}
+
+impl PartReader for StreamPart {
+    fn schema(&self) -> &TableSchema {
+        &self.decoder.schema
+    }
+
+    fn n_rows(&self) -> Option<u64> {
+        None
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        let path = self.decoder.path.clone();
+        guard(&path, IPC, || {
+            let batch = match self.rest.take() {
+                Some(batch) => batch,
+                None => match self.batches.next_filled(&path)? {
+                    Some(batch) => batch,
+                    None => return Ok(None),
+                },
+            };
+            let n = batch.num_rows().min(self.chunk_rows);
+            if n < batch.num_rows() {
+                self.rest = Some(batch.slice(n, batch.num_rows() - n));
+            }
+            self.decoder.chunk(&batch.slice(0, n)).map(Some)
+        })
+    }
+
+    fn skip(&mut self, _rows: u64) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn note(&self) -> Option<String> {
+        self.decoder.chosen.note.clone()
+    }
+
+    fn metadata(&self, key: &str) -> Option<String> {
+        self.decoder.metadata.get(key).cloned()
+    }
+}
+
+/// Opens an IPC table.
+pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn PartReader>> {
+    guard(path, IPC, || {
+        let (schema, batches) = ipc_batches(path)?;
+        Ok(Box::new(StreamPart::new(path, &schema, batches, options)?) as Box<_>)
+    })
+}
+
+/// Opens an IPC file of either kind; they differ in their first bytes.
+fn ipc_batches(path: &Path) -> Result<(Arc<Schema>, Batches)> {
+    let mut file = storage::open(path)?;
+    let mut magic = [0; 6];
+    let is_file = file.read_exact(&mut magic).is_ok() && &magic == b"ARROW1";
+    file.seek(SeekFrom::Start(0)).map_err(|e| Error::read(path, "read", e))?;
+    if !is_file {
+        let mut stream = StreamBatches::new(Box::new(file));
+        let schema = stream.schema(path)?;
+        return Ok((schema, Batches::Stream(Box::new(stream))));
+    }
+    check_footer(&mut file).map_err(|what| Error::malformed(path, IPC, what))?;
+    let reader = FileReader::try_new(BufReader::new(file), None)
+        .map_err(|e| Error::malformed(path, IPC, e))?;
+    Ok((reader.schema(), Batches::File(Box::new(reader))))
+}
+
+/// Some columns of a file, batch by batch.
+pub(crate) struct ColumnBatches {
+    path: PathBuf,
+    format: &'static str,
+    batches: Columnar,
+    /// The columns of a batch, as places in the schema of the file.
+    places: Vec<usize>,
+}
+
+enum Columnar {
+    Parquet(ParquetRecordBatchReader),
+    Ipc(Batches),
+}
+
+impl ColumnBatches {
+    /// Opens Parquet or IPC; `choose` says which columns of the schema are wanted, ascending.
+    pub fn open(
+        path: &Path,
+        is_parquet: bool,
+        choose: impl FnOnce(&Schema) -> Result<Vec<usize>>,
+    ) -> Result<Self> {
+        let format = if is_parquet { PARQUET } else { IPC };
+        let (batches, places) = guard(path, format, || {
+            if !is_parquet {
+                let (schema, batches) = ipc_batches(path)?;
+                choose(&schema)?;
+                return Ok((Columnar::Ipc(batches), (0..schema.fields().len()).collect()));
+            }
+            let builder = parquet_builder(path, storage::open(path)?)?;
+            let places = choose(builder.schema())?;
+            let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
+            let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+            let reader = reader.map_err(|e| Error::malformed(path, PARQUET, e))?;
+            Ok((Columnar::Parquet(reader), places))
+        })?;
+        Ok(Self { path: path.to_owned(), format, batches, places })
+    }
+
+    /// Where a column of the file stands in a batch.
+    pub fn place(&self, column: usize) -> Option<usize> {
+        self.places.binary_search(&column).ok()
+    }
+
+    /// The next rows, or `None` after the last.
+    pub fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let (path, format) = (&self.path, self.format);
+        guard(path, format, || match &mut self.batches {
+            Columnar::Parquet(reader) => {
+                reader.next().transpose().map_err(|e| Error::malformed(path, format, e))
+            }
+            Columnar::Ipc(batches) => batches.next_filled(path),
+        })
+    }
+}
+
+/// Holds what the footer of an IPC file promises against the size of the file: the decoder takes memory
+/// for a batch before it reads it.
+fn check_footer(file: &mut InputFile) -> std::result::Result<(), String> {
+    const TRAILER: u64 = 10; // the length of the footer and ARROW1
+    let len = Length::len(file);
+    let mut read_back = |from_end: u64, bytes: &mut [u8]| {
+        let start = len.checked_sub(from_end).ok_or("it is cut off")?;
+        file.seek(SeekFrom::Start(start))
+            .and_then(|_| file.read_exact(bytes))
+            .map_err(|e| e.to_string())
+    };
+    let mut trailer = [0; TRAILER as usize];
+    read_back(TRAILER, &mut trailer)?;
+    let footer_len = read_footer_length(trailer).map_err(|e| e.to_string())?;
+    if TRAILER + footer_len as u64 > len {
+        return Err(format!("the footer promises {footer_len} bytes but the file has {len}"));
+    }
+    let mut footer = vec![0; footer_len];
+    read_back(TRAILER + footer_len as u64, &mut footer)?;
+    let footer = root_as_footer(&footer).map_err(|e| e.to_string())?;
+    let batches = footer.recordBatches().into_iter().flatten();
+    for block in batches.chain(footer.dictionaries().into_iter().flatten()) {
+        let parts = [block.offset(), i64::from(block.metaDataLength()), block.bodyLength()];
+        let end = parts.iter().try_fold(0u64, |end, &n| end.checked_add(u64::try_from(n).ok()?));
+        if end.is_none_or(|end| end > len) {
+            return Err("the footer promises a batch beyond the end of the file".into());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! NumPy's npy format, versions 1 to 3: a 2-d array of floats in C or Fortran order.
+
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use arrow_buffer::ScalarBuffer;
+use parquet::file::reader::Length;
+use veridical_data::Ids;
+
+use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use crate::storage::{self, InputFile};
+use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema};
+
+/// NumPy writes headers of some hundred bytes; more is not ours to read.
+const MAX_HEADER: usize = 1 << 20;
+
+pub(super) struct NpyPart {
+    array: Array,
+    schema: TableSchema,
+    next_row: u64,
+    chunk_rows: usize,
+    note: Option<String>,
+}
+
+/// A matrix in a file, rows of which are read from any place.
+pub(super) struct Array {
+    path: PathBuf,
+    file: BufReader<InputFile>,
+    data_start: u64,
+    shape: Shape,
+}
+
+/// What the header of a matrix says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub n_rows: u64,
+    pub dim: usize,
+    pub dtype: Dtype,
+    pub fortran_order: bool,
+    /// Of all values.
+    pub bytes: u64,
+}
+
+impl NpyPart {
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
+        refuse_columns(options, path, "npy")?;
+        let file = storage::open(path)?;
+        let len = file.len();
+        let mut file = BufReader::with_capacity(1 << 20, file);
+        let malformed = |what: &str| Error::malformed(path, "npy", what);
+        let (header, data_start) = read_header(&mut file).map_err(malformed)?;
+        let header = Header::parse(&header).map_err(|what| Error::malformed(path, "npy", what))?;
+        let shape = header.matrix(path, "npy", data_start, len)?;
+        Ok(Self {
+            array: Array::new(path, file.into_inner(), data_start, shape),
+            schema: bare_schema(shape.dim, IdKind::RowNumber, shape.dtype),
+            next_row: 0,
+            chunk_rows: options.chunk_rows(shape.dim),
+            note: header.note(),
+        })
+    }
+}
+
+impl Array {
+    pub fn new(path: &Path, file: InputFile, data_start: u64, shape: Shape) -> Self {
+        let file = BufReader::with_capacity(1 << 20, file);
+        Self { path: path.to_owned(), file, data_start, shape }
+    }
+
+    /// `n` rows from `first` on.
+    pub fn rows(&mut self, first: u64, n: usize) -> Result<ScalarBuffer<f32>> {
+        let Shape { n_rows, dim, dtype, fortran_order, .. } = self.shape;
+        if !fortran_order {
+            return Ok(values::decode(&self.read_at(first * dim as u64, n * dim)?, dtype));
+        }
+        let mut rows = vec![0.0; n * dim];
+        for column in 0..dim {
+            let bytes = self.read_at(column as u64 * n_rows + first, n)?;
+            let values = values::decode(&bytes, dtype);
+            rows[column..].iter_mut().step_by(dim).zip(&values).for_each(|(x, v)| *x = *v);
+        }
+        Ok(rows.into())
+    }
+
+    fn read_at(&mut self, element: u64, n: usize) -> Result<Vec<u8>> {
+        let size = self.shape.dtype.size();
+        let mut bytes = vec![0; n * size];
+        self.file
+            .seek(SeekFrom::Start(self.data_start + element * size as u64))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(|e| Error::read(&self.path, "read", e))?;
+        Ok(bytes)
+    }
+}
+
+impl PartReader for NpyPart {
+    fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    fn n_rows(&self) -> Option<u64> {
+        Some(self.array.shape.n_rows)
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        let left = self.array.shape.n_rows - self.next_row;
+        let n = left.min(self.chunk_rows as u64) as usize;
+        if n == 0 {
+            return Ok(None);
+        }
+        let first_row = self.next_row;
+        self.next_row += n as u64;
+        let vectors = self.array.rows(first_row, n)?;
+        Ok(Some(Chunk::bare(first_row, Ids::numbered(first_row, n), vectors)))
+    }
+
+    fn skip(&mut self, rows: u64) -> Result<bool> {
+        self.next_row += rows;
+        Ok(true)
+    }
+
+    fn note(&self) -> Option<String> {
+        self.note.clone()
+    }
+}
+
+/// The text of the header and where the data starts.
+pub(super) fn read_header(
+    file: &mut impl Read,
+) -> std::result::Result<(String, u64), &'static str> {
+    let cut = |_| "the header is cut off";
+    let mut start = [0; 8];
+    file.read_exact(&mut start).map_err(cut)?;
+    if &start[..6] != b"\x93NUMPY" {
+        return Err("it does not start as npy files do");
+    }
+    let (len, prefix) = if start[6] == 1 {
+        let mut len = [0; 2];
+        file.read_exact(&mut len).map_err(cut)?;
+        (usize::from(u16::from_le_bytes(len)), 10)
+    } else {
+        let mut len = [0; 4];
+        file.read_exact(&mut len).map_err(cut)?;
+        (u32::from_le_bytes(len) as usize, 12)
+    };
+    if len > MAX_HEADER {
+        return Err("the header is longer than 1 MiB");
+    }
+    let mut header = vec![0; len];
+    file.read_exact(&mut header).map_err(cut)?;
+    let header = String::from_utf8(header).map_err(|_| "the header is not text")?;
+    Ok((header, (prefix + len) as u64))
+}
+
+/// The Python dictionary in the header.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Header {
+    pub descr: String,
+    fortran_order: bool,
+    pub shape: Vec<u64>,
+}
+
+impl Header {
+    pub fn parse(text: &str) -> std::result::Result<Self, String> {
+        let missing = |key: &str| format!("the header has no `{key}`: {}", text.trim());
+        let after = |key: &str| {
+            let quoted = [format!("'{key}'"), format!("\"{key}\"")];
+            let rest =
+                quoted.iter().find_map(|k| text.split_once(k.as_str())).map(|(_, rest)| rest);
+            rest.and_then(|rest| rest.trim_start().strip_prefix(':')).map(str::trim_start)
+        };
+        let descr = after("descr").ok_or_else(|| missing("descr"))?;
+        let quote = descr.chars().next().filter(|c| matches!(c, '\'' | '"'));
+        let descr = quote
+            .and_then(|q| descr[1..].split_once(q))
+            .map(|(descr, _)| descr.to_owned())
+            .ok_or("the array is a record array; store the vectors as a plain 2-d array")?;
+        let fortran_order =
+            after("fortran_order").ok_or_else(|| missing("fortran_order"))?.starts_with("True");
+        let shape = after("shape").and_then(|rest| rest.strip_prefix('(')?.split_once(')'));
+        let shape = shape.ok_or_else(|| missing("shape"))?.0;
+        let sizes = shape.split(',').map(str::trim).filter(|size| !size.is_empty());
+        let shape = sizes.map(|size| size.parse().map_err(|_| format!("bad shape ({shape})")));
+        Ok(Self { descr, fortran_order, shape: shape.collect::<std::result::Result<_, _>>()? })
+    }
+
+    pub fn dtype(&self) -> std::result::Result<Dtype, String> {
+        match self.descr.as_str() {
+            "<f4" | "=f4" => Ok(Dtype::F32),
+            "<f8" | "=f8" => Ok(Dtype::F64),
+            "<f2" | "=f2" => Ok(Dtype::F16),
+            // NumPy's own two raw bytes are `|V2`.
+            BFLOAT16 => Ok(Dtype::Bf16),
+            "|O" => {
+                Err("the array holds Python objects, which are stored as pickle and never read; \
+                         save it with array.astype('<f4')"
+                    .into())
+            }
+            "|V2" => Err("the array holds `|V2`, two raw bytes that may be bfloat16 or anything; \
+                          save it with array.astype('<f4'), or as safetensors"
+                .into()),
+            other => Err(format!(
+                "the array holds `{other}` where little-endian floats are expected; \
+                 save it with array.astype('<f4')"
+            )),
+        }
+    }
+
+    pub fn note(&self) -> Option<String> {
+        (self.descr == BFLOAT16).then(|| "values `<V2` are read as bfloat16".into())
+    }
+
+    /// The matrix in `len` bytes of which `data_start` are the header's.
+    pub fn matrix(
+        &self,
+        path: &Path,
+        format: &'static str,
+        data_start: u64,
+        len: u64,
+    ) -> Result<Shape> {
+        let dtype = self.dtype().map_err(|what| Error::content(path, what))?;
+        let malformed = |what: &str| Error::malformed(path, format, what);
+        let [n_rows, dim] = self.shape[..] else {
+            let what = format!(
+                "the array has shape {:?} where rows of vectors are expected; reshape it to 2-d",
+                self.shape
+            );
+            return Err(Error::content(path, what));
+        };
+        if n_rows == 0 {
+            return Err(Error::no_rows(path));
+        }
+        if dim == 0 {
+            return Err(Error::content(
+                path,
+                format!("the array is empty: its shape is ({n_rows}, {dim})"),
+            ));
+        }
+        let bytes = n_rows.checked_mul(dim).and_then(|n| n.checked_mul(dtype.size() as u64));
+        let promised = bytes.and_then(|n| n.checked_add(data_start));
+        let (Some(bytes), true) = (bytes, promised.is_some_and(|n| n <= len)) else {
+            let promised =
+                promised.map_or("more bytes than there can be".into(), |n| format!("{n} bytes"));
+            return Err(malformed(&format!(
+                "the header promises {n_rows} x {dim} values, {promised}, but the file has {len}"
+            )));
+        };
+        let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide"))?;
+        Ok(Shape { n_rows, dim, dtype, fortran_order: self.fortran_order, bytes })
+    }
+}
+
+/// How bfloat16 of `ml_dtypes` (JAX, TensorFlow) is saved.
+const BFLOAT16: &str = "<V2";

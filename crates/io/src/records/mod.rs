@@ -1,0 +1,162 @@
+//! Rows of named columns from files of any kind: what interactions, labels, edges and documents share.
+//!
+//! A reader says which parts of a row it looks for ([`Role`]); the columns that play them are found by the
+//! user's `--columns`, by names that are recognised, or, where the first line is data, by their places. Rows
+//! come one after the other and nothing of them is kept, so memory does not grow with the file.
+
+mod columnar;
+mod columns;
+mod format;
+mod lines;
+mod sparse;
+mod wide;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub(crate) use veridical_data::Cell;
+
+pub(crate) use self::columnar::BETWEEN;
+pub use self::columns::ColumnMap;
+use self::columns::Found;
+pub(crate) use self::columns::{LAST, Role, find_column};
+pub use self::format::RecordFormat;
+pub(crate) use self::wide::{WideRows, read_wide};
+use crate::read::is_skipped;
+use crate::{Error, Result, storage};
+
+/// Parts of a row that any reader looks for.
+const MOST_ROLES: usize = 4;
+
+/// How files of rows are read, whatever the rows are about.
+#[derive(Clone, Debug, Default)]
+pub struct RecordOptions {
+    /// Columns by the parts they play; otherwise by their names or places.
+    pub columns: ColumnMap,
+    /// The format of the files; otherwise by their endings.
+    pub format: Option<RecordFormat>,
+    /// Whether text begins with the names of its columns; otherwise seen from the first line.
+    pub has_header: Option<bool>,
+    /// Encoding of text; UTF-8 unless named.
+    pub encoding: Option<String>,
+}
+
+/// One row.
+pub(crate) struct Row<'a> {
+    path: &'a Path,
+    place: Place,
+    cells: [Option<Cell<'a>>; MOST_ROLES],
+}
+
+/// Where a row stands: text has lines from 1, tables have rows from 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    Line(u64),
+    Row(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Row(row) => write!(f, "row {row}"),
+        }
+    }
+}
+
+impl Place {
+    /// An error about a row of `path`.
+    pub fn refused(self, path: &Path, what: impl AsRef<str>) -> Error {
+        Error::content(path, format!("{self}: {}", what.as_ref()))
+    }
+}
+
+impl<'a> Row<'a> {
+    /// The cell of a role; `None` if no column plays it.
+    pub fn cell(&self, role: usize) -> Option<Cell<'a>> {
+        self.cells[role]
+    }
+
+    /// An error about this row.
+    pub fn refused(&self, what: impl AsRef<str>) -> Error {
+        self.place.refused(self.path, what)
+    }
+}
+
+/// What was read, besides the rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub files: Vec<PathBuf>,
+    pub notes: Vec<String>,
+    /// Which roles a column plays.
+    pub roles: [bool; MOST_ROLES],
+}
+
+/// The files of a path: itself, or those of a folder in the order of their paths.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    match storage::list(path, is_skipped)? {
+        None => Ok(vec![path.to_owned()]),
+        Some(files) if files.is_empty() => Err(Error::content(
+            path,
+            "the folder has no data files (names that start with `_` or `.` and *.crc are skipped)",
+        )),
+        Some(files) => Ok(files),
+    }
+}
+
+/// Hands every row of a file or folder to `take`.
+pub(crate) fn read(
+    path: &Path,
+    roles: &[Role],
+    options: &RecordOptions,
+    take: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+) -> Result<Seen> {
+    debug_assert!(roles.len() <= MOST_ROLES);
+    options.columns.check(roles)?;
+    storage::explained(|| {
+        let mut seen: Option<Seen> = None;
+        let mut notes = Vec::new();
+        let files = files(path)?;
+        for file in &files {
+            let (found, more) = match read_file(file, roles, options, take) {
+                Err(Error::NoRows { .. }) if files.len() > 1 => continue,
+                outcome => outcome?,
+            };
+            let played = found.roles();
+            match &seen {
+                Some(before) if before.roles != played => {
+                    let differs = (0..roles.len()).find(|&i| before.roles[i] != played[i]);
+                    let name = differs.map_or("", |i| roles[i].name);
+                    let what = format!(
+                        "the files of a folder must be alike, but only some have a column for the {name}"
+                    );
+                    return Err(Error::content(file, what));
+                }
+                Some(_) => {}
+                None => {
+                    notes.extend(found.note(roles));
+                    seen = Some(Seen { roles: played, ..Seen::default() });
+                }
+            }
+            notes.extend(more);
+        }
+        let seen = seen.ok_or_else(|| Error::no_rows(path))?;
+        Ok(Seen { files, notes, ..seen })
+    })
+}
+
+fn read_file(
+    path: &Path,
+    roles: &[Role],
+    options: &RecordOptions,
+    take: &mut dyn FnMut(&Row<'_>) -> Result<()>,
+) -> Result<(Found, Vec<String>)> {
+    let format = options.format.map_or_else(|| RecordFormat::of_path(path), Ok)?;
+    match format {
+        RecordFormat::Parquet | RecordFormat::Arrow => {
+            columnar::read(path, format, roles, options, take)
+        }
+        RecordFormat::Npz => sparse::read(path, roles, options, take),
+        _ => lines::read(path, format, roles, options, take),
+    }
+}

@@ -1,0 +1,231 @@
+//! What a network is worth on some examples.
+//!
+//! accuracy   right / n, with Wilson's 95 % interval ([`Estimate::share`])
+//! rmse       sqrt(mean (f - y)^2), mae mean |f - y|, over all targets
+//! r2         1 - sum (f - y)^2 / sum (y - mean y)^2, the mean over targets
+//!
+//! The loss is that of the training, without label smoothing.
+
+use std::ops::Range;
+
+use serde::Serialize;
+use veridical_core::{Estimate, Job};
+use veridical_data::examples::Targets;
+
+use crate::fit::Evaluation;
+use crate::{Error, Feed, Loss, Mode, Net, Result, Workspace};
+
+/// Samples of one pass at most.
+const MOST_SAMPLES: usize = 256;
+/// Numbers of one pass at most: 256 MiB of f32.
+const MOST_NUMBERS: usize = 64 << 20;
+
+/// Measures on some examples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measures {
+    /// How many examples.
+    pub n: usize,
+    /// The mean loss.
+    pub loss: f64,
+    /// The share of classes that are right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Estimate>,
+    /// `confusion[c][p]`: examples of class c that are taken for p.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub confusion: Vec<Vec<u64>>,
+    /// The root of the mean squared error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rmse: Option<f64>,
+    /// The mean absolute error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mae: Option<f64>,
+    /// The share of the variance that is explained; none if the targets do not vary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub r2: Option<f64>,
+}
+
+impl Measures {
+    /// In short.
+    pub fn evaluation(&self) -> Evaluation {
+        let accuracy = self.accuracy.map(|share| share.value);
+        Evaluation { loss: self.loss, accuracy, rmse: self.rmse }
+    }
+
+    /// The share of each class that is right.
+    pub fn by_class(&self) -> Vec<Estimate> {
+        let share =
+            |(class, row): (usize, &Vec<u64>)| Estimate::share(row[class], row.iter().sum());
+        self.confusion.iter().enumerate().map(share).collect()
+    }
+}
+
+/// Room for passes over examples, of a size that depends on the network alone.
+#[derive(Debug)]
+pub struct Passes {
+    work: Workspace<f32>,
+    capacity: usize,
+}
+
+impl Passes {
+    /// Room that suits a network.
+    pub fn new(net: &Net<f32>) -> Self {
+        let sizes = net.names().filter_map(|name| net.output_of(name));
+        let numbers = net.input().values() + sizes.map(|shape| shape.values()).sum::<usize>();
+        let capacity = (MOST_NUMBERS / numbers.max(1)).clamp(1, MOST_SAMPLES);
+        Self { work: Workspace::new(net, capacity, None), capacity }
+    }
+
+    /// Passes over all samples of a feed in order; `visit` sees the place and the workspace after each, `job` hears of it as
+    /// `what`.
+    ///
+    /// # Errors
+    /// If the user asks the job to stop.
+    pub fn run(
+        &mut self,
+        net: &Net<f32>,
+        feed: &Feed<'_>,
+        (what, job): (&str, &Job<'_>),
+        mut visit: impl FnMut(Range<usize>, &Workspace<f32>),
+    ) -> Result<()> {
+        let n = feed.len();
+        let progress = job.progress(what, "examples", Some(n as u64));
+        let mut samples = Vec::with_capacity(self.capacity);
+        for first in (0..n).step_by(self.capacity) {
+            let place = first..(first + self.capacity).min(n);
+            samples.clear();
+            samples.extend(place.clone());
+            net.forward(&mut self.work, place.len(), Mode::Frozen, 0, |slot| {
+                feed.fill(&samples, slot);
+            });
+            visit(place.clone(), &self.work);
+            progress.advance(place.len() as u64);
+            progress.check()?;
+        }
+        Ok(())
+    }
+
+    /// All outputs, one sample after the other.
+    ///
+    /// # Errors
+    /// As [`Passes::run`].
+    pub fn outputs(
+        &mut self,
+        net: &Net<f32>,
+        feed: &Feed<'_>,
+        what: (&str, &Job<'_>),
+    ) -> Result<Vec<f32>> {
+        let mut outputs = Vec::with_capacity(feed.len() * net.outputs());
+        self.run(net, feed, what, |_, work| outputs.extend_from_slice(work.outputs(net)))?;
+        Ok(outputs)
+    }
+}
+
+/// The loss that is reported: without smoothing.
+fn plain(loss: Loss) -> Loss {
+    match loss {
+        Loss::CrossEntropy { .. } => Loss::CrossEntropy { smoothing: 0.0 },
+        other => other,
+    }
+}
+
+/// Measures of `outputs`, `dim` for each example; `classes` is how many there are.
+///
+/// # Errors
+/// If targets do not suit the loss, or an output is no number.
+pub fn measures(
+    outputs: &[f32],
+    dim: usize,
+    targets: &Targets,
+    loss: Loss,
+    classes: usize,
+) -> Result<Measures> {
+    let n = outputs.len() / dim;
+    let target = targets.into();
+    let loss = plain(loss);
+    loss.check(dim, target)?;
+    let mut measures = Measures {
+        n,
+        loss: loss.evaluate(outputs, n, dim, target, None, None),
+        accuracy: None,
+        confusion: Vec::new(),
+        rmse: None,
+        mae: None,
+        r2: None,
+    };
+    if !measures.loss.is_finite() {
+        return Err(Error::unfit(format!(
+            "the loss is {}: the network gives values that are no numbers",
+            measures.loss
+        )));
+    }
+    match targets {
+        Targets::Classes(labels) => {
+            let mut confusion = vec![vec![0; classes]; classes];
+            for (f, &label) in outputs.chunks_exact(dim).zip(labels) {
+                confusion[label as usize][predicted(f)] += 1;
+            }
+            let right = (0..classes).map(|c| confusion[c][c]).sum();
+            measures.accuracy = Some(Estimate::share(right, n as u64));
+            measures.confusion = confusion;
+        }
+        Targets::Numbers { values, .. } => {
+            let errors = outputs.iter().zip(values).map(|(&f, &y)| f64::from(f) - f64::from(y));
+            let count = values.len() as f64;
+            measures.rmse = Some((errors.clone().map(|e| e * e).sum::<f64>() / count).sqrt());
+            measures.mae = Some(errors.map(f64::abs).sum::<f64>() / count);
+            measures.r2 = r2(outputs, values, dim);
+        }
+    }
+    Ok(measures)
+}
+
+/// The class of the largest output, of equal ones the first; one output says class 1 if it is above 0.
+pub fn predicted(f: &[f32]) -> usize {
+    match f {
+        [f] => usize::from(*f > 0.0),
+        _ => (1..f.len()).fold(0, |best, j| if f[j] > f[best] { j } else { best }),
+    }
+}
+
+fn r2(outputs: &[f32], targets: &[f32], dim: usize) -> Option<f64> {
+    let n = (targets.len() / dim) as f64;
+    let of = |values: &[f32], j: usize| -> Vec<f64> {
+        values.iter().skip(j).step_by(dim).map(|&x| f64::from(x)).collect()
+    };
+    let one = |j: usize| {
+        let (f, y) = (of(outputs, j), of(targets, j));
+        let mean = y.iter().sum::<f64>() / n;
+        let total: f64 = y.iter().map(|y| (y - mean).powi(2)).sum();
+        let error: f64 = f.iter().zip(&y).map(|(f, y)| (f - y).powi(2)).sum();
+        (total > 0.0).then(|| 1.0 - error / total)
+    };
+    let all = (0..dim).map(one).collect::<Option<Vec<f64>>>()?;
+    Some(all.iter().sum::<f64>() / dim as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_counted_in_their_places() {
+        let outputs = [0.1, 0.9, 0.0, 2.0, 2.0, 1.0, -1.0, 0.0, 5.0];
+        let targets = Targets::Classes(vec![1, 0, 0]);
+        let found =
+            measures(&outputs, 3, &targets, Loss::CrossEntropy { smoothing: 0.1 }, 3).unwrap();
+        assert_eq!(found.confusion, [[1, 0, 1], [0, 1, 0], [0, 0, 0]]);
+        assert_eq!(found.accuracy.unwrap().value, 2.0 / 3.0);
+        let by_class = found.by_class();
+        assert_eq!((by_class[0].value, by_class[1].value), (0.5, 1.0));
+        assert!(by_class[2].value.is_nan());
+    }
+
+    /// By hand: errors 1, 0, -1, 2; the targets' mean is 2.5 and their squares around it sum to 5.
+    #[test]
+    fn errors_of_numbers_are_those_by_hand() {
+        let targets = Targets::Numbers { dim: 1, values: vec![1.0, 2.0, 3.0, 4.0] };
+        let found = measures(&[2.0, 2.0, 2.0, 6.0], 1, &targets, Loss::Squared, 0).unwrap();
+        assert_eq!((found.rmse, found.mae), (Some(1.5f64.sqrt()), Some(1.0)));
+        assert_eq!((found.loss, found.r2), (1.5, Some(1.0 - 6.0 / 5.0)));
+    }
+}

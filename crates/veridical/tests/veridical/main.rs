@@ -1,0 +1,6 @@
+//! Tests of the face, as one program.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod library;
+mod resnet20;
