@@ -1,4 +1,4 @@
-"""What a benchmark says about where it ran."""
+"""Description of the machine of a benchmark."""
 
 import os
 import platform
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def cpu_model():
-    """Its name, and the widest vectors it has."""
+    """Name of the CPU, with its widest vector extension."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -18,17 +18,17 @@ def cpu_model():
 
 
 def described(load, threads, about):
-    """The lines above the tables of a page; `about` is what our binary says of itself."""
+    """The lines above the tables of a page; `about` is the self-description of our binary."""
     return [
         f"- CPU: {cpu_model()}, {os.cpu_count()} cores; {platform.system()}",
         f"- Load average before the run: {load:.2f}",
-        f"- Threads: {threads} for everybody",
+        f"- Threads: {threads} for all",
         f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
     ]
 
 
 def load_before():
-    """The load of the machine, with a warning if it is not at rest."""
+    """The load of the machine, with a warning if it is not idle."""
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"# the machine is busy: load {load:.2f}", flush=True)

@@ -113,7 +113,7 @@ run generate-shop-tsv "${shop[@]}" --format tsv --out shop-tsv
 run generate-shop-parquet "${shop[@]}" --format parquet --out shop-parquet
 both generate-text data generate text --docs 120 --topics 3 --words 25 --length 20 --seed 2 --out text%
 both generate-images data generate images --images 90 --test-images 30 --size 8 --classes 3 --seed 3 --out images%
-run generate-colours data generate images --images 20 --test-images 0 --size 6 --channels 3 --classes 2 --out colours
+run generate-colors data generate images --images 20 --test-images 0 --size 6 --channels 3 --classes 2 --out colors
 interactions=shop/interactions.csv
 
 mkdir data
@@ -161,13 +161,13 @@ run split-without-times data split --interactions $interactions --columns user=u
 run split-again data split --interactions $interactions --out parts/none --split random:0.5 --force
 
 graph=(data graph --interactions $interactions)
-awk -F, 'NR > 1 { print $1 "\tshelf\t" $2; print $1 "\tcolour\t" $1 % 5 }' shop/items.csv >data/triples.tsv
+awk -F, 'NR > 1 { print $1 "\tshelf\t" $2; print $1 "\tcolor\t" $1 % 5 }' shop/items.csv >data/triples.tsv
 awk -F, 'BEGIN { print "id,tags" } NR > 1 { print $1 ",t" $1 % 3 ";t" $1 % 7 }' shop/items.csv >data/tags.csv
 awk -F, 'BEGIN { print "source,target,weight" } NR > 2 { print $1 "," before "," 1 + NR % 3 } { before = $1 }' \
     shop/items.csv >data/edges.csv
 both graph-labels "${graph[@]}" --labels shop/items.csv --out data/groups%.csv
 run graph-users "${graph[@]}" --of user --labels shop/users.csv --out data/groups-user.tsv
-run graph-relation "${graph[@]}" --labels data/triples.tsv --groups-relation colour --out data/colours.csv
+run graph-relation "${graph[@]}" --labels data/triples.tsv --groups-relation color --out data/colors.csv
 run graph-tags "${graph[@]}" --labels data/tags.csv --groups-column tags --groups-separator ';' --out data/tags.parquet
 run graph-edges "${graph[@]}" --edges data/edges.csv --out data/graph.jsonl
 
@@ -184,7 +184,7 @@ both train-item2vec train item2vec "${last[@]}" --dim 6 --epochs 3 --out runs/it
 both train-ppmi-svd train ppmi-svd "${last[@]}" --dim 6 --out runs/ppmi-svd%
 run train-pop train pop "${last[@]}"
 run train-pop-json train pop "${last[@]}" --json --out runs/pop-json
-both train-itemknn train itemknn "${last[@]}" --neighbours 20 --out runs/itemknn%
+both train-itemknn train itemknn "${last[@]}" --neighbors 20 --out runs/itemknn%
 both train-ease train ease "${last[@]}" --weight-decay 20 --out runs/ease%
 sasrec=(train sasrec "${last[@]}" --dim 8 --length 10 --batch 16 --lr 0.01 --epochs 2)
 both train-sasrec "${sasrec[@]}" --blocks 1 --out runs/sasrec%
@@ -373,8 +373,8 @@ for part in train test; do
 done
 for file in images/*; do gzip -nc "$file" >data/images-gz/"${file##*/}".gz; done
 for i in 1 2 3; do
-    cp "$oracles/images/colour.jpg" data/photos/one/$i.jpg
-    cp "$oracles/images/colour.jpg" data/photos/two/$i.jpg
+    cp "$oracles/images/color.jpg" data/photos/one/$i.jpg
+    cp "$oracles/images/color.jpg" data/photos/two/$i.jpg
 done
 
 net=(train net --data images --batch 30)
@@ -406,7 +406,7 @@ run train-one-table train net --data data/one/table.csv --model mlp:4 --target c
 run train-cifar train net --data data/cifar --model cnn:4,max --epochs 1 --batch 6 --out nets/cifar
 run train-cifar-100 train net --data data/cifar-100 --model mlp:2 --epochs 1 --batch 6 --out nets/cifar-100
 run train-photos train net --data data/photos --model mlp:4 --epochs 1 --batch 3 --out nets/photos
-run train-colours train net --data colours --model cnn:4,max --epochs 1 --batch 10 --out nets/colours
+run train-colors train net --data colors --model cnn:4,max --epochs 1 --batch 10 --out nets/colors
 both train-net-seeds "${net[@]}" --model mlp:8 --epochs 3 --seeds 2 --seed 5 --out nets/seeds%
 run train-net-from train --from nets/mlp --seed 4 --out nets/from
 run train-net-from-net train net --from nets/mlp/run.json --lr 0.02 --out nets/from-net
@@ -450,11 +450,11 @@ run evaluate-refit evaluate --run nets/mlp nets/refit
 
 paste -d, text/documents.csv <(cut -d, -f2 text/topics.csv) |
     awk -F, 'NR == 1 { print "id,text,label,part" } NR > 1 { print $0 "," (NR % 5 ? "train" : "test") }' \
-        >data/labelled.csv
-awk -F, 'NR == 1 || $3 < 2' data/labelled.csv >data/two.csv
+        >data/labeled.csv
+awk -F, 'NR == 1 || $3 < 2' data/labeled.csv >data/two.csv
 awk -F, 'NR == 1 { print "key,body" } NR > 1 && NR < 20 { print "n" $1 "," $2 } NR == 20 { print "odd,quux" }' \
-    data/labelled.csv >data/unlabelled.csv
-words=(train text --text data/labelled.csv --split-column part --min-count 2 --max-length 12 --dim 6 --hidden 4
+    data/labeled.csv >data/unlabeled.csv
+words=(train text --text data/labeled.csv --split-column part --min-count 2 --max-length 12 --dim 6 --hidden 4
     --batch 20
     --lr 0.02)
 both train-text "${words[@]}" --epochs 3 --out nets/text%
@@ -468,7 +468,7 @@ run train-text-moved train text --text data/two.csv --vectors runs/words/vectors
     --epochs 2 --out nets/moved
 both train-text-seeds "${words[@]}" --epochs 2 --seeds 2 --out nets/texts%
 run train-text-from train --from nets/text --seed 9 --out nets/text-from
-printf 'text = "data/labelled.csv"\nhidden = 3\ndim = 4\nepochs = 1\n' >text.toml
+printf 'text = "data/labeled.csv"\nhidden = 3\ndim = 4\nepochs = 1\n' >text.toml
 run train-text-config train text --config text.toml --out nets/text-config
 stopped=(train text --text data/two.csv --min-count 30 --dim 1 --hidden 1 --epochs 80 --batch 40 --checkpoint-every 5)
 limit=4 expect 2 resume-text-stopped "${stopped[@]}" --out nets/text-stopped
@@ -478,9 +478,9 @@ both evaluate-text-two evaluate --run nets/fixed nets/moved
 run evaluate-text-seeds evaluate --run nets/texts
 sed '60,$d' data/two.csv >data/fewer.csv
 run evaluate-text-data evaluate --run nets/fixed --data data/fewer.csv
-both predict predict --run nets/text --text data/unlabelled.csv --column body --id-column key --out recs/predicted%.csv
+both predict predict --run nets/text --text data/unlabeled.csv --column body --id-column key --out recs/predicted%.csv
 run predict-two predict --run nets/fixed --text data/two.csv --out recs/predicted-two.csv
-run predict-force predict --run nets/fixed --text data/labelled.csv --out recs/predicted-two.csv --force
+run predict-force predict --run nets/fixed --text data/labeled.csv --out recs/predicted-two.csv --force
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Vector tables
@@ -896,7 +896,7 @@ bad train-cg train als "${some[@]}" --cg-steps 0
 bad train-feedback train als "${some[@]}" --feedback mixed
 bad train-window train item2vec "${some[@]}" --window 0
 bad train-negatives train bpr "${some[@]}" --negatives 200
-bad train-neighbours train itemknn "${some[@]}" --neighbours 0
+bad train-neighbors train itemknn "${some[@]}" --neighbors 0
 bad train-decay train ease "${some[@]}" --weight-decay -1
 bad train-pop train pop "${some[@]}" --dim 4
 bad train-svd train ppmi-svd "${some[@]}" --dim 100000
@@ -971,19 +971,19 @@ bad refit-folds refit-head --run nets/mlp --folds 1 --out x
 bad refit-there refit-head --run nets/mlp --out nets/refit
 bad refit-page refit-head --run nets/mlp --html pages/refit.html --out x
 bad text-data train text --out x
-bad text-column train text --text data/labelled.csv --column body --out x
+bad text-column train text --text data/labeled.csv --column body --out x
 bad text-label train text --text text/documents.csv --out x
-bad text-split train text --text data/labelled.csv --split-column id --out x
-bad text-vectors train text --text data/labelled.csv --vectors runs/bpr --out x
-bad text-cell train text --text data/labelled.csv --cell rnn --out x
-bad text-hidden train text --text data/labelled.csv --hidden 0 --out x
-bad text-count train text --text data/labelled.csv --min-count 100000 --out x
+bad text-split train text --text data/labeled.csv --split-column id --out x
+bad text-vectors train text --text data/labeled.csv --vectors runs/bpr --out x
+bad text-cell train text --text data/labeled.csv --cell rnn --out x
+bad text-hidden train text --text data/labeled.csv --hidden 0 --out x
+bad text-count train text --text data/labeled.csv --min-count 100000 --out x
 bad text-from train text --from nets/mlp --out x
-bad predict-run predict --run nets/mlp --text data/unlabelled.csv --out x.csv
+bad predict-run predict --run nets/mlp --text data/unlabeled.csv --out x.csv
 bad predict-column predict --run nets/text --text data/names.csv --out x.csv
-bad predict-there predict --run nets/text --text data/labelled.csv --out recs/predicted.csv
+bad predict-there predict --run nets/text --text data/labeled.csv --out recs/predicted.csv
 
-# Judging
+# Evaluation
 bad evaluate-nothing evaluate
 bad evaluate-run evaluate --run nowhere
 bad evaluate-damaged evaluate --run bad/run
@@ -996,7 +996,7 @@ bad evaluate-baseline evaluate --run runs/bpr --baselines best
 bad evaluate-documents evaluate --run runs/doc2vec
 bad evaluate-data evaluate --run runs/bpr --data images
 bad evaluate-net evaluate ranking --run nets/mlp
-bad evaluate-net-other evaluate --run nets/mlp --data colours
+bad evaluate-net-other evaluate --run nets/mlp --data colors
 bad evaluate-both evaluate --run nets/mlp runs/bpr
 bad evaluate-widths evaluate --users runs/bpr/vectors/user.parquet --items runs/als --interactions $interactions \
     --split leave-last-one

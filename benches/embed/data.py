@@ -1,4 +1,4 @@
-"""The data of a run: text files with one list of whole numbers per line, which both sides read."""
+"""The data of a run: text files with one list of integers per line, which both sides read."""
 
 import csv
 import gzip
@@ -12,16 +12,16 @@ from pathlib import Path
 import numpy as np
 
 WORDS, TOPICS, LENGTH = 100_000, 100, 100
-RARE = 3  # words of reviews that occur less often are left out
+RARE = 3  # words of reviews that occur less often are dropped
 
 
 class AbsentError(Exception):
-    """The data of a case is not there."""
+    """The data of a case does not exist."""
 
 
 def opened(path, encoding="utf-8"):
     if not path.exists():
-        raise AbsentError(f"{path} is not there; name the folder of the data sets with --data")
+        raise AbsentError(f"{path} does not exist; set the folder of the datasets with --data")
     kind = lzma if path.suffix == ".xz" else gzip
     return io.TextIOWrapper(kind.open(path), encoding=encoding, newline="")
 
@@ -32,9 +32,9 @@ def write_lists(path, lists):
 
 
 class Movies:
-    """MovieLens-1M: what every user chose in the order of time, without the last choice.
+    """MovieLens-1M: the choices of every user in the order of time, without the last one.
 
-    Movies are numbered by falling count; `last` is the movie kept back, `genres` a 0/1 matrix.
+    Movies are numbered by descending count; `last` is the held-out movie, `genres` a 0/1 matrix.
     """
 
     def __init__(self, source, folder):
@@ -71,7 +71,7 @@ def genres(path, number):
 
 
 class Reviews:
-    """imdb-10k as words in lower case, numbered by falling count."""
+    """imdb-10k as lowercase words, numbered by descending count."""
 
     def __init__(self, source, folder):
         with opened(source / "imdb-10k/imdb_10k.csv.xz") as file:
@@ -113,5 +113,5 @@ class Zipf:
 
 
 def found(given, root):
-    """The folder of the data sets."""
+    """The folder of the datasets."""
     return Path(given) if given else root.parent / "shared" / "data"

@@ -1,2 +1,2 @@
-# implicit brings its own threads and asks for one BLAS thread.
+# implicit uses its own threads and requires a single BLAS thread.
 export OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1

@@ -1,8 +1,8 @@
-"""The peer's side: trains one model on DATA and prints one line of JSON, as `bench-embed` does.
+"""The peer's side: trains one model on DATA and prints one line of JSON, like `bench-embed`.
 
 usage: peer.py METHOD DATA SETTINGS THREADS SEED [PREFIX]
 
-SETTINGS are ours; they are translated here, where names or meanings differ.
+SETTINGS are ours; they are translated here where names or meanings differ.
 """
 
 import json
@@ -19,7 +19,7 @@ def lists(path):
 
 
 def by_number(keyed, n=None):
-    """Vectors of gensim in the order of our numbers; zeros for what does not occur."""
+    """Vectors of gensim in the order of our numbers; zeros for numbers that do not occur."""
     numbers = np.array([int(key) for key in keyed.index_to_key])
     out = np.zeros((n or int(numbers.max()) + 1, keyed.vector_size), np.float32)
     out[numbers] = keyed.vectors
@@ -57,7 +57,7 @@ def item2vec(path, given, threads, seed):
 def doc2vec(path, given, threads, seed):
     from gensim.models import Doc2Vec
 
-    # dbow_words = 0 and dm_mean = 1 are gensim's defaults and what we do.
+    # dbow_words = 0 and dm_mean = 1 are gensim's defaults, like ours.
     model = Doc2Vec(dm=int(given.get("algorithm") == "dm"), **gensim_settings(given, threads, seed))
     return *gensim_training(model, path, given["epochs"]), {"doc": model.dv.vectors}
 
@@ -77,7 +77,7 @@ def implicit_training(model, path):
     begin = time.perf_counter()
     model.fit(
         choices, show_progress=False
-    )  # begins with random factors: a little preparation is inside
+    )  # starts with random factors: includes a little preparation
     seconds = time.perf_counter() - begin
     return 0.0, seconds, choices.nnz, {"user": model.user_factors, "item": model.item_factors}
 
@@ -106,7 +106,7 @@ def als(path, given, threads, seed):
 
 
 def peak_bytes():
-    """Of this process alone: getrusage would count what its parent held when it forked."""
+    """Of this process alone: getrusage would include the memory of its parent at the fork."""
     status = Path("/proc/self/status")
     lines = status.read_text(encoding="ascii").splitlines() if status.exists() else []
     found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]

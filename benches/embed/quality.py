@@ -1,4 +1,4 @@
-"""How good vectors are: one short evaluator for both sides."""
+"""Quality of vectors: one short evaluator for both sides."""
 
 import numpy as np
 from data import TOPICS
@@ -16,8 +16,8 @@ def unit(table):
     return table / np.where(norms > 0, norms, 1)
 
 
-def neighbours(table, queries):
-    """The K rows nearest to each query by cosine, without itself."""
+def neighbors(table, queries):
+    """The K nearest neighbors of each query by cosine, without the query itself."""
     rows = unit(table)
     scores = rows[queries] @ rows.T
     scores[np.arange(len(queries)), queries] = -np.inf
@@ -25,16 +25,16 @@ def neighbours(table, queries):
 
 
 def genres(tables, movies):
-    """Jaccard index of a movie's genres and those of its ten neighbours, over movies with 20 choices."""
+    """Jaccard index of the genres of a movie and its ten neighbors, over movies with 20 choices."""
     item = padded(tables["item"], movies.items)
     queries = np.flatnonzero(movies.counts >= 20)
-    near = movies.genres[neighbours(item, queries)]
+    near = movies.genres[neighbors(item, queries)]
     own = movies.genres[queries][:, None, :]
     return float(((near & own).sum(2) / (near | own).sum(2)).mean())
 
 
 def ranks(scores, movies):
-    """Place of the movie kept back among those not seen; ties count as the mean place."""
+    """Rank of the held-out movie among the unseen ones; ties count as the mean rank."""
     for user, seen in enumerate(movies.seen):
         scores[user, seen] = -np.inf
     own = scores[np.arange(len(scores)), movies.last][:, None]
@@ -42,27 +42,27 @@ def ranks(scores, movies):
 
 
 def hit_rate(tables, movies):
-    """Is the next movie among the ten nearest to the mean of the last five?"""
+    """Share of users whose next movie is among the ten nearest to the mean of the last five."""
     item = unit(padded(tables["item"], movies.items))
     user = np.array([item[seen[-5:]].mean(0) for seen in movies.seen])
     return float((ranks(user @ item.T, movies) < K).mean())
 
 
 def ndcg(tables, movies):
-    """NDCG@10 of the movie kept back, among all that the user has not seen."""
+    """NDCG@10 of the held-out movie, among all that the user has not seen."""
     place = ranks(tables["user"] @ padded(tables["item"], movies.items).T, movies)
     return float(np.where(place < K, 1 / np.log2(place + 2), 0).mean())
 
 
 def topics(tables, corpus):
-    """Share of the ten neighbours with the topic of the word, over words of middling frequency."""
+    """Share of the ten neighbors with the topic of the word, over words of medium frequency."""
     item = padded(tables["item"], corpus.items)
     queries = np.arange(2_000, 20_000, 9)
-    return float((neighbours(item, queries) % TOPICS == (queries % TOPICS)[:, None]).mean())
+    return float((neighbors(item, queries) % TOPICS == (queries % TOPICS)[:, None]).mean())
 
 
 def sentiment(tables, reviews):
-    """Accuracy of a logistic regression on the documents of the test part."""
+    """Test accuracy of a logistic regression on the document vectors."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 

@@ -1,4 +1,4 @@
-"""The machine, the tables and the page that are written from a run."""
+"""Machine description, tables and page of a run."""
 
 import os
 import platform
@@ -7,11 +7,12 @@ from importlib.metadata import version
 
 from machine import cpu_model
 
-HEADER = ("what", "side", "seconds", "a second", "/ peer", "target", "verdict", "quality", "peak")
-OTHER = ("what", "figure", "beside it", "ratio", "target", "verdict")
+HEADER = ("case", "side", "seconds", "per second", "speedup", "target", "verdict", "quality",
+          "peak memory")  # fmt: skip
+OTHER = ("case", "value", "baseline", "ratio", "target", "verdict")
 MEASURES = {
-    "genres": "genres of 10 neighbours (Jaccard)", "hit_rate": "hit rate@10 of the next item",
-    "topics": "topic of 10 neighbours", "sentiment": "sentiment accuracy", "ndcg": "NDCG@10",
+    "genres": "genres of 10 neighbors (Jaccard)", "hit_rate": "hit rate@10 of the next item",
+    "topics": "topic of 10 neighbors", "sentiment": "sentiment accuracy", "ndcg": "NDCG@10",
 }  # fmt: skip
 PEERS = {"item2vec": "gensim", "doc2vec": "gensim", "bpr": "implicit", "als": "implicit"}
 
@@ -86,7 +87,7 @@ def about(results):
     facts = [
         f"CPU: {m['cpu']}, {m['cores']} cores; {m['system']}",
         f"Load average before the run: {m['load_before']:.2f}",
-        f"Threads: {results['threads']} for everybody",
+        f"Threads: {results['threads']} for all",
         f"Veridical {build['version']}: `cargo build --release` for {build['target']}, {kind}",
         (
             f"Peers: gensim {m['gensim']}, implicit {m['implicit']}; numpy {m['numpy']}, "
@@ -125,6 +126,6 @@ def page(results):
         "Written by `run.sh --markdown`; [README.md](README.md) explains the columns.", "",
         *(f"- {fact}" for fact in about(results)), "",
         *rows(HEADER, case_lines(results)), "",
-        "What SSE costs, and memory:", "",
+        "Cost of SSE, and memory:", "",
         *rows(OTHER, other_lines(results)), "",
     ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""Trains beside gensim and implicit, on the same data in one run; README.md explains."""
+"""Compares training with gensim and implicit, on the same data in one run; see README.md."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ PEER = Path(__file__).with_name("peer.py")
 THREADS = 2
 BUSY = 0.5
 MODES = ("deterministic", "hogwild")
-# Times as fast as the peer, by mode; ALS has one mode, the aim is 1.5.
+# Required speedup over the peer, by mode; ALS has one mode, and the aim is 1.5.
 TARGETS = {
     "item2vec": {"deterministic": 1.0, "hogwild": 2.0},
     "doc2vec": {"deterministic": 1.0, "hogwild": 2.0},
@@ -33,7 +33,7 @@ MEMORY_SLACK = 1 << 30
 
 @dataclass
 class Case:
-    """One job for both sides; `only_ours` are settings that the peer has no choice about."""
+    """One job for both sides; `only_ours` are settings that are fixed in the peer."""
 
     method: str
     data: str
@@ -41,7 +41,7 @@ class Case:
     measures: tuple
     rounds: int = 3
     only_ours: dict = field(default_factory=dict)
-    # What a peer prepares inside its training, ours counts too.
+    # Whether the peer's training time includes its preparation, so that ours must too.
     with_preparation: bool = False
 
     def name(self):
@@ -54,7 +54,7 @@ class Case:
 SMALL = {"dim": 32, "window": 3, "negatives": 3, "lr": 0.025}
 LARGE = {"dim": 100, "window": 5, "negatives": 5, "lr": 0.025}
 BPR = {"dim": 100, "lr": 0.02, "weight-decay": 0.01, "epochs": 40}
-# implicit's BPR always learns biases, draws negatives by popularity and never changes its rate.
+# implicit's BPR always learns biases, draws negatives by popularity and keeps its learning rate constant.
 BPR_OURS = {"biases": True, "sampling": "popularity", "schedule": "constant", "negatives": 1}
 ALS = {"weight-decay": 10.0, "alpha": 1.0, "epochs": 15}
 DOCS = {**LARGE, "lr": 0.05, "epochs": 20}
@@ -69,7 +69,7 @@ CASES = (
     Case("als", "ml-1m", {"dim": 64, **ALS}, ("ndcg",), with_preparation=True),
     Case("als", "ml-1m", {"dim": 128, **ALS}, ("ndcg",), with_preparation=True),
 )  # fmt: skip
-# Ours with every table's transition at p = 0.01 beside p = 0.
+# Ours with every table's transition at p = 0.01, compared with p = 0.
 SSE = (
     ("bpr", "ml-1m", {**BPR, **BPR_OURS, "epochs": 10}, ("sse-user", "sse-item")),
     ("item2vec", "ml-1m", {**LARGE, "epochs": 3}, ("sse-item", "sse-context")),
@@ -92,7 +92,7 @@ def call(*command):
 
 
 def trained(program, case, path, settings, seed, folder):
-    """One training: what it printed, and its tables."""
+    """One training: its printed result and its tables."""
     prefix = folder / "vectors"
     found = call(*program, case.method, path, json.dumps(settings), THREADS, seed, prefix)
     tables = {}
@@ -119,7 +119,7 @@ def seconds(case, side, found):
 
 
 def run_case(case, source, folder, most):
-    """Everybody in turns; another seed in every round."""
+    """All sides in turn, with another random seed in every round."""
     rounds = min(case.rounds, most)
     result = {"name": case.name(), "method": case.method, "data": case.data,
               "settings": case.settings, "only_ours": case.only_ours, "rounds": rounds,
@@ -175,10 +175,10 @@ def run_all(given):
     results = {"machine": report.machine(), "build": call(BENCH, "about"), "threads": THREADS,
                "scale": given.scale, "cases": [], "skipped": {}, "sse": [], "memory": None,
                "targets": {"speed": TARGETS, "sse": SSE_SHARE, "memory_slack": MEMORY_SLACK}}  # fmt: skip
-    if not results["build"]["optimised"]:
+    if not results["build"]["optimized"]:
         sys.exit(f"{BENCH} is not a release build")
     if (load := results["machine"]["load_before"]) > BUSY:
-        say(f"warning: load average {load:.2f}: somebody else uses this machine")
+        say(f"warning: load average {load:.2f}: the machine is not idle")
     shared = data.found(given.data or os.environ.get("VERIDICAL_DATA"), ROOT)
     makers = {
         "ml-1m": lambda: data.Movies(shared, folder),
@@ -209,25 +209,25 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write every number as JSON")
     parser.add_argument("--markdown", action="store_true", help="write RESULTS.md")
-    parser.add_argument("--data", metavar="DIR", help="folder of the data sets (or VERIDICAL_DATA)")
+    parser.add_argument("--data", metavar="DIR", help="folder of the datasets (or VERIDICAL_DATA)")
     parser.add_argument("--tmp", type=Path, metavar="DIR", default=ROOT / "target/bench-embed",
-                        help="folder for what is prepared; kept")  # fmt: skip
+                        help="folder for prepared data; kept")  # fmt: skip
     parser.add_argument("--only", default="", metavar="TEXT",
-                        help="cases whose name has this in it; `sse` and `memory` are cases too")  # fmt: skip
+                        help="only cases with this text in their name; `sse` and `memory` are cases too")  # fmt: skip
     parser.add_argument("--scale", type=float, default=1.0,
-                        help="share of the generated data; below 1 only to try the script")  # fmt: skip
+                        help="share of the generated data; below 1 only to test the script")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=SSE_ROUNDS, metavar="N",
-                        help="at most so many rounds of a case")  # fmt: skip
+                        help="maximum number of rounds of a case")  # fmt: skip
     given = parser.parse_args()
     if given.rounds < 1:
         parser.error("--rounds must be at least 1")
     if given.markdown and (given.scale != 1.0 or given.only):
-        parser.error("--markdown needs everything, without --scale and --only")
+        parser.error("--markdown requires a full run, without --scale and --only")
     if not 0.0 < given.scale <= 1.0:
         parser.error("--scale must be above 0 and at most 1")
     if not BENCH.exists():
         build = "cargo build --release -p bench-embed"
-        parser.error(f"{BENCH} is not there; build it with `{build}`")
+        parser.error(f"{BENCH} does not exist; build it with `{build}`")
     return given
 
 

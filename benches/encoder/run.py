@@ -1,4 +1,4 @@
-"""Sentences per second of all-MiniLM-L6-v2, from text to vector, beside ONNX Runtime and sentence-transformers; README.md explains."""
+"""Sentences per second of all-MiniLM-L6-v2, from text to vector, compared with ONNX Runtime and sentence-transformers; see README.md."""
 
 import argparse
 import json
@@ -23,14 +23,14 @@ from transformers import BertModel
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# Name, fewest and most words of a text, texts.
+# Name, minimum and maximum words per text, number of texts.
 CASES = [("short", 4, 24, 512), ("paragraphs", 100, 100, 128), ("mixed", 4, 200, 256)]
-LEAST = 1.0  # of ONNX Runtime's best
+LEAST = 1.0  # required ratio to ONNX Runtime's best
 CLOSE = 1e-4
 
 
 def texts_of(folder, least, most, count):
-    """Words of the vocabulary at random: lengths decide the time, not what is said."""
+    """Random words of the vocabulary: lengths determine the time, not the content."""
     vocabulary = (Path(folder) / "vocab.txt").read_text(encoding="utf-8").split("\n")
     words = [word for word in vocabulary[2000:12000] if word.isalpha()]
     draw = random.Random(7)
@@ -71,7 +71,7 @@ class Ours:
 
 
 class Timed:
-    """A peer inside this process: `encode` from texts to vectors, in batches of so many."""
+    """A peer inside this process: `encode` from texts to vectors, with a given batch size."""
 
     def rate(self, batch):
         self.encode(batch)
@@ -98,7 +98,7 @@ class Sentences(Timed):
 
 
 class Onnx(Timed):
-    """ONNX Runtime on texts that are sorted by their length and padded to the longest of a batch."""
+    """ONNX Runtime on texts that are sorted by length and padded to the longest of a batch."""
 
     def __init__(self, args, texts, graph, name):
         self.name, self.texts, self.seconds = name, texts, args.seconds
@@ -134,7 +134,7 @@ class Onnx(Timed):
 
 
 def export(model, folder):
-    """The network as ONNX, as it is and with the fusions for transformers that come with ONNX Runtime."""
+    """The network as ONNX, unchanged and with ONNX Runtime's transformer fusions."""
 
     class Hidden(torch.nn.Module):
         def __init__(self):
@@ -164,7 +164,7 @@ def export(model, folder):
 
 
 def case(args, graphs, folder, name, least, most, count):
-    """The best rate of everybody over batches and rounds; they take turns, so that a busy minute hits all."""
+    """The best rate of every implementation over batch sizes and rounds; they take turns, so that a busy minute affects all."""
     texts = texts_of(args.model, least, most, count)
     ours = Ours(args, texts, folder)
     peers = [Onnx(args, texts, graph, title) for title, graph in graphs.items()] + [
@@ -194,7 +194,7 @@ def page(results, about):
             f"- Peers: ONNX Runtime {onnxruntime.__version__}, sentence-transformers {sentence_transformers.__version__} on PyTorch "
             f"{torch.__version__}, Python {platform.python_version()}\n"
         ),
-        "| texts | tokens of a text | sentences/s | ONNX Runtime | its variant | ratio | target | verdict | sentence-transformers | ratio |",
+        "| texts | tokens per text | sentences/s | ONNX Runtime | best variant | ratio | target | verdict | sentence-transformers | ratio |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for run in results["cases"]:
@@ -225,14 +225,14 @@ def main():
     parser.add_argument("--binary", default=ROOT / "target/release/bench-encoder")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a round")
+    parser.add_argument("--seconds", type=float, default=4.0, help="seconds per round")
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 32])
-    parser.add_argument("--only", help="cases whose name has this in it")
-    parser.add_argument("--out", help="every number as JSON")
-    parser.add_argument("--markdown", action="store_true", help="writes RESULTS.md")
+    parser.add_argument("--only", help="only cases with this text in their name")
+    parser.add_argument("--out", help="write every number as JSON")
+    parser.add_argument("--markdown", action="store_true", help="write RESULTS.md")
     args = parser.parse_args()
     if args.model is None:
-        raise SystemExit("name the folder of all-MiniLM-L6-v2 with --model or VERIDICAL_MINILM")
+        raise SystemExit("set the folder of all-MiniLM-L6-v2 with --model or VERIDICAL_MINILM")
     args.model = Path(args.model)
     load = load_before()
     torch.set_num_threads(args.threads)

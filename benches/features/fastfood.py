@@ -1,10 +1,10 @@
-"""scikit-learn-extra's Fastfood on the rows of a case; run.py starts it in an environment of its own.
+"""scikit-learn-extra's Fastfood on the rows of a case; run.py starts it in its own environment.
 
 usage: fastfood.py ROWS.f32 N d D
 
-Both modes give D features: "accuracy" a cosine and a sine for each of D/2 directions, as we do, "mem"
+Both modes compute D features: "accuracy" a cosine and a sine for each of D/2 directions, like ours, "mem"
 a cosine for each of D. It computes in f64 and on one thread. All rows at once or in blocks, whichever
-is faster; one row at a time for the last figure. Prints one JSON object.
+is faster; one row at a time for the last value. Prints one JSON object.
 """
 
 import json
@@ -18,7 +18,7 @@ from peers import BLOCKS, SINGLE_ROWS, best_of
 from sklearn_extra.kernel_approximation import Fastfood
 
 CHECK_ROWS = 300
-MODES = {"accuracy": 2, "mem": 1}  # features of a direction
+MODES = {"accuracy": 2, "mem": 1}  # features per direction
 
 
 def in_blocks(mapping, rows, block):
@@ -47,7 +47,7 @@ def timed(rows, width, mode):
     ).fit(rows[:1])
     features = mapping.transform(rows[:1]).shape[1]
     if features != width:  # it rounds n_components up to a multiple of the padded d
-        return {"skipped": f"gives {features} features for {width}"}
+        return {"skipped": f"computes {features} features instead of {width}"}
     error = kernel_error(mapping, rows)
     if not error <= 2.0 / np.sqrt(width):
         return {"skipped": f"its kernel is off by {error:.2f}"}

@@ -1,4 +1,4 @@
-"""The product run as users run it: tables on disk, processes, their time and their memory."""
+"""The product as users run it: tables on disk, processes, their time and their memory."""
 
 import json
 import os
@@ -17,7 +17,7 @@ VERIDICAL = ROOT / "target/release/veridical"
 BENCH = ROOT / "target/release/bench-features"
 ROW_GROUP = 65_536
 
-# A child's peak begins with what its parent holds when it is started, so a small parent starts it.
+# The peak of a child starts with the memory of its parent, so it is started by a small parent.
 PEAK_OF_CHILD = """
 import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
@@ -28,11 +28,11 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 
 class WrongAnswerError(Exception):
-    """Something computed a wrong result; its time means nothing."""
+    """A result is wrong; its time means nothing."""
 
 
 def run(*command):
-    """Runs a program to its end and returns what it printed."""
+    """Runs a program and returns what it printed."""
     command = [str(part) for part in command]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -46,7 +46,7 @@ def bench(*arguments):
 
 
 def fastfood(rows, n, d, width):
-    """scikit-learn-extra's Fastfood on the same rows, or why there is no figure."""
+    """scikit-learn-extra's Fastfood on the same rows, or the reason why it was skipped."""
     here = Path(__file__).parent
     python = here / ".venv-fastfood/bin/python"
     if not (here / ".venv-fastfood/requirements.txt").exists():
@@ -58,7 +58,7 @@ def fastfood(rows, n, d, width):
 
 
 def wall_and_cpu(command):
-    """Seconds on the clock and seconds of CPU of a program, from its start to its end."""
+    """Wall-clock and CPU seconds of a program, from start to end."""
     start = time.perf_counter()
     child = subprocess.Popen(
         [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -66,10 +66,10 @@ def wall_and_cpu(command):
     _, status, usage = os.wait4(child.pid, 0)
     wall = time.perf_counter() - start
     child.returncode = os.waitstatus_to_exitcode(status)
-    complaint = child.stderr.read().decode()
+    stderr = child.stderr.read().decode()
     child.stderr.close()
     if child.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}\n{complaint.strip()}")
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{stderr.strip()}")
     return wall, usage.ru_utime + usage.ru_stime
 
 
@@ -80,7 +80,7 @@ def peak_megabytes(command):
 
 
 def new_spec(path, d, width, family="orthogonal"):
-    """The product's spec for these widths, length scale 1, everything else by default."""
+    """The product's spec for these widths, with length scale 1 and defaults otherwise."""
     run(VERIDICAL, "featurize", "new", "--quiet", "--input-dim", d, "--output-dim", width,
         "--length-scale", 1, "--directions", family, "--out", path)  # fmt: skip
     return path
@@ -92,8 +92,8 @@ def apply_command(spec, table, output, threads):
 
 
 def write_table(path, n, d, seed):
-    """Ids and rows of normals as Parquet: PLAIN, uncompressed, nothing nullable, the cheapest to
-    decode, so that the transform cannot hide behind the decoder."""
+    """Ids and rows of normals as Parquet: PLAIN, uncompressed, not nullable, the cheapest to
+    decode, so that decoding does not hide the transform."""
     vector = pa.list_(pa.field("item", pa.float32(), nullable=False), d)
     schema = pa.schema(
         [pa.field("id", pa.int64(), nullable=False), pa.field("vector", vector, nullable=False)]
@@ -120,12 +120,12 @@ def end_rows(path, width, n=300):
 
 
 def check_table(table, output, d, width, evaluate, tolerance):
-    """The output has a row for every row of the input, and its last rows are phi of theirs."""
+    """Checks that the output has a row for every row of the input, and that its last rows are phi of theirs."""
     n_in, ids_in, rows = end_rows(table, d)
     n_out, ids_out, phi = end_rows(output, width)
     if n_in != n_out:
-        raise WrongAnswerError(f"{output.name}: {n_out} rows of {n_in}")
-    # Row groups may be of different sizes: compare the rows that both have read.
+        raise WrongAnswerError(f"{output.name}: {n_out} rows instead of {n_in}")
+    # Row groups may differ in size: compare the rows that were read from both.
     k = min(len(ids_in), len(ids_out))
     error = float(np.abs(phi[-k:] - evaluate(rows[-k:])).max())
     if not (np.array_equal(ids_in[-k:], ids_out[-k:]) and error <= tolerance):
@@ -134,12 +134,12 @@ def check_table(table, output, d, width, evaluate, tolerance):
 
 
 def file_to_file(folder, n, d, width, threads, evaluate, tolerance, repeats):
-    """`featurize apply` on a Parquet table, in turns with the same table decoded and encoded."""
+    """`featurize apply` on a Parquet table, alternating with decoding and encoding the same table."""
     table, spec = folder / "items.parquet", new_spec(folder / "files.spec.json", d, width)
     phi, constant = folder / "phi.parquet", folder / "constant.parquet"
     write_table(table, n, d, seed=3)
     ours, io = [], []
-    for turn in range(repeats + 1):  # the first turn does not count
+    for turn in range(repeats + 1):  # the first turn is a warm-up
         one = wall_and_cpu(apply_command(spec, table, phi, threads))
         if turn == 0:
             error = check_table(table, phi, d, width, evaluate, tolerance)
@@ -152,7 +152,7 @@ def file_to_file(folder, n, d, width, threads, evaluate, tolerance, repeats):
         if turn > 0:
             ours.append(one)
             io.append(other)
-    # Outside the turns: how long the stage in the middle takes to make its constants.
+    # Outside the turns: how long the middle stage takes to produce its constants.
     fill = bench("io", table, constant, width)["fill_seconds"]
     constant.unlink()
     table.unlink()
@@ -169,7 +169,7 @@ def file_to_file(folder, n, d, width, threads, evaluate, tolerance, repeats):
 
 def peak_memory(folder, counts, d, width, threads, evaluate, tolerance, repeats):
     """The peak of `featurize apply` on tables of different lengths, the largest of several runs:
-    how many pieces are in flight at once is a matter of chance."""
+    the number of pieces in flight varies."""
     spec = new_spec(folder / "memory.spec.json", d, width)
     table, phi = folder / "items.parquet", folder / "phi.parquet"
     runs = []

@@ -1,4 +1,4 @@
-"""The peers: scikit-learn, numpy in every form that might be its fastest, and the bare product."""
+"""The peers: scikit-learn, numpy in every variant that might be its fastest, and the bare product."""
 
 import math
 import time
@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 from threadpoolctl import threadpool_limits
 
-THREADS = 2  # run.sh says the same to the BLAS
+THREADS = 2  # run.sh sets the same for the BLAS
 BLOCKS = (64, 128, 256, 512, 1024, 2048, 4096)
 SINGLE_ROWS = 200
 WHOLE = "in one call"
@@ -18,18 +18,18 @@ WHOLE = "in one call"
 
 @dataclass
 class Form:
-    """One way to compute the same thing."""
+    """One way to compute the same result."""
 
     name: str
     job: Callable[[], None]
     blas_threads: int = THREADS
-    # The layout of its output, and whether numpy itself runs on several Python threads.
+    # Layout of the output, and whether numpy runs on several Python threads.
     interleaved: bool = False
     python_threads: int = 1
 
 
 def best_of(job, runs=5, seconds=1.0):
-    """The best of at least `runs` runs and `seconds`, after a run that does not count."""
+    """The best of at least `runs` runs and `seconds`, after a warm-up run."""
     job()
     best, n, start = math.inf, 0, time.perf_counter()
     while n < runs or time.perf_counter() - start < seconds:
@@ -46,12 +46,12 @@ def timed(form, **how):
 
 
 def shortlist(forms, keep=3):
-    """The forms that are fastest in a short look; only they are timed in full."""
+    """The variants that are fastest in a brief timing; only they are timed in full."""
     return sorted(forms, key=lambda form: timed(form, runs=3, seconds=0.0))[:keep]
 
 
 class Numpy:
-    """phi with numpy: normalise rows, project, cosine and sine, scale.
+    """phi with numpy: normalize rows, project, cosine and sine, scale.
 
     Every buffer is made before the clock runs. Forms differ in the order of the output (cosine and
     sine side by side, or all cosines before all sines), in when the scale is applied, in the rows
@@ -86,17 +86,17 @@ class Numpy:
             yield Form(name, job, 1, interleaved, THREADS)
 
     def _worker(self, interleaved, scale_late, size):
-        """A function of a range of rows, with its own scratch for `size` of them."""
+        """A function of a range of rows, with its own scratch memory for `size` of them."""
         d, m = self.rows.shape[1], self.m
         y, a, t = (np.empty((size, width), np.float32) for width in (d, m, m))
 
         def work(start, stop):
             n = stop - start
             x, out = self.rows[start:stop], self.out[start:stop]
-            normalised, projected, cosine = y[:n], a[:n], t[:n]
+            normalized, projected, cosine = y[:n], a[:n], t[:n]
             lengths = np.sqrt(np.einsum("ij,ij->i", x, x))
-            np.divide(x, lengths[:, None], out=normalised)
-            np.matmul(normalised, self.u, out=projected)
+            np.divide(x, lengths[:, None], out=normalized)
+            np.matmul(normalized, self.u, out=projected)
             if interleaved:
                 cosines, sines = out[:, 0::2], out[:, 1::2]
             else:
@@ -114,7 +114,7 @@ class Numpy:
         return work
 
     def phi(self, form, picked):
-        """What `form` last wrote for some rows, cosine and sine side by side."""
+        """The last output of `form` for some rows, cosine and sine interleaved."""
         out = self.out[picked]
         if form.interleaved:
             return out.copy()
@@ -122,11 +122,11 @@ class Numpy:
 
 
 def products(rows, u, pool):
-    """The forms of the bare product rows x directions: the machine's rate of multiplications."""
+    """Variants of the bare product rows x directions: the machine's multiplication rate."""
     n = len(rows)
     out = np.empty((n, u.shape[1]), np.float32)
     yield Form(WHOLE, lambda: np.matmul(rows, u, out=out))
-    # Into the same few rows of a result again and again: what is multiplied, not what is stored.
+    # Into the same few result rows repeatedly: times the multiplication, not the stores.
     for block in (b for b in BLOCKS if b < n):
         scratch = [np.empty((block, u.shape[1]), np.float32) for _ in range(THREADS)]
 
@@ -145,7 +145,7 @@ def blocks(work, start, stop, block):
 
 
 def split(pool, workers, n, block):
-    """A job that gives each worker its share of the blocks, on a thread of its own."""
+    """A job that assigns each worker its share of the blocks, on its own thread."""
     per_worker = -(-n // len(workers))
     edges = [min(i * per_worker, n) for i in range(len(workers) + 1)]
 
@@ -165,7 +165,7 @@ def python_threads():
 
 
 def sklearn_sampler(unit_rows, width):
-    """RBFSampler for the kernel exp(-|x - y|^2 / 2) on rows that already have length one."""
+    """RBFSampler for the kernel exp(-|x - y|^2 / 2) on rows of unit length."""
     return RBFSampler(gamma=0.5, n_components=width, random_state=0).fit(unit_rows)
 
 

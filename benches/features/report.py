@@ -1,4 +1,4 @@
-"""The machine, the table and the pages that are written from a run."""
+"""Machine description, tables and pages of a run."""
 
 import os
 import platform
@@ -9,9 +9,10 @@ import sklearn
 from machine import cpu_model
 from threadpoolctl import threadpool_info
 
-HEADER = ("what", "ours", "beside it", "its figure", "ratio", "of limit", "target", "verdict")
-FAMILY_HEADER = ("what", "directions", "a row in a batch", "/ hadamard", "a row alone", "/ hadamard",
-                 "target", "verdict")  # fmt: skip
+HEADER = ("case", "ours", "baseline", "baseline value", "ratio", "share of limit", "target",
+          "verdict")  # fmt: skip
+FAMILY_HEADER = ("case", "directions", "per row, batched", "/ hadamard", "per row, single",
+                 "/ hadamard", "target", "verdict")  # fmt: skip
 
 
 def machine():
@@ -130,11 +131,11 @@ def fastfood(results):
     if why := found.get("skipped"):
         return f"Fastfood (scikit-learn-extra): skipped, {why}"
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"Fastfood: {versions}; f64, on the one thread that it uses"
+    return f"Fastfood: {versions}; f64, on one thread"
 
 
 def text(header, table):
-    """A table in columns, with what repeats left out."""
+    """A table in columns, with repeated cells left blank."""
     shown, before = [header], None
     for row in table:
         same = 0
@@ -150,7 +151,7 @@ def text(header, table):
 
 
 def about(results):
-    """Machine and build, one fact a line."""
+    """Machine and build, one fact per line."""
     m, build = results["machine"], results["build"]
     compiled = ", ".join(build["compiled_in"])
     kind = f"NOT a plain build, compiled with {compiled}" if compiled else "not target-cpu=native"
@@ -158,9 +159,9 @@ def about(results):
     return [
         f"CPU: {m['cpu']}, {m['cores']} cores; {m['system']}",
         f"Load average before the run: {m['load_before']:.2f}",
-        f"Threads: {results['threads']} for everybody; one for single rows",
+        f"Threads: {results['threads']} for all; one for single rows",
         f"Veridical {build['version']}: `cargo build --release` for {build['target']}, {kind}",
-        f"Instructions that it chose when it ran: {build['dispatched']}",
+        f"Instructions chosen at run time: {build['dispatched']}",
         f"Peers: numpy {m['numpy']} ({simd}), scikit-learn {m['scikit_learn']}",
         f"BLAS: {'; '.join(m['blas'])}",
         fastfood(results),
@@ -182,7 +183,7 @@ def checked(results):
 
 
 def winners(results):
-    """Which forms of numpy were the fastest."""
+    """The fastest variants of numpy."""
     for case in results["cases"]:
         yield (
             f"{case['d']} -> {case['D']}: best numpy {case['numpy']['form']}; on one Python thread "
@@ -211,7 +212,7 @@ def markdown(results, table, families):
         "",
         *rows(FAMILY_HEADER, families),
         "",
-        "The fastest forms of numpy:",
+        "Fastest numpy variants:",
         "",
         *(f"- {fact}" for fact in winners(results)),
         "",

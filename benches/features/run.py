@@ -1,4 +1,4 @@
-"""Times the feature transform beside its peers, on the same rows in one run; README.md explains."""
+"""Times the feature transform against its peers, on the same rows in one run; see README.md."""
 
 import argparse
 import json
@@ -21,18 +21,18 @@ FILES = (500_000, 128, 512)
 MEMORY = ((1_000_000, 10_000_000), 16, 32)
 FAMILIES = ("iid", "orthogonal", "hadamard", "halton")
 DEFAULT = "orthogonal"
-# The families whose directions are a stored matrix that every row is multiplied with.
+# Families whose directions are a stored matrix.
 DENSE = ("iid", "orthogonal")
-# Everything of a case is timed in so many rounds, and the best counts.
+# Number of rounds in which everything of a case is timed; the best counts.
 ROUNDS = 2
 FILE_REPEATS = 5
 MEMORY_REPEATS = 5
 CHECK_ROWS = 300
 TARGETS = {
-    # Times as fast as the peer, by d.
+    # Required speedup over the peer, by d.
     "sklearn": {32: 2.5, 128: 2.5, 384: 2.5, 768: 2.0},
     "numpy": {32: 1.5, 128: 1.5, 384: 1.25, 768: 1.1},
-    # Times as fast as dense directions, by d, and as Fastfood.
+    # Required speedup over dense directions, by d, and over Fastfood.
     "hadamard": {384: 2.0, 768: 4.0},
     "fastfood": 1.0,
     "fraction_of_limit": 0.70,
@@ -40,14 +40,14 @@ TARGETS = {
     "files_ratio": 1.3,
     "memory_ratio": 1.1,
 }
-# Largest difference of a feature from its float64 evaluation, and of a row's norm from 1.
+# Largest allowed difference of a feature from its float64 evaluation, and of a row's norm from 1.
 TOLERANCE = 2e-6
 NORM_TOLERANCE = 1e-5
 BUSY = 0.3
 
 
 def evaluate(rows, u):
-    """phi in float64 from its definition; u has a direction per row."""
+    """phi in float64 by its definition; u has one direction per row."""
     x = rows.astype(np.float64)
     a = x / np.linalg.norm(x, axis=1, keepdims=True) @ u.astype(np.float64).T
     phi = np.stack([np.cos(a), np.sin(a)], axis=2).reshape(len(x), -1)
@@ -67,7 +67,7 @@ def reference_module():
 
 
 def check_ours(folder, rows, d, width, family, timed):
-    """Is what was timed phi? Returns U and the errors."""
+    """Checks that the timed output is phi. Returns U and the errors."""
     reference = reference_module()
     some = rows[:CHECK_ROWS]
     case = f"{d} -> {width}, {family}"
@@ -76,7 +76,7 @@ def check_ours(folder, rows, d, width, family, timed):
 
     spec = files.new_spec(folder / f"{d}-{width}-{family}.spec.json", d, width, family)
     document = reference.parse_spec(spec.read_text(encoding="utf-8"))
-    require(document["spec_id"] == timed["spec_id"], f"{case}: timed another spec")
+    require(document["spec_id"] == timed["spec_id"], f"{case}: a different spec was timed")
     np.save(folder / "some.npy", some)
     phi_file = folder / f"{d}-{width}-{family}.phi.npy"
     files.run(*files.apply_command(spec, folder / "some.npy", phi_file, THREADS))
@@ -96,7 +96,7 @@ def check_ours(folder, rows, d, width, family, timed):
 
 
 def check_numpy(numpy, form, u):
-    """A peer that computes something else is no peer."""
+    """Checks that a numpy variant computes phi."""
     form.job()
     picked = np.r_[0:CHECK_ROWS, -CHECK_ROWS:0]
     error = np.abs(numpy.phi(form, picked) - evaluate(numpy.rows[picked], u)).max()
@@ -114,7 +114,7 @@ def check_sklearn(features, unit_rows, width):
 def run_case(folder, pool, d, width, n):
     rows = np.random.default_rng(d).standard_normal((n, d), dtype=np.float32)
     rows.tofile(folder / "rows.f32")
-    # A row of one value: next to no projection, so the time is that of sine, cosine and storing.
+    # Rows of one value: projection is negligible, so this times sine, cosine and storing.
     rows[:, 0].tofile(folder / "one.f32")
     transform = (DEFAULT, folder / "rows.f32", n, d, width, THREADS, folder / "timed")
     sincos = (DEFAULT, folder / "one.f32", n, 1, width, THREADS)
@@ -123,7 +123,7 @@ def run_case(folder, pool, d, width, n):
     u, checks = check_ours(folder, rows, d, width, DEFAULT, timed)
     by_column = np.ascontiguousarray(u.T)
 
-    # scikit-learn gets rows of length one, made before the clock runs; we and numpy make them.
+    # scikit-learn gets normalized rows, prepared before the timer starts; we and numpy normalize them.
     unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     sampler = peers.sklearn_sampler(unit_rows, width)
     check_sklearn(sampler.transform(unit_rows), unit_rows, width)
@@ -182,7 +182,7 @@ def run_case(folder, pool, d, width, n):
 
 
 def run_families(folder, rows, d, width):
-    """Every family on the rows of a case, in turns, and checked as the default is."""
+    """Every family on the rows of a case, alternating, and checked like the default."""
     found = {}
     for turn in range(ROUNDS):
         for family in FAMILIES:
@@ -219,9 +219,9 @@ def run_all(folder, scale, memory):
         "machine": report.machine(), "build": files.bench("about"), "threads": THREADS,
         "scale": scale, "rounds": ROUNDS, "targets": TARGETS, "cases": [],
     }  # fmt: skip
-    require(results["build"]["optimised"], "bench-features is not a release build")
+    require(results["build"]["optimized"], "bench-features is not a release build")
     if (load := results["machine"]["load_before"]) > BUSY:
-        say(f"warning: load average {load:.2f}: somebody else uses this machine")
+        say(f"warning: load average {load:.2f}: the machine is not idle")
     directions = {}
     with peers.python_threads() as pool:
         for d, width, n in CASES:
@@ -256,20 +256,20 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, metavar="FILE", help="write every number as JSON")
     parser.add_argument("--markdown", action="store_true", help="write RESULTS.md")
-    parser.add_argument("--memory", action="store_true", help="also peak memory; takes longer")
+    parser.add_argument("--memory", action="store_true", help="also measure peak memory (slow)")
     parser.add_argument("--tmp", type=Path, metavar="DIR", help="folder for the tables of a run")
     parser.add_argument(
-        "--scale", type=float, default=1.0, help="share of the rows; below 1 only to try the script"
+        "--scale", type=float, default=1.0, help="share of the rows; below 1 only for a test run"
     )
     given = parser.parse_args()
     if given.scale != 1.0 and given.markdown:
-        parser.error("--markdown needs the full number of rows, without --scale")
+        parser.error("--markdown requires the full number of rows, without --scale")
     if not 0.0 < given.scale <= 1.0:
         parser.error("--scale must be above 0 and at most 1")
     for program in (files.VERIDICAL, files.BENCH):
         if not program.exists():
             build = "cargo build --release -p veridical-cli -p bench-features"
-            parser.error(f"{program} is not there; build it with `{build}`")
+            parser.error(f"{program} does not exist; build it with `{build}`")
     return given
 
 
@@ -278,7 +278,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="bench-features-", dir=given.tmp) as name:
         folder = Path(name)
         if shutil.disk_usage(folder).free < 4e9 * given.scale:
-            sys.exit(f"{folder}: the tables need 4 GB; choose another place with --tmp")
+            sys.exit(f"{folder}: the tables need 4 GB; choose another folder with --tmp")
         try:
             results = run_all(folder, given.scale, given.memory)
         except WrongAnswerError as wrong:

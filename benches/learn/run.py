@@ -1,4 +1,4 @@
-"""Logistic regression beside scikit-learn at equal loss, Procrustes beside the GEMM rate; README.md explains."""
+"""Logistic regression compared with scikit-learn at equal loss, Procrustes with the GEMM rate; see README.md."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ def ours(binary, *args):
 
 
 def examples(n, dim, classes):
-    """Rows with a falling spectrum and noisy planted classes; wide ones are pixels: 0 to 1, most of them 0."""
+    """Rows with a decaying spectrum and noisy planted classes; wide rows are pixels: 0 to 1, most of them 0."""
     rng = np.random.default_rng(n)
     latent = rng.normal(size=(n, min(dim, 64))).astype(np.float32)
     mix = (
@@ -55,7 +55,7 @@ def loss_of(x, y, fit, c):
 
 
 def peer(x, y, c, rounds, threads):
-    """The faster of f32 and f64 rows, scikit-learn's own tolerance."""
+    """The faster of f32 and f64 rows, at scikit-learn's own tolerance."""
     best = None
     for dtype in (np.float64, np.float32):
         rows = x.astype(dtype)
@@ -87,7 +87,7 @@ def logistic(binary, shape, rounds, threads):
     result = {"shape": shape, "peer": theirs}
     for tolerance in TOLERANCES:
         run = ours(binary, "logistic", rows, labels, dim, classes, c, tolerance, threads, rounds)
-        # The processor's time of a round, with a share of reading the rows.
+        # CPU time per round, including a share of reading the rows.
         used = run["cpu_seconds"] / rounds
         run |= {"seconds": min(run["seconds"]), "cpu_seconds": used, "tolerance": tolerance}
         if "equal" not in result and run["loss"] <= theirs["loss"]:
@@ -102,13 +102,13 @@ def page(results, about):
         "[README.md](README.md) explains the columns.\n",
         f"- CPU: {cpu_model()}, {os.cpu_count()} cores; {platform.system()}",
         f"- Load average before the run: {results['load']:.2f}",
-        f"- Threads: {results['threads']} for everybody",
+        f"- Threads: {results['threads']} for all",
         f"- Veridical {about['version']}: `cargo build --release` for {about['target']}, not target-cpu=native",
         (
             f"- Peer: scikit-learn {version('scikit-learn')}; numpy {version('numpy')}, "
             f"Python {platform.python_version()}\n"
         ),
-        "| what | side | seconds | processor | loss | iterations | / peer | by processor | target | verdict |",
+        "| case | side | seconds | CPU s | loss | iterations | speedup | CPU speedup | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for case in results["logistic"]:
@@ -134,18 +134,18 @@ def page(results, about):
     fit = results["procrustes"]
     share = fit["moments_rate"] / fit["gemm_rate"]
     lines += [
-        "\n| what | figure | beside it | target | verdict |",
+        "\n| case | value | baseline | target | verdict |",
         "| --- | --- | --- | --- | --- |",
         (
             f"| Procrustes, 1,000,000 x 384 | {fit['seconds']:.2f} s | | < {PROCRUSTES_LIMIT:.0f} s | "
             f"{'ok' if fit['seconds'] < PROCRUSTES_LIMIT else 'MISSED'} |"
         ),
         (
-            f"| of it moments | {fit['moments_rate'] / 1e9:.1f} GFLOP/s | f64 GEMM {fit['gemm_rate'] / 1e9:.1f} "
+            f"| of which moments | {fit['moments_rate'] / 1e9:.1f} GFLOP/s | f64 GEMM {fit['gemm_rate'] / 1e9:.1f} "
             f"({share:.0%}) | | |"
         ),
         (
-            f"| map applied | {fit['apply_rate'] / 1e9:.1f} GFLOP/s | the same "
+            f"| applying the map | {fit['apply_rate'] / 1e9:.1f} GFLOP/s | the same "
             f"({fit['apply_rate'] / fit['gemm_rate']:.0%}) | | |"
         ),
         (
@@ -161,9 +161,11 @@ def main():
     parser.add_argument("--binary", default=ROOT / "target/release/bench-learn")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="tries the script; not a result")
-    parser.add_argument("--out", help="every number as JSON")
-    parser.add_argument("--markdown", action="store_true", help="writes RESULTS.md")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="share of the data; below 1 only for a test run"
+    )
+    parser.add_argument("--out", help="write every number as JSON")
+    parser.add_argument("--markdown", action="store_true", help="write RESULTS.md")
     args = parser.parse_args()
     load = os.getloadavg()[0]
     if load > 0.5:

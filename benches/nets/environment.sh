@@ -1,3 +1,3 @@
-# PyTorch asks malloc for every temporary: without these glibc gives large ones back to the system at once, and takes them
-# again page by page. Ours brings its own allocator.
+# PyTorch allocates every temporary with malloc: without these settings glibc returns large ones to the system at once, and maps
+# them again page by page. Ours has its own allocator.
 export MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=17179869184 MALLOC_TOP_PAD_=268435456

@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 def resnet18():
-    """For 32 x 32, as kuangliu/pytorch-cifar has it."""
+    """For 32 x 32, as in kuangliu/pytorch-cifar."""
     parts = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)]
     inputs = 64
     for stage, width in enumerate((64, 128, 256, 512)):
@@ -67,9 +67,9 @@ MODELS = {
 
 
 class Variant:
-    """A network with its optimiser, ready to be timed."""
+    """A network with its optimizer, ready for timing."""
 
-    def __init__(self, case, batch, channels_last, optimiser, compiled):
+    def __init__(self, case, batch, channels_last, optimizer, compiled):
         torch.manual_seed(0)
         make, shape, rule = MODELS[case]
         self.case, self.batch = case, batch
@@ -80,19 +80,19 @@ class Variant:
             self.net = self.net.to(memory_format=layout)
             self.x = [x.contiguous(memory_format=layout) for x in self.x]
         self.y = [torch.randint(10, (batch,)) for _ in range(4)]
-        self.optimiser = rule(**{optimiser: True})(self.net.parameters())
+        self.optimizer = rule(**{optimizer: True})(self.net.parameters())
         self.forward = torch.compile(self.net) if compiled else self.net
-        parts = [optimiser] + ["channels_last"] * channels_last + ["compile"] * compiled
+        parts = [optimizer] + ["channels_last"] * channels_last + ["compile"] * compiled
         self.name = ", ".join(parts)
 
     def step(self, i):
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         loss = functional.cross_entropy(self.forward(self.x[i % 4]), self.y[i % 4])
         loss.backward()
-        self.optimiser.step()
+        self.optimizer.step()
 
     def rate(self, seconds):
-        """Samples per second over about so many seconds."""
+        """Samples per second over about `seconds` seconds."""
         steps, start = 0, time.perf_counter()
         while (spent := time.perf_counter() - start) < seconds:
             self.step(steps)
@@ -101,16 +101,16 @@ class Variant:
 
 
 def variants(case, batch, compiled):
-    """Those that run here; a compiler may be missing."""
+    """The variants that run here; a compiler may be missing."""
     layouts = (False,) if case == "mlp" else (False, True)
     for layout in layouts:
-        for optimiser in ("foreach", "fused"):
+        for optimizer in ("foreach", "fused"):
             for compile_ in (False, True) if compiled else (False,):
                 try:
-                    variant = Variant(case, batch, layout, optimiser, compile_)
+                    variant = Variant(case, batch, layout, optimizer, compile_)
                     variant.rate(0.0 if case == "resnet18" else 0.2)
                     variant.step(0)
                 except Exception as error:  # noqa: BLE001, a variant that does not run is not the best
-                    warnings.warn(f"{case}: {optimiser}: {str(error)[:200]}", stacklevel=1)
+                    warnings.warn(f"{case}: {optimizer}: {str(error)[:200]}", stacklevel=1)
                     continue
                 yield variant

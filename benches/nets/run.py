@@ -1,4 +1,4 @@
-"""Training steps beside PyTorch's, taps beside our backward pass; README.md explains."""
+"""Training steps compared with PyTorch's, taps with our backward pass; see README.md."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from machine import described, load_before
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# Name, batch, least ratio to PyTorch.
+# Name, batch size, required ratio to PyTorch.
 CASES = [("mlp", 128, 1.2), ("cnn-small", 128, 1.4), ("resnet18", 32, 0.9)]
 SEQUENCES = [
     ("embedding", 8192, 1.0),
@@ -41,7 +41,7 @@ def ours(binary, *args):
 
 
 def train(args, case, batch):
-    """The best round of ours and of every variant of the peer; they take turns, so that a busy minute hits both."""
+    """The best round of ours and of every variant of the peer; they alternate, so that a busy minute affects both."""
     side = sequences if case in {case for case, *_ in SEQUENCES} else peer
     variants = list(side.variants(case, batch, not args.no_compile))
     if not variants:
@@ -52,7 +52,7 @@ def train(args, case, batch):
         own = max(own, ours(args.binary, "train", case, batch, args.threads, args.seconds)["rate"])
         for variant in variants:
             rates[variant.name] = max(rates[variant.name], variant.rate(args.seconds))
-        if number == 0 and len(variants) > 2:  # the others have no chance
+        if number == 0 and len(variants) > 2:  # the others are too slow
             variants = sorted(variants, key=lambda v: -rates[v.name])[:2]
     name = max(rates, key=rates.get)
     return {
@@ -66,13 +66,13 @@ def shown(rate):
 
 
 def page(results, about):
-    left_out = ", torch.compile left out" if results["no_compile"] else ""
+    left_out = ", without torch.compile" if results["no_compile"] else ""
     lines = [
         "# Networks: results\n",
         "Written by `run.sh nets --markdown`; [README.md](README.md) explains the columns.\n",
         *described(results["load"], results["threads"], about),
         f"- Peer: PyTorch {torch.__version__}, Python {platform.python_version()}{left_out}\n",
-        "| training step | samples/s | PyTorch | its variant | ratio | target | verdict |",
+        "| training step | samples/s | PyTorch | best variant | ratio | target | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     least = {case: ratio for case, _, ratio in CASES + SEQUENCES}
@@ -105,11 +105,11 @@ def main():
     parser.add_argument("--binary", default=ROOT / "target/release/bench-nets")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of a round")
-    parser.add_argument("--only", help="cases whose name has this in it")
-    parser.add_argument("--no-compile", action="store_true", help="leaves out torch.compile")
-    parser.add_argument("--out", help="every number as JSON")
-    parser.add_argument("--markdown", action="store_true", help="writes RESULTS.md")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per round")
+    parser.add_argument("--only", help="only cases with this text in their name")
+    parser.add_argument("--no-compile", action="store_true", help="skip torch.compile")
+    parser.add_argument("--out", help="write every number as JSON")
+    parser.add_argument("--markdown", action="store_true", help="write RESULTS.md")
     args = parser.parse_args()
     load = load_before()
     torch.set_num_threads(args.threads)

@@ -1,4 +1,5 @@
-"""PyTorch's side of sequences: training steps of a large table, GRU, LSTM, SASRec and of an encoder, in every variant that might be its best.
+"""PyTorch's side of sequences: training steps of a large embedding, GRU, LSTM, SASRec and an encoder, in every
+variant that might be its best.
 
 Sequences all have the full length, so that padding costs PyTorch nothing. A name with -dropout has the dropout of the papers (0.2 and 0.1);
 without one, PyTorch's attention takes its fused kernel.
@@ -48,7 +49,7 @@ class SasrecBlock(nn.Module):
 
 
 class Sasrec(nn.Module):
-    """With the loss of one negative per position."""
+    """SASRec with the loss of one negative per position."""
 
     def __init__(self, dropout):
         super().__init__()
@@ -84,7 +85,7 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Six blocks, of PyTorch or written out; the loss is <c, y>."""
+    """Six blocks, PyTorch's or our own; the loss is <c, y>."""
 
     def __init__(self, dropout, is_own):
         super().__init__()
@@ -99,7 +100,7 @@ class Encoder(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """One layer; the loss is <c, y>. Given rows need no gradient."""
+    """One layer; the loss is <c, y>. The input rows need no gradient."""
 
     def __init__(self, case, batch_first):
         super().__init__()
@@ -123,9 +124,9 @@ class Rows(nn.Module):
 
 
 class Variant:
-    """A network with its optimiser, ready to be timed."""
+    """A network with its optimizer, ready for timing."""
 
-    def __init__(self, case, batch, name, optimiser, compiled):
+    def __init__(self, case, batch, name, optimizer, compiled):
         torch.manual_seed(0)
         self.batch = batch
         dropped = case.endswith("-dropout")
@@ -133,7 +134,7 @@ class Variant:
             self.net = Sasrec(0.2 if dropped else 0.0)
             self.data = [torch.randint(ITEMS, (3, batch, LENGTH)).unbind() for _ in range(4)]
         elif case == "embedding":
-            self.net = Rows(optimiser == "sparse")
+            self.net = Rows(optimizer == "sparse")
             c = 1e-4 * torch.randn(batch, 64)
             self.data = [(torch.randint(1_000_000, (batch,)), c) for _ in range(4)]
         elif case in ("gru", "lstm"):
@@ -146,20 +147,20 @@ class Variant:
             rows = torch.randn(2, batch, 128, 384)
             self.data = [(rows[0], 1e-4 * rows[1])]
         self.net.train()
-        if optimiser == "sparse":
-            self.optimiser = torch.optim.SparseAdam(self.net.parameters(), lr=1e-3)
+        if optimizer == "sparse":
+            self.optimizer = torch.optim.SparseAdam(self.net.parameters(), lr=1e-3)
         else:
-            self.optimiser = torch.optim.Adam(self.net.parameters(), lr=1e-3, **{optimiser: True})
+            self.optimizer = torch.optim.Adam(self.net.parameters(), lr=1e-3, **{optimizer: True})
         self.forward = torch.compile(self.net) if compiled else self.net
-        self.name = ", ".join([name, optimiser] + ["compile"] * compiled)
+        self.name = ", ".join([name, optimizer] + ["compile"] * compiled)
 
     def step(self, i):
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         self.forward(self.data[i % len(self.data)]).backward()
-        self.optimiser.step()
+        self.optimizer.step()
 
     def rate(self, seconds):
-        """Sequences per second over about so many seconds."""
+        """Sequences per second over about `seconds` seconds."""
         steps, start = 0, time.perf_counter()
         while (spent := time.perf_counter() - start) < seconds:
             self.step(steps)
@@ -168,17 +169,17 @@ class Variant:
 
 
 def variants(case, batch, compiled):
-    """Those that run here; a compiler may be missing."""
+    """The variants that run here; a compiler may be missing."""
     names = {
         "gru": ["batch_first", "time first"], "lstm": ["batch_first", "time first"],
         "sasrec": ["SDPA"], "encoder": ["SDPA", "TransformerEncoderLayer"], "embedding": ["Embedding"],
     }[case.removesuffix("-dropout")]  # fmt: skip
-    optimisers = ("sparse", "fused") if case == "embedding" else ("foreach", "fused")
+    optimizers = ("sparse", "fused") if case == "embedding" else ("foreach", "fused")
     for name in names:
-        for optimiser in optimisers:
+        for optimizer in optimizers:
             for compile_ in (False, True) if compiled else (False,):
                 try:
-                    variant = Variant(case, batch, name, optimiser, compile_)
+                    variant = Variant(case, batch, name, optimizer, compile_)
                     variant.step(0)
                 except Exception as error:  # noqa: BLE001, a variant that does not run is not the best
                     warnings.warn(f"{case}: {name}: {str(error)[:200]}", stacklevel=1)

@@ -9,44 +9,44 @@ use veridical_core::Seed;
 use crate::mutate::{Draws, mutate};
 use crate::{MEMORY, Outcome, Target};
 
-/// Inputs with new outcomes that are kept: some errors quote the input in ways that never end.
+/// The maximum number of inputs kept for new outcomes: some errors quote the input in ever new ways.
 const POOL: usize = 500;
 
-/// Largest memory in use so far, in bytes; the binary's allocator knows.
+/// Returns the peak memory use in bytes; the binary's allocator knows it.
 pub type Peak = fn() -> usize;
 
-/// An input that broke a promise.
+/// An input that broke a guarantee.
 #[derive(Debug)]
 pub struct Failure {
-    /// What broke, and which input it was.
+    /// What broke, and for which input.
     pub what: String,
-    /// The input.
+    /// The bytes of the input.
     pub bytes: Vec<u8>,
 }
 
-/// What a run saw.
+/// Statistics of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// Inputs that were run.
+    /// The number of inputs run.
     pub inputs: u64,
-    /// Those that were accepted.
+    /// The number of inputs accepted.
     pub accepted: u64,
-    /// Different ways to end.
+    /// The distinct outcomes.
     pub outcomes: BTreeSet<Outcome>,
-    /// The longest any input took.
+    /// The longest time that an input took.
     pub slowest: Duration,
 }
 
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
 pub enum Budget {
-    /// After so many mutations.
+    /// After this many mutations.
     Mutations(u64),
-    /// After so much time.
+    /// After this much time.
     Time(Duration),
 }
 
-/// Replays the corpus of `target`, then mutates it, and every input that ended in a new way.
+/// Replays the corpus of `target`, then mutates it, along with every input that had a new outcome.
 ///
 /// # Errors
 /// The first [`Failure`].
@@ -74,7 +74,7 @@ pub fn run(target: &Target, seed: Seed, budget: Budget, peak: Peak) -> Result<Se
             break;
         }
         let mut draws = Draws::new(seed, target.name, index);
-        // Half of the time a good file, lest damage be piled upon damage.
+        // Half of the time an intact file, so that damage does not only accumulate.
         let input = if draws.below(2) == 0 { draws.below(good) } else { draws.below(pool.len()) };
         let bytes = mutate(&pool[input], &pool, &mut draws);
         let place = || format!("mutation {index} of seed {}", seed.get());
@@ -86,7 +86,7 @@ pub fn run(target: &Target, seed: Seed, budget: Budget, peak: Peak) -> Result<Se
 }
 
 impl Seen {
-    /// Runs one input; whether it ended in a new way.
+    /// Runs one input; returns whether it had a new outcome.
     fn run(
         &mut self,
         target: &Target,

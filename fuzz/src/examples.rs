@@ -1,9 +1,9 @@
 //! Readers of images and numeric rows with targets.
 //!
-//! What is read twice is the same twice. If examples are read,
-//! - there are as many targets as inputs, all finite, and a part has at least one;
-//! - every class is below the number of names, and every class has a training example, if there is a training part;
-//! - both parts have one shape.
+//! Reading twice returns the same data. If examples are read,
+//! - there are as many targets as inputs, all finite, and a set has at least one;
+//! - every class is below the number of names, and every class has a training example, if there is a training set;
+//! - both sets have one shape.
 
 use std::fs;
 use std::path::Path;
@@ -14,22 +14,22 @@ use veridical_io::examples::{ExampleOptions, read_examples};
 
 use crate::{Outcome, words};
 
-/// A folder in which one file holds the input.
+/// A folder in which one file is the input.
 pub(crate) struct Setting {
-    /// The file, by its path inside the folder.
+    /// The path of the file inside the folder.
     pub file: &'static str,
-    /// What else is there.
+    /// The other files.
     pub beside: &'static [(&'static str, &'static [u8])],
     /// The target of a table, and whether it is a number.
     pub target: Option<(&'static str, bool)>,
 }
 
 thread_local! {
-    /// Where inputs are put; left behind if the process dies.
+    /// The folder of the inputs; left behind if the process dies.
     static FOLDER: TempDir = tempfile::Builder::new()
         .prefix("veridical-fuzz-")
         .tempdir()
-        .expect("a folder for the inputs can be made");
+        .expect("a folder for the inputs can be created");
 }
 
 pub(crate) fn run(name: &str, setting: &Setting, bytes: &[u8], intact: bool) -> Outcome {
@@ -96,10 +96,10 @@ fn check_part(part: &Examples, classes: usize) {
     }
 }
 
-/// A new file: some file systems flush one that is written over, which takes longer than all else.
+/// Creates a new file: some file systems flush an overwritten one, which takes longer than everything else.
 fn put(path: &Path, bytes: &[u8]) {
     let folder = path.parent().expect("a file is in a folder");
-    fs::create_dir_all(folder).expect("the folder can be made");
-    let _ = fs::remove_file(path); // the first time there is none
+    fs::create_dir_all(folder).expect("the folder can be created");
+    let _ = fs::remove_file(path); // does not exist the first time
     fs::write(path, bytes).expect("the input can be put into its file");
 }

@@ -1,10 +1,10 @@
-//! Damaged input against everything that reads bytes from outside.
+//! Fuzzes everything that reads external bytes with damaged input.
 //!
-//! A target is a plain function of bytes. It may refuse them; it must not panic, hang or take more
-//! memory than [`MEMORY`], and what it accepts must keep the promises written at the target. The
-//! corpus of a target lies in `corpus/<target>/`: files that other programs and ours wrote, and the
-//! damaged ones that once broke something. `tests/corpus.rs` replays it with mutations that are the
-//! same every time; `make fuzz` goes on for as long as it is told.
+//! A target is a plain function of bytes. It may reject them; it must not panic, hang or use more
+//! memory than [`MEMORY`], and what it accepts must satisfy the guarantees documented at the target. The
+//! corpus of a target is in `corpus/<target>/`: files written by other programs and by ours, and the
+//! damaged ones that once broke something. `tests/corpus.rs` replays it with a fixed set of
+//! mutations; `make fuzz` continues for a given time.
 
 pub mod driver;
 mod examples;
@@ -17,13 +17,13 @@ use std::path::PathBuf;
 
 use veridical_io::ReadOptions;
 
-/// What a target did with its input, in words without numbers. An input with new words found a new
-/// way through the code and is worth mutating further.
+/// What a target did with its input, in words without numbers. An input with a new outcome found a new
+/// path through the code and is worth mutating further.
 pub type Outcome = String;
 
 /// A function of bytes that must survive them.
 pub struct Target {
-    /// The folder of its corpus.
+    /// The name of its corpus folder.
     pub name: &'static str,
     run: Run,
 }
@@ -31,7 +31,7 @@ pub struct Target {
 enum Run {
     /// The bytes are a table, in a file of this name.
     Table(&'static str, fn(&mut ReadOptions)),
-    /// The bytes name the rows of a table, in a file of this name.
+    /// The bytes are the ids of a table, in a file of this name.
     Ids(&'static str),
     /// The bytes are records of some kind, in a file of this name.
     Records(&'static str, records::Read),
@@ -41,8 +41,8 @@ enum Run {
     Plain(fn(&[u8]) -> Outcome),
 }
 
-/// Every target. The name of the file chooses the reader: a new format is one more line, and a folder
-/// of the same name with a few good files (`make_corpus.py`).
+/// All targets. The file name selects the reader: a new format is one more line, and a folder
+/// of the same name with a few intact files (`make_corpus.py`).
 pub const TARGETS: &[Target] = &[
     table("parquet", "t.parquet", |_| {}),
     table("parquet_kept", "t.parquet", |o| o.keep_columns = vec!["title".into()]),
@@ -114,7 +114,7 @@ const fn records(name: &'static str, file: &'static str, read: records::Read) ->
     Target { name, run: Run::Records(file, read) }
 }
 
-/// What stands beside the input of some targets.
+/// Files beside the input of some targets.
 const IMAGES: &[u8] = include_bytes!("../corpus/idx_images/grey");
 const LABELS: &[u8] = include_bytes!("../corpus/idx_labels/three-classes");
 const SHEET: &[u8] = include_bytes!("../corpus/sheet/colour");
@@ -139,19 +139,19 @@ const fn rows(
     Target { name, run: Run::Examples(examples::Setting { file, beside: &[], target }) }
 }
 
-/// Bytes of memory that no input of the corpus's size may take.
+/// The memory in bytes that no input of the corpus's size may exceed.
 pub const MEMORY: usize = 256 << 20;
 
 impl Target {
-    /// The target called `name`.
+    /// Returns the target named `name`.
     pub fn find(name: &str) -> Option<&'static Self> {
         TARGETS.iter().find(|target| target.name == name)
     }
 
-    /// Runs it; `intact` bytes must be accepted.
+    /// Runs the target; `intact` bytes must be accepted.
     ///
     /// # Panics
-    /// If a promise is broken.
+    /// If a guarantee is violated.
     pub fn run(&self, bytes: &[u8], intact: bool) -> Outcome {
         match &self.run {
             Run::Table(file, set) => table::run(file, *set, bytes, intact),
@@ -162,7 +162,7 @@ impl Target {
         }
     }
 
-    /// The files of its corpus in the order of their names.
+    /// Returns the files of its corpus in the order of their names.
     ///
     /// # Errors
     /// If the folder cannot be read.

@@ -1,7 +1,7 @@
 //! Fuzzes for a while, or replays one file.
 //!
-//! Inputs that break something are saved to `target/fuzz/`; put them into the corpus with the repair.
-//! If the process dies without a word, the last input lies in the folder for temporary files, in
+//! Inputs that break something are saved to `target/fuzz/`; add them to the corpus with the fix.
+//! If the process dies without a message, the last input is in the temporary folder, in
 //! `veridical-fuzz-*`.
 
 use std::alloc::System;
@@ -31,7 +31,7 @@ struct Arguments {
     /// Run this file alone, on one target
     #[arg(long, value_name = "FILE", requires = "targets")]
     replay: Option<PathBuf>,
-    /// Targets to run; all without it
+    /// Targets to run; all by default
     #[arg(value_name = "TARGET", value_parser = TARGETS.iter().map(|t| t.name).collect::<Vec<_>>())]
     targets: Vec<String>,
 }
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
             ),
             Err(failure) => {
                 failed = true;
-                fs::create_dir_all("target/fuzz").expect("target/fuzz can be made");
+                fs::create_dir_all("target/fuzz").expect("target/fuzz can be created");
                 let path = format!("target/fuzz/{}-{}", target.name, arguments.seed);
                 fs::write(&path, &failure.bytes).expect("the input can be saved");
                 println!("{}\n    saved to {path}", failure.what);

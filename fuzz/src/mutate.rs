@@ -1,15 +1,15 @@
-//! Damage, drawn from the project's own random streams: mutation `n` of an input is the same bytes on
+//! Damage, drawn from the project's own random streams: mutation `n` of an input has the same bytes on
 //! every machine.
 //!
-//! One to four of: a flipped bit, an odd byte, a cut end, a part left out, a part repeated, a part of
+//! One to four of: a flipped bit, an odd byte, a truncated end, a part removed, a part repeated, a part of
 //! another input, a binary length or a decimal number replaced by an awkward one.
 
 use veridical_core::{Place, Seed, Stream};
 
-/// Inputs grow no longer than this.
+/// The maximum length of inputs.
 pub const LONGEST: usize = 1 << 16;
 
-/// Numbers at which arithmetic goes wrong.
+/// Numbers at which arithmetic fails.
 const AWKWARD: [u64; 16] = [
     0,
     1,
@@ -29,7 +29,7 @@ const AWKWARD: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Bytes that mean something in texts and headers.
+/// Bytes with a meaning in texts and headers.
 const ODD: &[u8] = b"\0\t\n\r \"',.-+()[]{}:;0179eE\x7f\x80\xfe\xff";
 
 /// A sequence of draws.
@@ -39,12 +39,12 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Those of mutation `index` for `target`.
+    /// Creates the draws of mutation `index` for `target`.
     pub fn new(seed: Seed, target: &str, index: u64) -> Self {
         Self { place: Stream::new(seed, &format!("fuzz/{target}")).at(0, index), next: 0 }
     }
 
-    /// An integer below `n`, which is at least 1.
+    /// Returns an integer below `n`, which is at least 1.
     pub fn below(&mut self, n: usize) -> usize {
         self.next += 1;
         ((self.place.uniform(self.next - 1) * n as f64) as usize).min(n - 1)
@@ -58,10 +58,10 @@ impl Draws {
     }
 }
 
-/// A damaged copy of `input`; `others` lend parts of theirs.
+/// Returns a damaged copy of `input`; `others` provide parts.
 pub fn mutate(input: &[u8], others: &[Vec<u8>], draws: &mut Draws) -> Vec<u8> {
     let mut bytes = input.to_vec();
-    let most = draws.below(4) + 1; // mostly one: much damage is refused at the first
+    let most = draws.below(4) + 1; // often one: heavy damage is rejected at the first check
     for _ in 0..=draws.below(most) {
         if bytes.is_empty() {
             bytes.push(0);
@@ -106,7 +106,7 @@ fn awkward(len: usize, draws: &mut Draws) -> u64 {
     AWKWARD.get(i).copied().unwrap_or_else(|| near[i - AWKWARD.len()])
 }
 
-/// Replaces a decimal number after some place.
+/// Replaces a decimal number after a random position.
 fn number(bytes: &mut Vec<u8>, draws: &mut Draws) {
     let from = draws.below(bytes.len());
     let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit) else { return };
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutation_is_known_by_its_number_and_differs_from_the_next() {
+    fn a_mutation_depends_on_its_index_and_differs_from_the_next() {
         let of = |target| (0..200).map(|n| mutated(target, n)).collect::<Vec<_>>();
         assert_eq!(of("a"), of("a"));
         let same = of("a").iter().zip(&of("b")).filter(|(a, b)| a == b).count();

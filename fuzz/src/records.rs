@@ -1,16 +1,15 @@
 //! Readers of interactions, labels, edges, documents, tokenizers and maps.
 //!
-//! What is read twice is the same twice. If interactions are read,
+//! Reading twice returns the same data. If interactions are read,
 //! - every row has a user and an item of its maps, a rating that is finite and not negative, and a time, if any
 //!   row has one;
-//! - ids ascend and have no spaces around them;
+//! - ids ascend and have no surrounding spaces;
 //! - written as CSV they read back the same.
 //!
-//! If labels or edges are read, lists ascend without repeats, both ends of an edge know each other and nobody
-//! knows himself, and edges read back as they were written. If documents are read, every word is in the
-//! vocabulary as often as it occurs, by falling count, and is one word again. If a map is read, its parts fit each
-//! other, all its values are numbers, and it reads back as it was written. If a tokenizer is read, its ids are of its
-//! vocabulary, and a limit gives the beginning of what there is without it.
+//! If labels or edges are read, lists ascend without repeats, edges are symmetric without self-loops, and edges read back
+//! as they were written. If documents are read, every word has its number of occurrences in the vocabulary, by descending
+//! count, and is one word again. If a map is read, its parts match, all its values are finite, and it reads back as it was
+//! written. If a tokenizer is read, its ids are in its vocabulary, and a limit returns a prefix of the result without it.
 
 use std::fs;
 use std::path::Path;
@@ -24,23 +23,23 @@ use veridical_text::Tokenizer;
 
 use crate::{Outcome, words};
 
-/// Reads a file and checks what it read; in a few words, what that was.
+/// Reads a file and checks the result; returns a short description.
 pub(crate) type Read = fn(&Path, again: bool) -> Result<String, Error>;
 
 thread_local! {
-    /// Where inputs are put; left behind if the process dies.
+    /// The folder of the inputs; left behind if the process dies.
     static FOLDER: TempDir = tempfile::Builder::new()
         .prefix("veridical-fuzz-")
         .tempdir()
-        .expect("a folder for the inputs can be made");
+        .expect("a folder for the inputs can be created");
 }
 
 pub(crate) fn run(file: &str, read: Read, bytes: &[u8], intact: bool) -> Outcome {
     FOLDER.with(|folder| {
         let path = folder.path().join(file);
-        let _ = fs::remove_file(&path); // the first time there is none
+        let _ = fs::remove_file(&path); // does not exist the first time
         fs::write(&path, bytes).expect("the input can be put into its file");
-        // Files written and read again take longer than all else: for one input of eight.
+        // Writing files and reading them back takes longer than everything else: for one input in eight.
         let again = intact || bytes.iter().fold(0u8, |sum, b| sum.wrapping_add(*b)) % 8 == 0;
         match read(&path, again) {
             Ok(what) => format!("read {what}"),
@@ -53,7 +52,7 @@ pub(crate) fn run(file: &str, read: Read, bytes: &[u8], intact: bool) -> Outcome
     })
 }
 
-/// The nodes that labels and edges are about.
+/// The nodes of the labels and edges.
 fn nodes() -> IdMap {
     IdMap::numbered(10)
 }
@@ -73,7 +72,7 @@ pub(crate) fn read_map(path: &Path, again: bool) -> Result<String, Error> {
 }
 
 pub(crate) fn read_tokenizer(path: &Path, _again: bool) -> Result<String, Error> {
-    let folder = path.parent().expect("inputs lie in a folder");
+    let folder = path.parent().expect("inputs are in a folder");
     if path.ends_with("vocab.txt") {
         let _ = fs::remove_file(folder.join("tokenizer.json")); // of the other target, if it ran
         fs::write(folder.join("tokenizer_config.json"), "{}").expect("a file can be written");
@@ -161,7 +160,7 @@ pub(crate) fn read_edges(path: &Path, again: bool) -> Result<String, Error> {
     let (graph, notes) = veridical_io::read_edges(path, &EdgeOptions::default(), &nodes())?;
     check_graph(&graph);
     if let Graph::Edges { weights, .. } = &graph {
-        // Sums of weights may leave the range of f32.
+        // Sums of weights may exceed the range of f32.
         assert!(weights.iter().flatten().all(|w| *w > 0.0 && w.is_finite()));
     }
     if again {
@@ -181,11 +180,11 @@ fn check_graph(graph: &Graph) {
     assert!(graph.n_nodes() == nodes().len());
     let mut ends = 0;
     for node in 0..graph.n_nodes() {
-        let near = graph.neighbours(node);
+        let near = graph.neighbors(node);
         ends += near.len() as u64;
         assert!(near.windows(2).all(|pair| pair[0] < pair[1]) && !near.contains(&(node as u32)));
         for &other in &near {
-            assert!(graph.neighbours(other as usize).contains(&(node as u32)), "not symmetric");
+            assert!(graph.neighbors(other as usize).contains(&(node as u32)), "not symmetric");
         }
     }
     assert_eq!(graph.describe().edges * 2, ends);

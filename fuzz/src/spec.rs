@@ -3,7 +3,7 @@
 //! An accepted spec, written and read again, is the same spec with the same ids; its prefix has the
 //! same directions; and phi of ordinary rows is finite and not longer than 1.
 //!
-//! Nearly every mutation breaks the ids, which stand for all other fields: they are repaired, so that
+//! Nearly every mutation invalidates the ids, which depend on all other fields: they are repaired, so that
 //! the fields are tested too.
 
 use veridical_core::Rows;
@@ -11,7 +11,7 @@ use veridical_features::{Error, FeatureMap, FeatureSpec};
 
 use crate::{Outcome, words};
 
-/// m d of the maps that are built.
+/// The maximum m d of the maps that are built.
 const ELEMENTS: usize = 1 << 14;
 
 pub(crate) fn run(bytes: &[u8]) -> Outcome {
@@ -47,7 +47,7 @@ fn check(spec: &FeatureSpec) -> Outcome {
     let phi = match map.transform(Rows::new(&rows, d).expect("three whole rows")) {
         Ok(phi) => phi,
         Err(Error::TooLarge { .. }) => return "too large".into(),
-        // Extreme means or deviations carry an ordinary row out of f32.
+        // Extreme means or deviations move an ordinary row out of the range of f32.
         Err(Error::Normalization { .. }) => return "not finite".into(),
         Err(error) => panic!("ordinary rows are refused: {error}"),
     };

@@ -2,16 +2,16 @@
 //!
 //! If a table opens and reads to its end,
 //! - every chunk has as many ids and kept values as rows, and vectors of the width of the schema;
-//! - chunks of one row, of three rows and of the default size give the same rows, bit for bit;
-//! - a reader that passes over rows, as a resumed job does, gives the rest;
-//! - `--on-nan zero` keeps all rows, `skip` keeps those without a bad value, `error` gives the table
+//! - chunks of one row, of three rows and of the default size return the same rows, bit for bit;
+//! - a reader that skips rows, as a resumed job does, returns the rest;
+//! - `--on-nan zero` keeps all rows, `skip` keeps those without a bad value, `error` returns the table
 //!   only if no value is bad: then all three agree.
 //!
-//! If it does not, it fails whatever the chunks. An intact file must open.
+//! If it does not, it fails for all chunk sizes. An intact file must open.
 //!
-//! Damaged Parquet is the exception: a byte of its schema or its levels can make the decoder give other
-//! rows in other chunks, or notice the damage only from certain places. Parquet files carry no checksum
-//! by default, so there only the shape of what is read is checked; intact files keep every promise.
+//! Damaged Parquet is the exception: a byte of its schema or its levels can make the decoder return other
+//! rows in other chunks, or detect the damage only from certain positions. Parquet files have no checksum
+//! by default, so there only the shape of the result is checked; intact files satisfy every guarantee.
 
 use std::fs;
 use std::path::Path;
@@ -22,20 +22,20 @@ use veridical_io::{Error, OnNan, ReadOptions, Source, TableReader};
 
 use crate::{Outcome, words};
 
-/// Rows that are looked at: run lengths make millions of rows from a few bytes.
+/// Rows that are checked: run lengths make millions of rows from a few bytes.
 const ROWS: usize = 2000;
-/// Values that are looked at, for the same reason.
+/// Values that are checked, for the same reason.
 const VALUES: usize = 1 << 20;
 
-/// What an index of shards may point to.
+/// The file that an index of shards may refer to.
 const SHARD: (&str, &[u8]) = ("shard.safetensors", include_bytes!("../corpus/safetensors/vectors"));
 
 thread_local! {
-    /// Where inputs are put; left behind if the process dies.
+    /// The folder of the inputs; left behind if the process dies.
     static FOLDER: TempDir = tempfile::Builder::new()
         .prefix("veridical-fuzz-")
         .tempdir()
-        .expect("a folder for the inputs can be made");
+        .expect("a folder for the inputs can be created");
 }
 
 pub(crate) fn run(file: &str, set: fn(&mut ReadOptions), bytes: &[u8], intact: bool) -> Outcome {
@@ -51,7 +51,7 @@ pub(crate) fn run(file: &str, set: fn(&mut ReadOptions), bytes: &[u8], intact: b
     })
 }
 
-/// The ids of a table of five rows.
+/// Checks the ids of a table of five rows.
 pub(crate) fn run_ids(file: &str, bytes: &[u8], intact: bool) -> Outcome {
     FOLDER.with(|folder| {
         let (rows, path) = (folder.path().join("rows.csv"), folder.path().join(file));
@@ -61,9 +61,9 @@ pub(crate) fn run_ids(file: &str, bytes: &[u8], intact: bool) -> Outcome {
     })
 }
 
-/// A new file: some file systems flush one that is written over, which takes longer than all else.
+/// Creates a new file: some file systems flush an overwritten one, which takes longer than everything else.
 fn put(path: &Path, bytes: &[u8]) {
-    let _ = fs::remove_file(path); // the first time there is none
+    let _ = fs::remove_file(path); // does not exist the first time
     fs::write(path, bytes).expect("the input can be put into its file");
 }
 
@@ -75,7 +75,7 @@ struct Rows {
     ids: Vec<String>,
     /// As bits, so that NaN equals itself.
     values: Vec<u32>,
-    /// All of them were read.
+    /// Whether all rows were read.
     whole: bool,
 }
 
@@ -165,7 +165,7 @@ fn read(path: &Path, options: &ReadOptions, passed: u64) -> Read {
         assert!(n > 0 && chunk.vectors.len() == n * dim, "{n} rows of {dim} have other values");
         assert_eq!(chunk.kept.len(), kept);
         chunk.kept.iter().for_each(|column| assert_eq!(column.len(), n));
-        assert!(chunk.vectors.iter().all(|x| x.is_finite()), "a value is not a number");
+        assert!(chunk.vectors.iter().all(|x| x.is_finite()), "a value is not finite");
         zeroed += chunk.zeroed_values();
         rows.numbers.extend(chunk.numbers());
         rows.ids.extend((0..n).map(|i| id(&chunk.ids, i)));
@@ -181,7 +181,7 @@ fn read(path: &Path, options: &ReadOptions, passed: u64) -> Read {
     Ok((rows, zeroed))
 }
 
-/// With its kind, so that the number 7 is not the text "7".
+/// With its kind, to distinguish the number 7 from the text "7".
 fn id(ids: &Ids, i: usize) -> String {
     match ids {
         Ids::Int(ids) => format!("{}", ids.value(i)),

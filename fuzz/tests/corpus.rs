@@ -1,4 +1,4 @@
-//! Replays the corpus with mutations that are the same every time.
+//! Replays the corpus with a fixed set of mutations.
 
 use std::alloc::System;
 
@@ -24,7 +24,7 @@ fn no_reader_breaks_a_promise_on_the_corpus_or_its_mutations() {
             std::fs::write(&path, &failure.bytes).unwrap();
             panic!("{}\nthe input is in {}", failure.what, path.display());
         });
-        // A corpus that no reader accepts, or damage that is never seen, would test nothing.
+        // A corpus that no reader accepts, or damage that is never detected, would test nothing.
         assert!(seen.accepted > 0, "{} accepts nothing: {:?}", target.name, seen.outcomes);
         assert!(seen.outcomes.len() > 2, "{} ends one way only", target.name);
     }

@@ -15,7 +15,7 @@ from fractions import Fraction
 import make_golden
 import veridical_reference as ref
 
-# A value of pi that shares nothing with the module: Stormer's formula, 600 binary digits.
+# A value of pi that is independent of the module: Stormer's formula, 600 binary digits.
 PI_BITS = 600
 
 
@@ -38,7 +38,7 @@ PI = Fraction(
 
 
 def exact_sincos(quarters):
-    """Sine and cosine of (pi/2) * quarters for a Fraction, as Fractions good to 500 digits."""
+    """Sine and cosine of (pi/2) * quarters for a Fraction, as Fractions accurate to 500 digits."""
     q = round(quarters)
     r = math.floor((quarters - q) * PI / 2 * 2**PI_BITS)
     sums = [0, 0]  # cosine and sine, by their series in fixed point
@@ -133,7 +133,7 @@ class Golden(unittest.TestCase):
     def test_files_are_current(self):
         for name, text in make_golden.golden_texts().items():
             with self.subTest(name):
-                # Not assertEqual: the difference of two large texts takes very long to print.
+                # Not assertEqual: the diff of two large texts takes very long to print.
                 stored = (make_golden.GOLDEN / name).read_text(encoding="utf-8")
                 self.assertTrue(stored == text, f"{name} differs, run make_golden.py")
                 self.assertLess(len(text), 600_000)
@@ -145,7 +145,7 @@ class Golden(unittest.TestCase):
                 self.assertEqual(ref.parse_spec(json.dumps(case["spec"])), case["spec"])
 
     def test_first_cases_are_those_of_0_1_0(self):
-        # Documents, ids and values; SHA-256 of the cases as they stood in 0.1.0.
+        # Documents, ids and values; SHA-256 of the cases as of 0.1.0.
         for name, count, digest in OLD_CASES:
             cases = json.dumps(read_golden(name)["cases"][:count])
             self.assertEqual(hashlib.sha256(cases.encode()).hexdigest(), digest)
@@ -207,7 +207,7 @@ class Rounding(unittest.TestCase):
             half = math.ldexp(c, -24) if rng.getrandbits(1) else math.ldexp(1.0, -75)
             significand = rng.randrange(1, 2**12) * 2.0**-12
             self.check_fma(ref.f32(half), 1.0 + significand, c)
-        for c in (1.0, 1.0 + 2.0**-23):  # ties and their neighbours
+        for c in (1.0, 1.0 + 2.0**-23):  # ties and their neighbors
             for sign in (1.0, -1.0):
                 for b in (1.0, 1.0 + 2.0**-23, 1.0 - 2.0**-24):
                     self.check_fma(sign * 2.0**-24, b, c)
@@ -263,7 +263,7 @@ class Functions(unittest.TestCase):
         for low, high in ((0.0, 1e-11), (1e-10, 0.07), (0.08, 0.5)):
             self.assertGreaterEqual(sum(low < v < high for v in golden), 5)
             self.assertGreaterEqual(sum(low < 1.0 - v < high for v in golden), 5)
-        # The library has the same algorithm, with another logarithm.
+        # The standard library has the same algorithm with another logarithm.
         arguments = golden + [(rng.getrandbits(52) + 0.5) * 2.0**-52 for _ in range(5000)]
         arguments += [math.ldexp(rng.uniform(0.5, 1.0), -rng.randrange(1, 53)) for _ in range(5000)]
         normal = statistics.NormalDist()
@@ -382,7 +382,7 @@ class Directions(unittest.TestCase):
             ref.make_spec(2, 2, 1, 1e-300, "iid", kernel="mixture", scales=[1e-300], weights=[1.0])
 
     def test_same_directions_up_to_the_length_scale(self):
-        # A mixture of one component is a Gaussian; a Matern direction is a multiple of its.
+        # A mixture of one component is a Gaussian; a Matern direction is a scaled Gaussian one.
         for family in ref.DIRECTIONS:
             plain = ref.directions(ref.make_spec(3, 20, 7, 0.5, family))
             one = ref.make_spec(
@@ -596,7 +596,7 @@ def fused_dot(a, b):
 
 
 def project(v, *lists, dot=ref.dot, multiply_add=unfused, modified=False):
-    """v projected on one list of q after the other; modified: each c from the latest v."""
+    """v minus its projections on each list of q in turn; modified: each c from the latest v."""
     for qs in lists:
         start = v
         for q in qs:
@@ -728,7 +728,7 @@ def scaled_gaussians(spec, element):
 
 
 def from_integers(element):
-    """Variant of `laplace` or `cauchy` that makes an element of the 53-bit integer and of l."""
+    """Variant of `laplace` or `cauchy` that computes an element from the 53-bit integer and l."""
 
     def rows(spec):
         key = ref.stream_key(spec["seed"], "directions")
@@ -761,7 +761,7 @@ def squares(z, multiply_add=unfused):
 
 
 def matern(combine):
-    """Variant of a Matern kernel with the element made of g, of l and of the normals z."""
+    """Variant of a Matern kernel that computes an element from g, l and the normals z."""
 
     def rows(spec):
         n = ref.matern_order(spec["kernel"])
@@ -773,7 +773,7 @@ def matern(combine):
 
 
 def mixture(combine):
-    """Variant of the mixture with the element made of g, of l and of the scale."""
+    """Variant of the mixture that computes an element from g, l and the scale."""
 
     def rows(spec):
         scales = [
@@ -906,7 +906,7 @@ KERNEL_VARIANTS = {
 
 
 class Sensitivity(unittest.TestCase):
-    """The golden files notice a change of the order of operations, not only a wrong formula."""
+    """The golden files detect a changed order of operations, not only a wrong formula."""
 
     def golden_directions(self, family, input_dims):
         for case in read_golden("directions.json")["cases"]:
@@ -1045,7 +1045,7 @@ class Sensitivity(unittest.TestCase):
                 self.assertTrue(changed(hadamard_factors(spec, **changes)))
 
     def changes_phi(self, normalize, variant):
-        """Does some row of phi.json have another phi if step 1 is replaced by variant?"""
+        """Whether the phi of some row of phi.json changes if step 1 is replaced by variant."""
         for case in read_golden("phi.json")["cases"]:
             spec = case["spec"]
             if spec["normalize"] != normalize:
@@ -1131,7 +1131,7 @@ class Spec(unittest.TestCase):
     def refused(self, spec, renew_ids=True):
         spec = copy.deepcopy(spec)
         if renew_ids:
-            # Ids that fit the changed document, so that nothing but the change is refused.
+            # Ids that match the changed document, so that only the change itself is refused.
             for field, function in (
                 ("spec_id", ref.spec_id),
                 ("directions_id", ref.directions_id),

@@ -101,7 +101,7 @@ def quantile_arguments():
     arguments = [0.5, up(0.5), down(0.5), 0.25, 0.75, 2.0 / 3.0, 0.4, 0.1]
     for v in (0.075, 0.925):
         arguments += [down(v), v, up(v)]
-    # The border of the tails, r = 5, where 1 - v is still exact but coarse.
+    # The boundary of the tails, r = 5, where 1 - v is still exact but coarse.
     tail = 1.3887943864964021e-11  # exp(-25)
     arguments += [0.9 * tail, tail, 1.1 * tail, 1.0 - 0.9 * tail, 1.0 - tail, 1.0 - 1.1 * tail]
     # The ends of the range of `halton`, and beyond.
@@ -132,7 +132,7 @@ DIRECTION_SHAPES = (
     (5, 22, 2**53 - 1, 3.7),
     (16, 24, 123456789, 1e-3),
     (33, 80, 42, 11.313708498984761),
-    # Seeds and length scales at which a double falls so close to the middle of two singles that a
+    # Seeds and length scales at which a double is so close to the midpoint of two singles that a
     # change of the order of operations changes a bit of U (see Sensitivity in check_reference.py).
     (3, 4, 7, 1.9585058597560623),
     (3, 4, 7, 1.5359628247210853),
@@ -157,7 +157,7 @@ MIXTURES = (
     ([0.1, 0.3, 1.0, 3.0, 10.0], [1e-3, 0.25, 10.0, 0.25, 3.0]),
 )
 
-# The combinations that came with 0.2.0.
+# The combinations added in 0.2.0.
 KERNEL_SHAPES = (
     # kernel, directions, shapes as above
     (
@@ -278,8 +278,8 @@ def special_rows(input_dim):
     ]
 
 
-# Without the last of `none` for what came with 0.2.0: the transforms of `hadamard` and the tails
-# of some kernels could overflow.
+# The combinations added in 0.2.0 omit the last scale of `none`: the transforms of `hadamard` and
+# the tails of some kernels could overflow.
 LARGE_SCALES = {
     "none": (3e4, 2e9, 1e20, 3e35),
     "unit": (3e37,),
@@ -299,9 +299,9 @@ CLOSE_HADAMARD_SEED = 846
 
 
 def close_rows(spec):
-    """Rows with a normalized element so close to the middle of two singles that a change of the
+    """Rows with a normalized element so close to the midpoint of two singles that a change of the
     order of operations in step 1 changes a bit of phi. For `hadamard` the length scale is chosen
-    so, for the c_j, and the rows are any."""
+    accordingly, for the c_j, and the rows are arbitrary."""
     if spec["input_dim"] == 2 and spec["normalize"] == "unit":
         return [[4853.0, 2758.0]]
     if spec["seed"] == CLOSE_HADAMARD_SEED:
@@ -411,7 +411,7 @@ def phi_document():
 
 
 def closest_to_quadrants(count):
-    """The `count` singles up to 2^13 that lie relatively closest to multiples of pi/2."""
+    """The `count` singles up to 2^13 that are relatively closest to multiples of pi/2."""
     candidates = []
     for n in range(1, 5216):
         a = ref.f32(n * ref.HALF_PI)
@@ -426,15 +426,15 @@ def sincos_arguments():
     tiny = [0x00000000, 0x00000001, 0x00000002, 0x00012345, 0x007FFFFF, 0x00800000, 0x00800001]
     arguments = [from_bits(bits) for bits in tiny]
     arguments += [2.0**-k for k in (100, 63, 40, 26, 13, 12, 11, 7, 4, 2, 1)]
-    # Around multiples of pi/4: zeros, extrema and the borders of the quadrants.
+    # Around multiples of pi/4: zeros, extrema and the boundaries of the quadrants.
     for n in (1, 2, 3, 4, 5, 6, 7, 8, 15, 16, 100, 1001, 4096, 7777, 10429, 10430):
         a = ref.f32(n * (ref.HALF_PI / 2.0))
         arguments += [next_f32(a, -1), a, next_f32(a)]
     arguments += closest_to_quadrants(10)
-    # The border between the two reductions and powers of two up to the largest single.
+    # The boundary between the two reductions and powers of two up to the largest single.
     for e in (0, 3, 8, 12, 13, 14, 20, 23, 24, 31, 32, 48, 60, 64, 96, 110, 126, 127):
         arguments += [next_f32(2.0**e, -1), 2.0**e, next_f32(2.0**e)]
-    # The two singles beyond 2^13 that lie closest to a multiple of pi/2.
+    # The two singles beyond 2^13 that are closest to a multiple of pi/2.
     arguments += [16367173.0 * 2.0**72, 10741887.0 * 2.0**11]
     arguments += [from_bits(0x7F7FFFFE), from_bits(0x7F7FFFFF)]
     # Random significands, dense in the usual range and then one per binade.
@@ -459,7 +459,7 @@ def sincos_document():
 
 
 def to_text(value, indent=0):
-    """JSON with a list or object that holds only scalars on one line."""
+    """JSON with every list or object of scalars on one line."""
     children = list(value.values()) if isinstance(value, dict) else value
     if not isinstance(value, dict | list) or not any(isinstance(c, dict | list) for c in children):
         return json.dumps(value)

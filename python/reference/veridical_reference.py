@@ -1,10 +1,10 @@
 """Reference implementation of the feature spec, format 1.
 
-This module follows docs/format-spec.md line by line and uses nothing but the Python standard
-library. It is meant to be read next to that page and to produce the values in tests/golden/; it is
-exact, not fast. Singles (f32) are held in Python floats whose value is exactly a single. No
+This module follows docs/format-spec.md line by line and uses only the Python standard library. It
+is meant to be read next to that page and to produce the values in tests/golden/; it is exact, not
+fast. Singles (f32) are held in Python floats whose value is exactly a single. No
 logarithm, sine or cosine of the `math` module is used: the only library function that rounds is
-`math.sqrt`, which IEEE 754 defines to the last bit. The one exception is `kernel`, the value that
+`math.sqrt`, which IEEE 754 defines to the last bit. The only exception is `kernel`, the value that
 phi approximates, which the page does not define to the bit.
 """
 
@@ -21,14 +21,17 @@ MASK32 = 0xFFFFFFFF
 
 
 def f64_from_bits(bits):
+    """The double with this bit pattern."""
     return struct.unpack("<d", struct.pack("<Q", bits))[0]
 
 
 def f64_bits(x):
+    """Bit pattern of a double."""
     return struct.unpack("<Q", struct.pack("<d", x))[0]
 
 
 def f32_from_bits(bits):
+    """The single with this bit pattern."""
     return struct.unpack("<f", struct.pack("<I", bits))[0]
 
 
@@ -38,7 +41,7 @@ def f32_bits(x):
 
 
 def f32(x):
-    """The single nearest to the double x, ties to even; too large gives an infinity."""
+    """The single nearest to the double x, ties to even; overflow gives an infinity."""
     try:
         return struct.unpack("<f", struct.pack("<f", x))[0]
     except OverflowError:
@@ -207,7 +210,7 @@ QUANTILE_A, QUANTILE_B, QUANTILE_C, QUANTILE_D, QUANTILE_E, QUANTILE_F = (
 
 
 def horner(coefficients, r):
-    """The polynomial with these coefficients, the constant one first."""
+    """The polynomial with these coefficients, constant term first."""
     result = coefficients[-1]
     for a in reversed(coefficients[:-1]):
         result = result * r + a
@@ -292,10 +295,12 @@ def _present_fields(spec):
 
 
 def spec_id(spec):
+    """The id that identifies one map exactly."""
     return _digest(spec, _present_fields(spec))
 
 
 def directions_id(spec):
+    """The id shared by all specs that differ only in output_dim."""
     return _digest(spec, [field for field in _present_fields(spec) if field != "output_dim"])
 
 
@@ -377,7 +382,7 @@ def _refuse_constant(text):
 
 
 def parse_spec(text):
-    """Read a spec document; SpecError if it is not one."""
+    """Parse and validate a spec document; raises SpecError if it is not one."""
     try:
         spec = json.loads(text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant)
     except SpecError:
@@ -430,14 +435,14 @@ def make_spec(
 
 
 def matern_order(kernel):
-    """n of the kernel `matern-n/2`, None for another kernel."""
+    """n of the kernel `matern-n/2`, None for other kernels."""
     return int(kernel[len("matern-") : -len("/2")]) if kernel.startswith("matern-") else None
 
 
 def kernel(spec, x, y):
     """k(x, y) of two normalized rows: the value that the inner product of their phi approximates.
 
-    Up to the rounding of the library functions; nothing else in this module depends on it.
+    Rounded as the library functions round; nothing else in this module depends on it.
     """
     length_scale = float(spec["length_scale"])
     name = spec["kernel"]
@@ -484,7 +489,7 @@ PANEL = 32
 
 
 def project_out(v, qs):
-    """v after it is projected on every q of a list."""
+    """v minus its projections on every q of a list; all coefficients come from the same v."""
     coefficients = [dot(q, v) for q in qs]
     for c, q in zip(coefficients, qs, strict=True):
         v = [v_k - c * q_k for v_k, q_k in zip(v, q, strict=True)]
@@ -541,6 +546,7 @@ def cauchy_direction(key, d, j, length_scale):
 
 
 def iid_directions(spec):
+    """The rows of U of the family `iid`."""
     d, m = spec["input_dim"], spec["output_dim"] // 2
     key = stream_key(spec["seed"], "directions")
     for j in range(m):
@@ -554,6 +560,7 @@ def iid_directions(spec):
 
 
 def orthogonal_directions(spec):
+    """The rows of U of the family `orthogonal`."""
     d, m = spec["input_dim"], spec["output_dim"] // 2
     key = stream_key(spec["seed"], "directions")
     earlier, panel = [], []  # the q of the earlier panels of the block and of the current panel
@@ -618,7 +625,7 @@ def hadamard_factor(spec, j):
 
 
 def walsh_hadamard(v, rounded):
-    """The Walsh-Hadamard transform of v, with the function `rounded` after every operation."""
+    """The Walsh-Hadamard transform of v, with the function `rounded` applied to every result."""
     v = list(v)
     h = 1
     while h < len(v):
@@ -641,7 +648,7 @@ def hadamard_row(p, i, diagonals):
 
 
 def hadamard_directions(spec):
-    """The explicit matrix. phi does not use it."""
+    """The rows of U of the family `hadamard`: the explicit matrix, which phi does not use."""
     d, m = spec["input_dim"], spec["output_dim"] // 2
     p = hadamard_size(d)
     for j in range(m):
@@ -651,7 +658,7 @@ def hadamard_directions(spec):
 
 
 def primes(count):
-    """The first primes."""
+    """The first `count` primes."""
     found = []
     candidate = 2
     while len(found) < count:
@@ -686,6 +693,7 @@ def halton_point(b, permutations, j):
 
 
 def halton_directions(spec):
+    """The rows of U of the family `halton`."""
     d, m = spec["input_dim"], spec["output_dim"] // 2
     key = stream_key(spec["seed"], "halton")
     coordinates = [(b, halton_permutations(key, i, b)) for i, b in enumerate(primes(d))]
@@ -842,7 +850,7 @@ def projections(spec, y, rows=None):
 def phi(spec, row, rows=None):
     """The D features of a row, as singles.
 
-    rows may hold directions(spec), to save time; it has no use with `hadamard`.
+    Pass directions(spec) as `rows` to save time; `hadamard` ignores it.
     """
     if len(row) != spec["input_dim"]:
         raise ValueError("the row does not have input_dim elements")

@@ -23,13 +23,13 @@ class Sandbox:
         }
 
     def start(self, *args, **options):
-        """Starts a command."""
+        """Starts a command in the folder and returns its process."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         command = [PROGRAM, *map(str, args), "--quiet"]
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, **(pipes | options))
 
     def run(self, *args):
-        """Runs a command; its exit code and the one line it said, without `veridical: error: `."""
+        """Runs a command and returns its exit code and stderr, without `veridical: error: `."""
         process = self.start(*args)
         _, said = process.communicate(timeout=120)
         return process.returncode, said.decode().strip().removeprefix("veridical: error: ")
@@ -39,13 +39,13 @@ class Sandbox:
         assert self.run(*args) == (0, ""), args
 
     def refuses(self, *args):
-        """Runs a command that must end with 2; what it said."""
+        """Runs a command that must exit with 2, and returns its one-line message."""
         code, said = self.run(*args)
         assert code == 2 and "\n" not in said, (args, code, said)
         return said
 
     def staged(self):
-        """What is left in the staging folder."""
+        """The names that are left in the staging folder."""
         return sorted(path.name for path in self.folder.glob("cache/veridical/staging/*"))
 
 

@@ -1,7 +1,7 @@
 """`veridical featurize export`: the exported map is the map of `featurize apply`.
 
-The binary is VERIDICAL_BIN, or target/debug/veridical. TensorFlow is left out, with the reason, where
-it cannot be imported.
+The binary is VERIDICAL_BIN, or target/debug/veridical. Tests of TensorFlow are skipped, with the
+reason, where it cannot be imported.
 """
 
 import json
@@ -24,7 +24,7 @@ import veridical_reference as reference
 
 PARITY = 2e-6
 
-# d, D, flags of `featurize new`; a family or kernel is one more line.
+# d, D, flags of `featurize new`; add a line for a new family or kernel.
 SPECS = [
     (3, 8, "--normalize none --directions iid"),
     (3, 64, "--normalize unit --directions orthogonal"),
@@ -70,7 +70,7 @@ def veridical(folder, *arguments):
 
 
 class Case:
-    """A spec, rows and the phi of `featurize apply`, in a folder of their own."""
+    """A spec, rows and the phi of `featurize apply`, in their own folder."""
 
     def __init__(self, folder, spec, unit_rows=False):
         self.folder = folder
@@ -164,7 +164,7 @@ def run(model, rows):
 
 
 def check_batches(compute, rows, phi, tolerance=PARITY):
-    """The largest difference; batches of 1, 7 and 1,000 rows, and none."""
+    """The largest difference over batches of 1, 7 and 1,000 rows; also tests an empty batch."""
     largest = 0.0
     for n in (1, 7, 1000):
         for start in range(0, min(5 * n, len(rows)), n):
@@ -226,7 +226,7 @@ def test_onnx_of_a_prefix_is_the_rescaled_prefix(tmp_path):
 
 
 def aligned(case, *flags):
-    """The rows turned and scaled, a map back, and phi of `align` then `featurize apply`."""
+    """Rows in a rotated frame, and the phi of `align` followed by `featurize apply`."""
     rng = np.random.default_rng(8)
     rows = np.random.default_rng(9).standard_normal((1000, case.d)).astype(np.float32)
     turn = np.linalg.qr(rng.standard_normal((case.d, case.d)))[0]
@@ -303,13 +303,13 @@ def served(tensorflow, path):
         assert list(outputs) == ["features"]
         return outputs["features"].numpy()
 
-    compute.loaded = loaded  # the function lives as long as this
+    compute.loaded = loaded  # the function is valid only as long as the model lives
     return compute
 
 
 def test_saved_model_gives_the_phi_of_apply(tensorflow, case):
     path = case.export("model", "--to", "saved-model")
-    # TensorFlow takes subnormal singles for 0; row 0 may consist of them. The directions of laplace
+    # TensorFlow flushes subnormal singles to 0; row 0 may consist of them. Directions of laplace
     # have heavy tails, and so have the angles.
     angle = np.abs(case.normalized() @ export_directions(case).T.astype(np.float64)).max()
     tolerance = max(PARITY, rounding(case.d, case.D, angle))
@@ -323,8 +323,8 @@ def rounding(d, D, angle):
     return (5 * math.sqrt(d) * 2.0**-24 * angle + 2.0**-22) / math.sqrt(D / 2)
 
 
-# TensorFlow sums in an order of its own, so angles of 100 cost what their rounding costs: below 2e-6
-# only where D is large beside d.
+# TensorFlow sums in its own order, so at angles of 100 the rounding dominates: below 2e-6 only
+# where D is large compared with d.
 @pytest.mark.parametrize("d, D, tolerance", [(3, 256, PARITY), (16, 4096, PARITY),
                                              (128, 512, None), (768, 64, None)])  # fmt: skip
 def test_saved_model_with_angles_up_to_100_is_within_its_rounding(

@@ -1,4 +1,4 @@
-"""Tables in an object store, against moto's S3 on loopback and, where a store must misbehave, a stub."""
+"""Tables in an object store: moto's S3 on loopback and, where a store must misbehave, a stub."""
 
 import signal
 import threading
@@ -49,7 +49,7 @@ def s3(endpoint):
 
 @pytest.fixture
 def box(tmp_path, endpoint, s3):
-    """A sandbox that knows the store."""
+    """A sandbox with the endpoint and credentials of the store."""
     return Sandbox(tmp_path, AWS_ENDPOINT_URL=endpoint, **CREDENTIALS)
 
 
@@ -66,7 +66,7 @@ def put(s3, key, body):
 
 
 def table(box, name, rows=1000, dim=8):
-    """A table with ids, on disk."""
+    """Writes a table with ids to disk and returns its path."""
     values = np.random.default_rng(1).standard_normal((rows, dim), dtype=np.float32)
     with open(box.folder / name, "wb") as file:
         np.savez(file, vectors=values, ids=np.arange(rows))
@@ -121,9 +121,9 @@ def test_a_folder_is_written_with_its_success_and_read_with_its_partitions(box, 
     text = (box.folder / "back.csv").read_text().splitlines()
     assert len(text) == 1001 and text[0].endswith(",day") and text[-1].endswith(",1")
 
-    # A shorter folder in its place takes the parts away that it does not have.
+    # Replacing the folder by a shorter one removes the surplus parts.
     said = box.refuses("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 500)
-    assert said.endswith("exists already; choose another name or replace it with --force")
+    assert said.endswith("already exists; choose another name or replace it with --force")
     box.ok(
         *("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 500, "--force")
     )
@@ -133,7 +133,7 @@ def test_a_folder_is_written_with_its_success_and_read_with_its_partitions(box, 
     said = box.refuses(
         *("vectors", "convert", "t.npz", "s3://bucket/d/day=1", "--rows-per-part", 500, "--force")
     )
-    assert said.endswith("holds files that are not parts of a table; choose another name")
+    assert said.endswith("contains files that are not parts of a table; choose another name")
 
 
 def test_an_object_that_is_there_is_left_alone_and_an_overlap_is_refused(box, s3):
@@ -141,7 +141,7 @@ def test_an_object_that_is_there_is_left_alone_and_an_overlap_is_refused(box, s3
     put(s3, "t.csv", b"id,a\n1,2\n")
     said = box.refuses("vectors", "convert", "t.npz", "s3://bucket/t.csv")
     assert said == (
-        "s3://bucket/t.csv exists already; choose another name or replace it with --force"
+        "s3://bucket/t.csv already exists; choose another name or replace it with --force"
     )
     assert get(s3, "t.csv") == b"id,a\n1,2\n"
     for output in ["s3://bucket/t.csv", "s3://bucket/t.csv/x.csv"]:
@@ -183,7 +183,7 @@ def test_a_killed_job_is_resumed_to_the_same_bytes(box, s3, parts):
 
 
 class Stub(BaseHTTPRequestHandler):
-    """Nothing is there, and what is sent gets the answer of the server: a status, or none at all."""
+    """An empty store that refuses uploads; with status "hangs" it does not respond to them."""
 
     protocol_version = "HTTP/1.1"
 
@@ -240,7 +240,7 @@ def test_an_upload_that_is_killed_or_refused_is_taken_up_again(box, s3, stub):
     said = box.refuses(*job)
     start = (
         "s3://bucket/t.parquet: cannot write: access to `t.parquet` in bucket `bucket` is denied "
-        f"(AccessDenied); check {KEYS} and what they may do; the finished table is in "
+        f"(AccessDenied); check {KEYS} and their permissions; the finished table is in "
     )
     assert said.startswith(start) and said.endswith("-t.parquet.partial: continue with --resume")
 
@@ -264,7 +264,7 @@ def test_an_object_that_changes_while_it_is_read_is_refused(box, s3):
     np.save(box.folder / "t.npy", values)
     s3.upload_file(str(box.folder / "t.npy"), "bucket", "t.npy")
     process = box.start("vectors", "convert", "s3://bucket/t.npy", "-")
-    process.stdout.read(1)  # it runs, and waits for us
+    process.stdout.read(1)  # the process is running and blocks on the pipe
     values[0] = 1
     np.save(box.folder / "t.npy", values)
     s3.upload_file(str(box.folder / "t.npy"), "bucket", "t.npy")
@@ -272,14 +272,14 @@ def test_an_object_that_changes_while_it_is_read_is_refused(box, s3):
     assert process.returncode == 2
     assert said.decode().strip() == (
         "veridical: error: s3://bucket/t.npy: cannot read: the object changed while it was read; run "
-        "the job again when nobody writes to it"
+        "the job again when no other process writes to it"
     )
 
 
 def test_wrong_credentials_are_named_with_where_they_come_from(box, stub):
     box.environment["AWS_ENDPOINT_URL"] = stub.url
     table(box, "t.npz")
-    denied = f"is denied{{}}; check {KEYS} and what they may do"
+    denied = f"is denied{{}}; check {KEYS} and their permissions"
     said = box.refuses("vectors", "stats", "s3://bucket/t.parquet")
     place = "s3://bucket/t.parquet: cannot open: access to `t.parquet` in bucket `bucket` "
     assert said == place + denied.format("")

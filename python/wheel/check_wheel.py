@@ -1,7 +1,7 @@
 """Installs a wheel into an empty environment and uses it there.
 
 Run as `python3 python/wheel/check_wheel.py dist/veridical-0.1.0-py3-none-PLATFORM.whl`; exits with a
-non-zero status on failure. Nothing of Rust is on the path while the command runs.
+non-zero status on failure. No Rust tool is on the path while the command runs.
 """
 
 import os
@@ -17,12 +17,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = Path()
-# A stripped wheel takes some 12 MB even in the dev profile; one with symbols several times as much.
+# A stripped wheel takes about 12 MB even in the dev profile; with symbols, several times as much.
 LARGEST = 25_000_000
 
 
 class Wheel(unittest.TestCase):
-    """What stands in the wheel."""
+    """The contents of the wheel."""
 
     def setUp(self):
         self.wheel = zipfile.ZipFile(WHEEL)
@@ -46,7 +46,7 @@ class Wheel(unittest.TestCase):
         self.assertTrue(metadata.get_payload().startswith("# Veridical\n"))
         self.assertIsNone(metadata["Requires-Dist"])
 
-    def test_it_holds_both_licences_and_one_program(self):
+    def test_it_holds_both_licenses_and_one_program(self):
         for name in ("LICENSE-MIT", "LICENSE-APACHE"):
             text = self.wheel.read(self.one(f"/licenses/{name}"))
             self.assertEqual(text, (ROOT / name).read_bytes())
@@ -68,7 +68,7 @@ class Wheel(unittest.TestCase):
 
 
 class Installed(unittest.TestCase):
-    """What a newcomer sees who has Python and no Rust."""
+    """The command as installed by a user who has Python and no Rust."""
 
     @classmethod
     def setUpClass(cls):

@@ -27,7 +27,7 @@ export async function open(browser, file, settings = {}) {
   return { page, complaints, close: () => context.close() };
 }
 
-/** For every chart: how many pixels are painted, and in how many colours. */
+/** For every chart: how many pixels are painted, and in how many colors. */
 export const painted = page => page.$$eval('.plot', plots => plots.map(plot => {
   const canvas = plot.querySelector('canvas');
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -38,7 +38,7 @@ export const painted = page => page.$$eval('.plot', plots => plots.map(plot => {
     pixels += 1;
     if (seen.size < 500) seen.add(data[i] << 16 | data[i + 1] << 8 | data[i + 2]);
   }
-  return { caption: plot.closest('figure').querySelector('h3').textContent, pixels, colours: seen.size };
+  return { caption: plot.closest('figure').querySelector('h3').textContent, pixels, colors: seen.size };
 }));
 
 /** The text of the tooltip that a chart shows now, if it shows any. */

@@ -48,7 +48,7 @@ for (const file of files) {
     test('is below 3 MB', () => assert.ok(statSync(file).size < 3 << 20));
 
     test('every chart is drawn and says what it shows', async () => {
-      for (const chart of await painted(page)) assert.ok(chart.pixels > 1000 && chart.colours > 5, JSON.stringify(chart));
+      for (const chart of await painted(page)) assert.ok(chart.pixels > 1000 && chart.colors > 5, JSON.stringify(chart));
       const labels = await page.$$eval('.plot', plots => plots.map(plot => plot.getAttribute('aria-label')));
       for (const label of labels) assert.match(label, /\w+: .+\..+/);
       await picture(page, file, 'light');
@@ -142,7 +142,7 @@ describe('pieces with known numbers', () => {
   });
 
   on(gallery, 'a long table shows its first rows, sorted over all', async page => {
-    const items = 'The heaviest changed items';
+    const items = 'Changed items by weight';
     assert.equal((await shown(page, items)).length, 6);
     await figure(page, items).getByRole('button', { name: 'weight', exact: true }).click();
     assert.deepEqual((await shown(page, items)).slice(0, 2), ['item 49', 'item 48']);
@@ -173,15 +173,15 @@ describe('pieces with known numbers', () => {
   on(gallery, 'tooltips name the values and show names as text', async page => {
     const tip = async caption => hover(page, await figure(page, caption).locator('.plot').elementHandle());
     assert.match(await tip('Inner products'), /<h, h'>: [\s\S]*run 1 & <b>its name<\/b>/);
-    assert.match(await tip('Who survives a refresh'), /raw h\s+retrained\s+89\.8 % \[89\.2 %, 90\.4 %\]\s+not retrained\s+21\.7 %/);
-    assert.match(await tip('Neighbours kept, day by day'), /day: \d+\s+this model\s+0\.\d+ \[0\.\d+, 0\.\d+\]/);
+    assert.match(await tip('Accuracy after a refresh'), /raw h\s+retrained\s+89\.8 % \[89\.2 %, 90\.4 %\]\s+not retrained\s+21\.7 %/);
+    assert.match(await tip('Neighbors kept, day by day'), /day: \d+\s+this model\s+0\.\d+ \[0\.\d+, 0\.\d+\]/);
     assert.match(await tip('Accuracy over runs'), /median\s+\d/);
     assert.match(await tip('Estimated against exact kernel values'), /items \d+ and \d+\s+k\(x, y\)\s+0\.\d+/);
     assert.match(await tip('CKA of all pairs of runs'), /run\s+run \d\s+compared with\s+run \d\s+CKA\s+0\.9\d/);
   });
 
   on(gallery, 'a click on the legend hides a series, and a new theme keeps it hidden', async page => {
-    for (const caption of ['Error of the kernel', 'Neighbours kept, day by day', 'Norms of two runs', 'Inner products', 'Who survives a refresh']) {
+    for (const caption of ['Error of the kernel', 'Neighbors kept, day by day', 'Norms of two runs', 'Inner products', 'Accuracy after a refresh']) {
       const plot = figure(page, caption).locator('.plot');
       const seen = () => plot.evaluate(place => [place.chart.echarts.getOption().legend[0].selected, place.chart.echarts.getDataURL()]);
       const [, before] = await seen();

@@ -1,4 +1,4 @@
-//! What is trained on.
+//! Training data of the benchmark.
 
 use veridical_core::{Seed, Stream};
 use veridical_data::{Corpus, IdMap, Interactions, Lists};
@@ -13,7 +13,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// Lists of numbers from a file, or uniform rows from a rule.
+    /// Reads lists of numbers from a file, or generates uniform rows from a rule.
     pub fn read(what: &str, method: Method) -> Outcome<Self> {
         if let Some(rule) = what.strip_prefix("uniform:") {
             let numbers: Vec<u32> = rule.split(':').map(str::parse).collect::<Result<_, _>>()?;
@@ -42,7 +42,7 @@ impl Data {
         })
     }
 
-    /// Rows or tokens: what a pass goes over, as the peers count it.
+    /// Number of rows or tokens per pass, as the peers count them.
     pub fn len(&self) -> usize {
         match self {
             Self::Interactions(_, rows) => rows.len(),
@@ -64,9 +64,9 @@ fn interactions(users: usize, items: usize, user: Vec<u32>, item: Vec<u32>) -> D
     Data::Interactions(Interactions { users, items, user, item, rating: None, time: None }, rows)
 }
 
-/// Any item for any user.
+/// Uniform items for uniform users.
 fn uniform(users: u32, items: u32, rows: u32) -> Data {
-    // INVARIANT: 0 is a seed.
+    // INVARIANT: 0 is a valid seed.
     let stream = Stream::new(Seed::new(0).expect("a seed"), "bench/uniform");
     let below =
         |n: u32, row: u32, draw| (stream.at(0, u64::from(row)).uniform(draw) * f64::from(n)) as u32;
@@ -75,7 +75,7 @@ fn uniform(users: u32, items: u32, rows: u32) -> Data {
     interactions(users as usize, items as usize, user, item)
 }
 
-/// Words by falling count, then by their text, as a corpus has them.
+/// Words by descending count, then by their text, as in a corpus.
 fn corpus(docs: usize, doc: &[u32], word: &[u32]) -> Data {
     let mut counts = vec![0u64; word.iter().max().map_or(0, |&most| most as usize + 1)];
     word.iter().for_each(|&w| counts[w as usize] += 1);

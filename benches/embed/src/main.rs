@@ -1,5 +1,5 @@
-//! Our side of the benchmark: trains one model and prints one line of JSON; `run.py` sets it beside the peer
-//! of the same job (`peer.py`).
+//! Our side of the benchmark: trains one model and prints one line of JSON; `run.py` compares it with the peer
+//! on the same job (`peer.py`).
 
 mod input;
 
@@ -18,7 +18,7 @@ use veridical_embed::{Embedding, Factors, Graphs, Method, Model, Trainer};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Threads are joined with their errors in hand.
+/// Errors must be `Send` to cross thread boundaries.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: bench-embed METHOD DATA SETTINGS THREADS SEED [PREFIX]
@@ -47,7 +47,7 @@ fn run(args: &[String]) -> Outcome<Value> {
     match args.as_slice() {
         ["about"] => Ok(json!({
             "version": env!("CARGO_PKG_VERSION"),
-            "optimised": !cfg!(debug_assertions),
+            "optimized": !cfg!(debug_assertions),
             "native": cfg!(target_feature = "avx2"),
             "target": format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         })),
@@ -109,7 +109,7 @@ fn train(
     }))
 }
 
-/// The tables that a quality is computed from. A score is <u, i> + b_i: users get a last column of ones
+/// The tables that quality is computed from. A score is <u, i> + b_i: users get a last column of ones
 /// when items have one of biases.
 fn tables(model: &Model) -> Vec<(&'static str, &Embedding, Option<Vec<f32>>)> {
     match model {
@@ -138,7 +138,7 @@ fn write_f32(path: &str, table: &Embedding, last: Option<&[f32]>) -> std::io::Re
     std::fs::write(path, bytes)
 }
 
-/// The most memory this process has held, where the system says so.
+/// Peak memory of this process, where the system reports it.
 fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

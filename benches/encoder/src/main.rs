@@ -1,4 +1,4 @@
-//! Our side of the benchmark: one job, one line of JSON; `run.py` sets it beside its peers.
+//! Our side of the benchmark: one job, one line of JSON; `run.py` compares it with its peers.
 
 use std::error::Error;
 use std::fs;
@@ -50,7 +50,7 @@ fn run(args: &[&str]) -> Outcome<Value> {
     }
 }
 
-/// Sentences per second, from text to vector: the best pass over all texts within the time.
+/// Measures sentences per second, from text to vector: the best pass over all texts within the time.
 fn rate(folder: &Path, texts: &Path, batch: usize, seconds: f64, out: &Path) -> Outcome<Value> {
     let texts = fs::read_to_string(texts)?;
     let texts: Vec<&str> = texts.lines().collect();

@@ -1,5 +1,5 @@
 //! Decoding and encoding alone: the three stages of `veridical featurize apply`, with the same cuts,
-//! threads and places to wait, but a constant where phi would be.
+//! threads and queues, but a constant in place of phi.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,7 +14,7 @@ use veridical_io::{
 
 use crate::Outcome;
 
-/// Pieces waiting between two threads, as in the product.
+/// Pieces queued between two threads, as in the product.
 const IN_FLIGHT: usize = 2;
 
 /// Reads `input` and writes vectors of `output_dim` values to `output`.
@@ -39,7 +39,7 @@ pub fn run(input: &str, output: &str, output_dim: usize) -> Outcome<Value> {
         let writing = scope.spawn(move || write(writer, &from_main));
         for cut in &from_reader {
             let begin = Instant::now();
-            // Not zeros, which would be pages that nobody has touched.
+            // Not zeros, which would be pages that were never touched.
             let vectors = vec![1.0 / output_dim as f32; cut.n_rows() * output_dim];
             filling += begin.elapsed();
             rows += cut.n_rows() as u64;
@@ -82,7 +82,7 @@ fn read(mut reader: TableReader, mut cuts: Cuts, to: &SyncSender<Chunk>) -> Outc
     }
 }
 
-/// The first `n` waiting rows as one chunk.
+/// The first `n` queued rows as one chunk.
 fn take(waiting: &mut VecDeque<Chunk>, mut n: usize) -> Outcome<Chunk> {
     let mut parts = Vec::new();
     while n > 0

@@ -1,4 +1,4 @@
-//! Our side of the benchmark; `run.py` calls it beside the peers. Every mode prints one JSON object.
+//! Our side of the benchmark; `run.py` compares it with the peers. Every mode prints one JSON object.
 
 mod io;
 
@@ -12,11 +12,11 @@ use veridical_core::Rows;
 use veridical_core::threads::with_threads;
 use veridical_features::{Directions, FeatureMap, FeatureSpec, directions};
 
-// The product's allocator, so that both sides of the file-to-file comparison have the same.
+// The product's allocator, so that both sides of the file-to-file comparison use the same one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Threads are joined with their errors in hand.
+/// Errors must be `Send` to cross thread boundaries.
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const USAGE: &str = "usage: bench-features FAMILY ROWS.f32 N d D THREADS [PREFIX]
@@ -62,7 +62,7 @@ fn run(args: &[String]) -> Outcome<Value> {
     }
 }
 
-/// What the compiler was allowed to use everywhere, and what is chosen when the program runs.
+/// Features enabled at compile time, and the instruction set chosen at run time.
 fn about() -> Value {
     let enabled = [
         ("avx", cfg!(target_feature = "avx")),
@@ -76,7 +76,7 @@ fn about() -> Value {
     let dispatched = arch.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
     json!({
         "target": format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-        "optimised": !cfg!(debug_assertions),
+        "optimized": !cfg!(debug_assertions),
         "compiled_in": enabled,
         "dispatched": dispatched,
         "version": env!("CARGO_PKG_VERSION"),
@@ -129,7 +129,7 @@ fn transform(
     }))
 }
 
-/// The largest | |phi| - 1 | of all rows; infinite for a value that is not a number.
+/// The largest | |phi| - 1 | of all rows; infinite if a value is NaN.
 fn worst_norm_error(phi: &[f32], width: usize) -> f64 {
     let error = |row: &[f32]| {
         let squared: f64 = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
@@ -144,7 +144,7 @@ fn write_f32(path: &str, values: &[f32]) -> std::io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// The best of at least five runs and one second, after a run that does not count.
+/// The best of at least five runs and one second, after a warm-up run.
 fn best_of(mut job: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     job()?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Our side of the benchmark: one job, one line of JSON; `run.py` sets it beside scikit-learn or the GEMM rate.
+//! Our side of the benchmark: one job, one line of JSON; `run.py` compares it with scikit-learn or the GEMM rate.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -93,7 +93,7 @@ fn logistic(
     }))
 }
 
-/// Rows come in lots of 65,536, as from a file; the same lot again and again is larger than any cache.
+/// Rows come in batches of 65,536, as from a file; the same batch, reused, is larger than any cache.
 fn procrustes(n: usize, dim: usize) -> Outcome<Value> {
     let lot = n.min(65_536);
     let stream = Stream::new(Seed::new(0)?, "bench/procrustes");
@@ -118,7 +118,7 @@ fn procrustes(n: usize, dim: usize) -> Outcome<Value> {
     let start = Instant::now();
     let mapped = map.apply(&b);
     let apply_seconds = start.elapsed().as_secs_f64();
-    // A'B whole, and the upper halves of A'A and B'B.
+    // All of A'B, and the upper halves of A'A and B'B.
     let flops = 4.0 * n as f64 * (dim * dim) as f64;
     Ok(json!({
         "seconds": seconds,
@@ -130,7 +130,7 @@ fn procrustes(n: usize, dim: usize) -> Outcome<Value> {
     }))
 }
 
-/// Floating point operations a second of a large f64 product on all threads, the best of five.
+/// Floating-point operations per second of a large f64 product on all threads, the best of five.
 fn gemm_rate() -> f64 {
     let n = 2048;
     let x = Mat::<f64>::from_fn(n, n, |i, j| ((i * 31 + j * 17) % 101) as f64 / 50.0 - 1.0);

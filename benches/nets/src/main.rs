@@ -1,4 +1,4 @@
-//! Our side of the benchmark: one job, one line of JSON; `run.py` sets it beside PyTorch.
+//! Our side of the benchmark: one job, one line of JSON; `run.py` compares it with PyTorch.
 
 mod sequences;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use veridical_core::threads::with_threads;
 use veridical_core::{Seed, Stream};
 use veridical_nets::{
-    Curve, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings, Plan, Schedule, Shape,
+    Curve, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings, Plan, Schedule, Shape,
     TapFactors, Taps, Target, Trainer, TrainerSettings, Workspace,
 };
 
@@ -29,7 +29,7 @@ CASE is mlp, cnn-small or resnet18; of train also embedding, gru, lstm, and sasr
 without.";
 
 const CLASSES: usize = 10;
-/// Batches that take turns.
+/// Number of batches that alternate.
 const BATCHES: usize = 4;
 
 fn main() -> ExitCode {
@@ -68,19 +68,19 @@ fn run(args: &[String]) -> Outcome<Value> {
     })?
 }
 
-/// The network of a case and how it is trained.
-fn network(case: &str) -> Outcome<(Net<f32>, OptimiserSettings, f64)> {
-    let adam = (OptimiserSettings::of(OptimiserKind::Adam), 1e-3);
+/// The network of a case and its training settings.
+fn network(case: &str) -> Outcome<(Net<f32>, OptimizerSettings, f64)> {
+    let adam = (OptimizerSettings::of(OptimizerKind::Adam), 1e-3);
     let momentum = 0.9;
-    let sgd = OptimiserSettings { momentum, ..OptimiserSettings::of(OptimiserKind::Sgd) };
-    let (name, input, (optimiser, lr)) = match case {
+    let sgd = OptimizerSettings { momentum, ..OptimizerSettings::of(OptimizerKind::Sgd) };
+    let (name, input, (optimizer, lr)) = match case {
         "mlp" => ("mlp:512,512", Shape::row(784), adam),
         "cnn-small" => ("cnn-small", Shape::image(28, 28, 1), adam),
         "resnet18" => ("resnet18", Shape::image(32, 32, 3), (sgd, 0.01)),
         _ => return Err(USAGE.into()),
     };
     let net = Model::new(name.parse()?, input, CLASSES).build(Seed::new(0)?)?;
-    Ok((net, optimiser, lr))
+    Ok((net, optimizer, lr))
 }
 
 /// Random pixels and classes.
@@ -95,7 +95,7 @@ fn batches(net: &Net<f32>, batch: usize) -> Outcome<Vec<(Vec<f32>, Vec<u32>)>> {
     Ok((0..BATCHES as u32).map(one).collect())
 }
 
-/// How often `work` runs per second, over about `seconds`.
+/// Runs of `work` per second, over about `seconds`.
 fn rate(seconds: f64, mut work: impl FnMut(usize) -> Outcome<()>) -> Outcome<f64> {
     let (start, mut times) = (Instant::now(), 0);
     loop {
@@ -110,11 +110,11 @@ fn rate(seconds: f64, mut work: impl FnMut(usize) -> Outcome<()>) -> Outcome<f64
 
 /// Samples per second of whole training steps.
 fn train(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
-    let (net, optimiser, lr) = network(case)?;
+    let (net, optimizer, lr) = network(case)?;
     let batches = batches(&net, batch)?;
     let loss = Loss::CrossEntropy { smoothing: 0.0 };
     let schedule = Schedule { curve: Curve::Constant, warmup: 0, total: 0 };
-    let settings = TrainerSettings { loss, optimiser, lr, schedule, clip: None, batch };
+    let settings = TrainerSettings { loss, optimizer, lr, schedule, clip: None, batch };
     let mut trainer = Trainer::new(net, settings, |_| true)?;
     let mut last = f64::NAN;
     let mut step = |i: usize| {
@@ -124,13 +124,13 @@ fn train(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
         last = loss;
         Ok(())
     };
-    rate(seconds / 4.0, &mut step)?; // caches, clocks, threads
+    rate(seconds / 4.0, &mut step)?; // warm up caches, clocks, threads
     let rate = rate(seconds, &mut step)? * batch as f64;
     Ok(json!({"rate": rate, "loss": last}))
 }
 
-/// Seconds of a forward pass, of a backward pass, and of taps per output coordinate: all ten outputs with the one forward
-/// pass that serves them, divided by ten; handed out, and with the windows of convolutions gathered by the sink.
+/// Seconds of a forward pass, of a backward pass, and of taps per output: all ten outputs with the one forward
+/// pass that serves them, divided by ten; passed to the sink, and with the windows of convolutions gathered by the sink.
 fn taps(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
     let (net, ..) = network(case)?;
     let batches = batches(&net, batch)?;
@@ -142,8 +142,8 @@ fn taps(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
     let mut work = Workspace::new(&net, batch, Some(&plan));
     let all: Vec<usize> = (0..CLASSES).collect();
     let mut taps = Taps::new(&net, batch);
-    let mut room = Vec::new();
-    // The best of rounds that take turns.
+    let mut scratch = Vec::new();
+    // The best of alternating rounds.
     let mut best = [f64::INFINITY; 4];
     for _ in 0..4 {
         let forward = rate(seconds / 16.0, |i| {
@@ -164,9 +164,9 @@ fn taps(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
         let gathered = rate(seconds / 16.0, |i| {
             taps.take(batch, &all, fill(i), |tap| {
                 if let TapFactors::Outer(outer) = &tap.factors {
-                    // Sample by sample: the windows of a batch may be larger than memory.
+                    // Sample by sample: the windows of a batch may exceed the memory.
                     for sample in 0..tap.samples.len() {
-                        black_box(outer.inputs(sample..sample + 1, &mut room));
+                        black_box(outer.inputs(sample..sample + 1, &mut scratch));
                     }
                 }
                 black_box(&tap);

@@ -11,31 +11,31 @@ use veridical_nets::layers::{Direction, Gru, Lstm};
 use veridical_nets::models::{Bert, Sasrec};
 use veridical_nets::ranking::{Pairwise, Positions};
 use veridical_nets::{
-    Addend, Builder, Mode, Net, Optimiser, OptimiserKind, OptimiserSettings, Plan, Shape, Table,
+    Addend, Builder, Mode, Net, Optimizer, OptimizerKind, OptimizerSettings, Plan, Shape, Table,
     Workspace,
 };
 
 use super::{BATCHES, Outcome, rate};
 
-/// Items of MovieLens-1M.
+/// Number of items of MovieLens-1M.
 const ITEMS: usize = 3416;
 const LR: f64 = 1e-3;
 
-/// A network with its optimiser.
+/// A network with its optimizer.
 struct Training {
     net: Net<f32>,
     plan: Plan,
     work: Workspace<f32>,
-    optimiser: Optimiser<f32>,
+    optimizer: Optimizer<f32>,
     starts: Vec<usize>,
 }
 
 impl Training {
     fn new(net: Net<f32>, plan: Plan, batch: usize, length: usize) -> Self {
         let work = Workspace::new(&net, batch * length, Some(&plan));
-        let optimiser = Optimiser::new(&adam(), net.params.len());
+        let optimizer = Optimizer::new(&adam(), net.params.len());
         let starts = (0..=batch).map(|i| i * length).collect();
-        Self { net, plan, work, optimiser, starts }
+        Self { net, plan, work, optimizer, starts }
     }
 
     fn forward(&mut self, step: usize, fill: impl FnOnce(&mut [f32])) {
@@ -45,12 +45,12 @@ impl Training {
     fn backward(&mut self) {
         self.net.backward(&mut self.work, &self.plan);
         let ranges = self.plan.ranges(&self.net);
-        self.optimiser.step(LR, &mut self.net.params, &self.work.grads, &ranges);
+        self.optimizer.step(LR, &mut self.net.params, &self.work.grads, &ranges);
     }
 }
 
-fn adam() -> OptimiserSettings {
-    OptimiserSettings::of(OptimiserKind::Adam)
+fn adam() -> OptimizerSettings {
+    OptimizerSettings::of(OptimizerKind::Adam)
 }
 
 /// Normal numbers times `scale`.
@@ -74,7 +74,7 @@ pub fn train(case: &str, batch: usize, seconds: f64) -> Outcome<Option<Value>> {
     }
 }
 
-/// Sequences per second.
+/// Measures sequences per second of SASRec.
 fn sasrec(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
     let (width, length) = (64, 200);
     let body = Sasrec { width, heads: 1, blocks: 2, length, dropout };
@@ -115,7 +115,7 @@ fn sasrec(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
     Ok(json!({"rate": rate, "loss": last}))
 }
 
-/// Sequences per second.
+/// Measures sequences per second of an encoder.
 fn encoder(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
     let length = 128;
     let config = Bert {
@@ -133,7 +133,7 @@ fn encoder(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
     given(config.build(Seed::new(0)?)?, batch, length, seconds)
 }
 
-/// Sequences per second.
+/// Measures sequences per second of a GRU or LSTM.
 fn recurrent(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
     let (width, length) = (32, 50);
     let mut b = Builder::new(Shape::row(width), Seed::new(0)?);
@@ -144,7 +144,7 @@ fn recurrent(case: &str, batch: usize, seconds: f64) -> Outcome<Value> {
     given(b.finish()?, batch, length, seconds)
 }
 
-/// Sequences per second of a network on given rows, as wide as its outputs, with the loss <c, y>.
+/// Measures sequences per second of a network on given rows, as wide as its outputs, with the loss <c, y>.
 fn given(net: Net<f32>, batch: usize, length: usize, seconds: f64) -> Outcome<Value> {
     let count = batch * length * net.outputs();
     let plan = Plan::new(&net, |_| true);
@@ -165,7 +165,7 @@ fn given(net: Net<f32>, batch: usize, length: usize, seconds: f64) -> Outcome<Va
     Ok(json!({"rate": rate, "loss": last}))
 }
 
-/// Ids per second of a table of a million rows: gathered, with the loss <c, y>, and moved by Adam.
+/// Measures ids per second of a table of a million rows: gathered, with the loss <c, y>, and updated by Adam.
 fn embedding(batch: usize, seconds: f64) -> Outcome<Value> {
     let (rows, width) = (1_000_000, 64);
     let mut table = Table::new(width, vec![0.01; rows * width], &adam())?;

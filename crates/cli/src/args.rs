@@ -1,4 +1,4 @@
-//! The one definition of verbs and flags; help, completions and man pages come from it.
+//! The single definition of verbs and flags; help, completions and man pages are generated from it.
 
 use clap::{Args, Parser, Subcommand};
 use veridical::align::Align;
@@ -36,15 +36,15 @@ Examples:
   veridical featurize apply demo/monday.parquet phi.parquet
 
 Exit codes: 0 done, 1 a gate failed, 2 bad input or usage, 3 a bug, 130 interrupted (resumable).
-`veridical VERB --help` explains a verb.";
+`veridical VERB --help` explains a verb in full, `veridical VERB -h` is shorter.";
 
 /// Flags that every verb takes.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// Threads to use; all cores by default. Never changes a result, except of --mode hogwild.
+    /// Number of threads [default: all cores]; results are identical except with --mode hogwild.
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<usize>,
-    /// Only results, warnings and errors.
+    /// Print only results, warnings and errors.
     #[arg(long, short, global = true)]
     pub quiet: bool,
     /// Print the result as JSON.
@@ -54,53 +54,53 @@ pub struct Common {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Learn embeddings from interactions or text, or a network from images or tables.
+    /// Train embeddings on interactions or text, or a network on images, tables or documents.
     #[command(long_about = train::ABOUT)]
     Train(train::Command),
-    /// Choose settings by validation rows.
+    /// Tune hyperparameters by grid search on validation data.
     #[command(long_about = tune::ABOUT)]
     Tune(tune::Command),
-    /// Judge runs or vector tables on rows that were kept back.
+    /// Evaluate runs or vector tables on held-out interactions, or networks on test data.
     #[command(long_about = evaluate::ABOUT, after_help = evaluate::EXAMPLES)]
     Evaluate(Flags<Evaluate>),
-    /// Write the best items of every user.
+    /// Write the top-k items of every user.
     #[command(long_about = recommend::ABOUT, after_help = recommend::EXAMPLES)]
     Recommend(Flags<Recommend>),
-    /// Show the neighbours of an id.
+    /// Show the nearest neighbors of an id.
     #[command(after_help = similar::EXAMPLES)]
     Similar(Flags<Similar>),
-    /// Tell new documents apart.
+    /// Classify new documents with a trained text model.
     #[command(long_about = predict::ABOUT, after_help = predict::EXAMPLES)]
     Predict(Flags<PredictText>),
-    /// Solve for the last layer of a network.
+    /// Refit the last layer of a trained network by convex optimization.
     #[command(long_about = refit_head::ABOUT, after_help = refit_head::EXAMPLES)]
     RefitHead(Flags<RefitNet>),
-    /// Say whether a refresh of vectors is safe to ship.
+    /// Compare vector tables and report whether a refresh is safe to ship.
     #[command(long_about = stability::ABOUT)]
     Stability(stability::Command),
-    /// Align, compare, gate, featurise and publish today's vectors.
+    /// Align, compare, gate, featurize and publish today's vectors in one job.
     #[command(long_about = refresh::ABOUT, after_help = refresh::EXAMPLES)]
     Refresh(Flags<Refresh>),
-    /// Turn tables of other trainings into the frame of a reference.
+    /// Align retrained vectors to the coordinate frame of a reference.
     #[command(long_about = align::ABOUT, after_help = align::EXAMPLES)]
     Align(Flags<Align>),
-    /// Turn vectors into features whose inner products estimate a kernel.
+    /// Map vectors to random Fourier features that approximate a kernel.
     #[command(long_about = featurize::ABOUT)]
     Featurize(featurize::Command),
-    /// Look at vector tables and convert them.
+    /// Inspect vector tables and convert between formats.
     Vectors(vectors::Command),
-    /// Describe, divide and generate data, build graphs, embed documents.
+    /// Describe, split and generate data; build graphs; embed documents.
     Data(data::Command),
-    /// Train two days of embeddings and show what a refresh does.
+    /// Train on generated data, measure what retraining changes, gate two refreshes.
     #[command(long_about = demo::ABOUT)]
     Demo(Flags<DemoOutput>),
-    /// Run the experiments that check the papers' claims.
+    /// Run the experiments that test the papers' claims.
     #[cfg(feature = "experiments")]
     Reproduce(crate::commands::reproduce::Command),
-    /// Print a script that completes verbs and flags in a shell.
+    /// Print a shell completion script.
     #[command(long_about = completions::ABOUT)]
     Completions(completions::Command),
-    /// Print a page of the manual, or write all of them to a folder.
+    /// Print a man page, or write all of them to a folder.
     Man(man::Command),
 }
 

@@ -1,16 +1,16 @@
-//! A progress bar on stderr for a person, nothing for a pipe.
+//! A progress bar on stderr, drawn only if stderr is a terminal.
 
 use std::fmt;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use veridical::core::Meter;
 
-/// A bar; it is gone when it is dropped.
+/// A progress bar; dropping it clears it.
 #[derive(Debug)]
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar called `what` that counts `unit`s up to `total` if that is known; drawn only if stderr is a terminal.
+    /// Creates a bar labeled `what` that counts `unit`s up to `total`, if known; drawn only if stderr is a terminal.
     pub fn new(what: &str, unit: &str, total: Option<u64>) -> Self {
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
         let template = if total.is_some() {
@@ -22,7 +22,7 @@ impl Bar {
         };
         if let Ok(style) = ProgressStyle::with_template(&template) {
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                let _ = write!(out, "{:.0}/s", state.per_sec()); // a bar may go undrawn
+                let _ = write!(out, "{:.0}/s", state.per_sec()); // a failed write only leaves the rate out
             };
             bar.set_style(style.with_key("rate", rate));
         }

@@ -13,6 +13,17 @@ use veridical::{Result, config, flags};
 /// A file with settings below those that are given.
 pub const CONFIG: &str = "config";
 
+/// Headings that `-h` leaves out: flags that most uses do not need. `--help` has them.
+const DETAILS: [&str; 7] = [
+    "Reading",
+    "Writing",
+    "Graphs and warm start",
+    "Early stopping and checkpoints",
+    "Samples",
+    "Limits",
+    "Dates",
+];
+
 /// What was given of the settings `S`.
 #[derive(Clone)]
 pub struct Flags<S> {
@@ -75,7 +86,7 @@ pub fn config_argument() -> Arg {
         .long(CONFIG)
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("TOML file with the names of flags; flags that are given count more")
+        .help("TOML file with settings by flag name; flags on the command line override it")
 }
 
 /// One argument per field.
@@ -97,6 +108,7 @@ fn argument(field: &Field) -> Arg {
     };
     let argument = Arg::new(field.name.clone()).help(flags(&help));
     let argument = called(argument, field).help_heading(field.heading);
+    let argument = argument.hide_short_help(is_detail(field));
     if field.is_switch {
         return argument.action(ArgAction::SetTrue);
     }
@@ -131,6 +143,14 @@ fn argument(field: &Field) -> Arg {
         None => argument,
     };
     argument.required(field.is_required && !has_config())
+}
+
+/// Whether `-h` leaves a flag out.
+fn is_detail(field: &Field) -> bool {
+    let is_of = |heading: &str| DETAILS.iter().any(|detail| heading.starts_with(detail));
+    // The file with all limits stands for them.
+    let is_hidden = field.heading.is_some_and(is_of) && field.name != "budget";
+    (field.is_detail || is_hidden) && !field.is_required
 }
 
 /// Whether a configuration file may give what a command line need not give then.

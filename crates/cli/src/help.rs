@@ -7,10 +7,10 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
-const GROUPS: [(&str, &[&str]); 4] = [
+pub const GROUPS: [(&str, &[&str]); 4] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar", "predict", "refit-head"]),
     ("Measure", &["stability"]),
-    ("Stabilise", &["align", "featurize", "refresh"]),
+    ("Stabilize", &["align", "featurize", "refresh"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 
@@ -49,5 +49,22 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(verbs, grouped);
         command.debug_assert();
+    }
+
+    /// `-h` of every verb, with its number of lines.
+    fn short(command: &mut clap::Command, found: &mut Vec<(String, usize)>) {
+        let lines = command.render_help().to_string().lines().count();
+        found.push((command.get_bin_name().unwrap_or(command.get_name()).to_owned(), lines));
+        command.get_subcommands_mut().for_each(|verb| short(verb, found));
+    }
+
+    #[test]
+    fn short_help_of_every_verb_fits_sixty_lines() {
+        let mut command = command();
+        command.build();
+        let mut found = Vec::new();
+        short(&mut command, &mut found);
+        found.retain(|(_, lines)| *lines > 60);
+        assert!(found.is_empty(), "{found:?}");
     }
 }

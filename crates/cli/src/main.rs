@@ -6,6 +6,8 @@ mod commands;
 mod flags;
 mod help;
 mod methods;
+#[cfg(test)]
+mod reference;
 mod signals;
 mod terminal;
 mod typed;
@@ -19,7 +21,7 @@ use veridical::core::threads;
 use crate::args::Cli;
 use crate::terminal::{Terminal, say};
 
-// Tables come and go in megabytes: with glibc's allocator each of them costs page faults.
+// Tables are allocated and freed in megabytes: with glibc's allocator each of them costs page faults.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -48,12 +50,12 @@ fn main() -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// A reader that has seen enough, such as `head`, closes the pipe: that is no error.
+/// A reader such as `head` closes the pipe when it has enough: that is not an error.
 fn is_closed_pipe(error: &veridical::Error) -> bool {
     matches!(error, veridical::Error::Io(e) if e.is_closed_pipe())
 }
 
-/// A panic is our mistake: say so, ask for a report, exit with 3.
+/// Reports a panic as a bug and exits with code 3.
 fn report_bug(panic: &std::panic::PanicHookInfo<'_>) {
     let version = env!("CARGO_PKG_VERSION");
     say(&format!("veridical: this is a bug: {panic}"));

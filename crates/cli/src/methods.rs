@@ -1,4 +1,4 @@
-//! One subcommand per training method, its flags taken from the settings of the method.
+//! One subcommand per training method, with its flags derived from the settings of the method.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use veridical::{Result, config, train};
 
 use crate::flags::{CONFIG, arguments, config_argument, given};
 
-/// Flags that the help of methods for other data leaves out; given all the same, they are refused with a
-/// reason.
+/// Flags hidden from the help of methods for another kind of data; passing one is still an error that says
+/// why.
 const FOR_TEXT: &[&str] =
     &["text", "column", "id-column", "min-count", "sse-graph-word", "sse-groups-word"];
 const FOR_INTERACTIONS: &[&str] = &[
@@ -30,7 +30,7 @@ const FOR_INTERACTIONS: &[&str] = &[
     "sse-groups-item",
 ];
 
-/// A method, the settings that were given, and those of the verb, `S`.
+/// A method, the settings that were passed for it, and the settings `S` of the verb.
 #[derive(Clone, Debug)]
 pub struct Chosen<S> {
     pub method: Method,
@@ -40,7 +40,7 @@ pub struct Chosen<S> {
 }
 
 impl<S> Chosen<S> {
-    /// What was given of the method, the strongest first, and the settings of the verb.
+    /// Returns the settings of the method as layers, highest priority first, and the settings of the verb.
     pub fn layers(self) -> Result<(Vec<Layer>, S)> {
         let mut layers = vec![Layer::given(self.given?)];
         layers.extend(self.config.as_deref().map(config::layer).transpose()?);
@@ -48,7 +48,7 @@ impl<S> Chosen<S> {
     }
 }
 
-/// The flags of a method under the verb of `S`.
+/// Returns the flags of a method under the verb of `S`.
 fn fields<S: Settings>(method: Method) -> Vec<Field> {
     train::fields(method).into_iter().chain(S::fields()).collect()
 }

@@ -1,7 +1,7 @@
-//! Ctrl-C as a question that long work asks at safe points.
+//! Ctrl-C as a flag that long-running work polls at safe points.
 //!
-//! The first SIGINT or SIGTERM raises a flag; the job sees it at its next check, leaves a state that can be resumed and
-//! returns. A second signal ends the process at once.
+//! The first SIGINT or SIGTERM sets the flag; the job sees it at its next check, leaves a state that can be resumed and
+//! returns. A second signal terminates the process immediately.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 use veridical::core::exit::Exit;
 use veridical::core::{Cancel, Error, Result};
 
-/// Starts listening; what the signals raise.
+/// Installs the signal handlers and returns the flag they set.
 pub fn listen() -> Result<Cancel> {
     let failed =
         |e: std::io::Error| Error::System { what: "listen for Ctrl-C", why: e.to_string() };

@@ -1,4 +1,4 @@
-//! What a person or a program sees: results on stdout, everything else on stderr.
+//! Terminal output: results on stdout, everything else on stderr.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,7 +9,7 @@ use veridical::io::{Error as IoError, Output, publish};
 
 use crate::bar::Bar;
 
-/// The two streams and how much is said on them.
+/// The two output streams and their verbosity.
 #[derive(Clone, Debug)]
 pub struct Terminal {
     quiet: bool,
@@ -22,12 +22,12 @@ impl Terminal {
         Self { quiet, json, cancel }
     }
 
-    /// A job that is told here and stopped by signals.
+    /// Returns a job that reports to this terminal and is canceled by signals.
     pub fn job(&self) -> Job<'_> {
         Job { observer: self, cancel: self.cancel.clone() }
     }
 
-    /// Whether results are asked for as JSON.
+    /// Returns whether results are requested as JSON.
     pub const fn is_json(&self) -> bool {
         self.json
     }
@@ -36,7 +36,7 @@ impl Terminal {
         say(&format!("veridical: error: {text}"));
     }
 
-    /// The result: JSON with its schema if asked for, else text.
+    /// Prints the result: JSON with its schema if requested, otherwise text.
     pub fn result(&self, verb: &str, result: &impl Serialize, text: &str) -> veridical::Result<()> {
         if !self.json {
             return put(text);
@@ -49,11 +49,11 @@ impl Terminal {
         }
         let document = WithSchema { schema: format!("veridical.{verb}/1"), result };
         // INVARIANT: results are structs of numbers and strings with string keys.
-        let document = serde_json::to_string_pretty(&document).expect("a result serialises");
+        let document = serde_json::to_string_pretty(&document).expect("a result serializes");
         put(&format!("{document}\n"))
     }
 
-    /// Writes a page or another text to a file, where one is asked for, with its settings as flags.
+    /// Writes a page or other text to a file, if one was requested, with ⟨settings⟩ rendered as flags.
     pub fn write_page(
         &self,
         path: Option<&Output>,
@@ -66,12 +66,12 @@ impl Terminal {
         Ok(())
     }
 
-    /// A result that is text whatever was asked for.
+    /// Prints a result that is plain text even with `--json`.
     pub fn text(&self, text: &str) -> veridical::Result<()> {
         put(text)
     }
 
-    /// The command that usually follows, for a person at a terminal.
+    /// Suggests the command that usually follows, if stderr is a terminal.
     pub fn next(&self, command: &str) {
         if !self.quiet && !self.json && io::stderr().is_terminal() {
             say(&format!("next: {command}"));
@@ -79,12 +79,12 @@ impl Terminal {
     }
 }
 
-/// A line to stderr. A stderr that is full or closed must not stop a job, as `eprintln!` would.
+/// Prints a line to stderr. Unlike `eprintln!`, a full or closed stderr does not abort the job.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", flags(line));
 }
 
-/// Text to stdout.
+/// Writes text to stdout.
 fn put(text: &str) -> veridical::Result<()> {
     let mut out = io::stdout().lock();
     Ok(out.write_all(flags(text).as_bytes()).and_then(|()| out.flush()).map_err(IoError::stdout)?)

@@ -1,7 +1,7 @@
-//! The command as it was typed, for the foot of a report.
+//! The command line as typed, for the footer of a report.
 
-/// One line that a shell understands, with the plain name of the program and without the flags that never change what
-/// comes out: a resumed job writes the bytes of an undisturbed one.
+/// Returns the command as one shell line, with the plain program name and without flags that never change the
+/// output: a resumed job writes the same bytes as an uninterrupted one.
 pub fn typed() -> String {
     let mut words = vec!["veridical".to_owned()];
     let mut given = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
@@ -16,7 +16,7 @@ pub fn typed() -> String {
     words.join(" ")
 }
 
-/// The word as it is if no shell would read it differently, else in single quotes.
+/// Returns the word unchanged if a shell reads it literally, otherwise in single quotes.
 fn quoted(word: &str) -> String {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&b);
     match !word.is_empty() && word.bytes().all(is_plain) {

@@ -1,9 +1,9 @@
-//! Distribution functions and quantiles of the laws that intervals and tests are made of.
+//! Cumulative distribution functions and quantiles of the distributions behind confidence intervals and tests.
 //!
 //! With the regularized incomplete beta function I_x(a, b) (DLMF 8.17.2) and the regularized incomplete gamma
 //! functions P(a, x) and Q(a, x) = 1 - P(a, x) (DLMF 8.2.4):
 //!
-//! | law | function |
+//! | distribution | function |
 //! |---|---|
 //! | Student's t, f degrees of freedom | P(T <= t) = I_x(f/2, 1/2) / 2 with x = f / (f + t^2), for t <= 0; symmetric |
 //! | chi-square, f degrees of freedom | P(X <= x) = P(f/2, x/2) |
@@ -12,35 +12,35 @@
 //! | Kolmogorov | P(K > x) = 2 sum_(j >= 1) (-1)^(j-1) exp(-2 j^2 x^2) (Kolmogorov 1933) |
 //!
 //! I, P and Q are those of CDFLIB (Brown, Lovato & Russell 1994) in the crate `cdflib`: TOMS algorithm 708 (Didonato &
-//! Morris 1992) for beta, 654 (DiDonato & Morris 1987) for gamma. They give both tails, each with its own leading digits.
+//! Morris 1992) for beta, 654 (DiDonato & Morris 1987) for gamma. They return both tails, each to full relative precision.
 //! The crate's own quantiles stop at a relative error of 1e-8, so quantiles are found here by bisection of whichever tail
 //! is smaller. The variable is u = ln x for gamma and u = ln(x / (1 - x)) for beta: an absolute error of u is a relative
-//! error of the quantile, however close to an end of the support that lies.
+//! error of the quantile, however close to an end of the support the quantile is.
 //!
-//! Tails are right to a relative error of 5e-12 down to 1e-250, quantiles to 1e-12, for parameters from 0.05 to 1e6
+//! Tails are accurate to a relative error of 5e-12 down to 1e-250, quantiles to 1e-12, for parameters from 0.05 to 1e6
 //! (1e9 for Student's t); further down, the terms of some beta tails underflow, in SciPy as well as here.
 //!
-//! A parameter or probability outside of the range that a function names gives NaN; nothing panics.
+//! A function returns NaN for a parameter or probability outside its documented range; nothing panics.
 
 use cdflib::special::{beta_log, gamma_log, try_beta_inc, try_gamma_inc};
 
-/// Beyond this, e^u is so small that the first term of the series of I and P in e^u is their value to all digits,
+/// Beyond this, e^u is so small that the first term of the series of I and P in e^u equals their value to all digits,
 /// while e^u itself soon underflows (at -745).
 const FAR: f64 = 690.0;
 
-/// From here on Student's law is the normal law: its quantiles differ by (z^2 + 1) / (4 f) of their value, less than
+/// From here on Student's t is the normal distribution: its quantiles differ by (z^2 + 1) / (4 f) of their value, less than
 /// half an epsilon for every |z| < 38, that is for every probability above 1e-315.
 const NORMAL: f64 = 1e19;
 
-/// The quantile `p` in [0, 1] of Student's t with `freedom` > 0 degrees, which need not be whole and may be infinite
-/// (the normal law). Minus infinity at 0, infinity at 1; NaN outside of these ranges.
+/// Returns the quantile `p` in [0, 1] of Student's t with `freedom` > 0 degrees, which need not be an integer and may be
+/// infinite (the normal distribution). Minus infinity at 0, infinity at 1; NaN outside these ranges.
 ///
 /// # Example
 ///
 /// ```
 /// use veridical_core::distributions::student_quantile;
 ///
-/// // One degree of freedom is the Cauchy law: tan(pi (p - 1/2)).
+/// // One degree of freedom is the Cauchy distribution: tan(pi (p - 1/2)).
 /// assert!((student_quantile(0.75, 1.0) - 1.0).abs() < 1e-14);
 /// assert_eq!(student_quantile(0.5, 3.5), 0.0);
 /// ```
@@ -64,8 +64,8 @@ pub fn student_quantile(p: f64, freedom: f64) -> f64 {
     if p < 0.5 { -size } else { size }
 }
 
-/// P(T <= `t`) of Student's t with `freedom` > 0 degrees, which need not be whole and may be infinite (the normal law).
-/// NaN for no such freedom.
+/// Returns P(T <= `t`) of Student's t with `freedom` > 0 degrees, which need not be an integer and may be infinite (the normal
+/// distribution). NaN for any other `freedom`.
 ///
 /// # Example
 ///
@@ -94,15 +94,15 @@ pub fn student_cdf(t: f64, freedom: f64) -> f64 {
     if t < 0.0 { 0.5 * outside } else { 1.0 - 0.5 * outside }
 }
 
-/// The quantile `p` in [0, 1] of the chi-square law with finite `freedom` > 0 degrees, which need not be whole: 0 at 0,
-/// infinity at 1; NaN outside of these ranges.
+/// Returns the quantile `p` in [0, 1] of the chi-square distribution with finite `freedom` > 0 degrees, which need not be an
+/// integer: 0 at 0, infinity at 1; NaN outside these ranges.
 ///
 /// # Example
 ///
 /// ```
 /// use veridical_core::distributions::chi_square_quantile;
 ///
-/// // Two degrees of freedom are an exponential law of mean 2.
+/// // Two degrees of freedom are an exponential distribution of mean 2.
 /// assert!((chi_square_quantile(0.5, 2.0) / (2.0 * 2f64.ln()) - 1.0).abs() < 1e-14);
 /// ```
 pub fn chi_square_quantile(p: f64, freedom: f64) -> f64 {
@@ -117,8 +117,8 @@ pub fn chi_square_quantile(p: f64, freedom: f64) -> f64 {
     }
 }
 
-/// P(X > `x`) of the chi-square law with finite `freedom` > 0 degrees, which need not be whole; 1 for negative `x`. NaN
-/// for no such freedom, and where `freedom` is above 1e28 and `x` so close to it that a double does not tell them apart.
+/// Returns P(X > `x`) of the chi-square distribution with finite `freedom` > 0 degrees, which need not be an integer; 1 for
+/// negative `x`. NaN for any other `freedom`, and where `freedom` is above 1e28 and `x` too close to it for doubles to distinguish.
 ///
 /// # Example
 ///
@@ -135,14 +135,14 @@ pub fn chi_square_sf(x: f64, freedom: f64) -> f64 {
     }
 }
 
-/// The quantile `p` in [0, 1] of the beta law with finite `a`, `b` > 0: 0 at 0, 1 at 1; NaN outside of these ranges.
+/// Returns the quantile `p` in [0, 1] of the beta distribution with finite `a`, `b` > 0: 0 at 0, 1 at 1; NaN outside these ranges.
 ///
 /// # Example
 ///
 /// ```
 /// use veridical_core::distributions::beta_quantile;
 ///
-/// // beta(1/2, 1/2) is the arcsine law: sin^2(pi p / 2).
+/// // beta(1/2, 1/2) is the arcsine distribution: sin^2(pi p / 2).
 /// assert!((beta_quantile(1.0 / 3.0, 0.5, 0.5) - 0.25).abs() < 1e-14);
 /// ```
 pub fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
@@ -155,7 +155,7 @@ pub fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
     }
 }
 
-/// P(X <= `x`) of the beta law with finite `a`, `b` > 0: 0 below 0, 1 above 1; NaN for no such parameters.
+/// Returns P(X <= `x`) of the beta distribution with finite `a`, `b` > 0: 0 below 0, 1 above 1; NaN for other parameters.
 ///
 /// # Example
 ///
@@ -172,7 +172,7 @@ pub fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
     beta_tails(a, b, x, 1.0 - x).0
 }
 
-/// P(X <= `k`) of the number of successes in `n` independent trials of probability `p` in [0, 1]; NaN for no such `p`.
+/// Returns P(X <= `k`) of the number of successes in `n` independent trials of probability `p` in [0, 1]; NaN for any other `p`.
 ///
 /// # Example
 ///
@@ -191,10 +191,10 @@ pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     }
 }
 
-/// P(K > `x`) of Kolmogorov's law: the limit, as n grows, of sqrt(n) times the largest distance between the distribution
-/// function of a continuous law and that of n independent values of it. 1 up to `x` = 0; NaN for NaN.
+/// Returns P(K > `x`) of the Kolmogorov distribution: the limit, as n grows, of sqrt(n) times the largest distance between the
+/// cdf of a continuous distribution and the empirical cdf of n independent samples from it. 1 up to `x` = 0; NaN for NaN.
 ///
-/// From 1 on by the alternating series of the header; below by Jacobi's transformation of it (Feller 1948),
+/// From 1 on, computed by the alternating series of the header; below 1, by Jacobi's transformation of it (Feller 1948),
 /// P(K <= x) = sqrt(2 pi) / x sum_(j >= 1) exp(-(2j - 1)^2 pi^2 / (8 x^2)). At the switch the terms left out are 2 e^-72
 /// of the first and, next to it, e^-99 of the second.
 ///
@@ -217,7 +217,7 @@ pub fn kolmogorov_sf(x: f64) -> f64 {
     } else if x.is_nan() {
         f64::NAN
     } else {
-        // The first term is below e^-771: nothing, and for the smallest x 0 times infinity.
+        // The first term is below e^-771: zero, and for the smallest x it would be 0 times infinity.
         1.0
     }
 }
@@ -289,7 +289,7 @@ fn gamma_log_quantile(lower: f64, upper: f64, a: f64) -> f64 {
 }
 
 /// Where the increasing function `excess` turns from negative to positive between `low` and `high`: to half an epsilon,
-/// which is all that e^u can tell, or to the last digit if that is coarser. NaN where `excess` is NaN.
+/// which is all that e^u can resolve, or to the last digit if that is coarser. NaN where `excess` is NaN.
 fn bisect(mut low: f64, mut high: f64, excess: impl Fn(f64) -> f64) -> f64 {
     loop {
         let middle = 0.5 * (low + high);
@@ -311,7 +311,7 @@ mod tests {
     use serde_json::Value;
     use std::f64::consts::PI;
 
-    /// The oracle is right to 1e-12, tails to 5e-12 (header). A tail of 1e-300 has a logarithm of 690, right to 690 eps =
+    /// The oracle is accurate to 1e-12, tails to 5e-12 (header). A tail of 1e-300 has a logarithm of 690, accurate to 690 eps =
     /// 1.5e-13; a quantile is off by as much over d ln(tail) / d ln(x), which is at least half the smallest freedom,
     /// 0.025: 6e-12.
     #[test]
@@ -347,7 +347,7 @@ mod tests {
     }
 
     /// Where SciPy itself fails: t = -1 / tan(pi p) for one degree of freedom, (2p - 1) / sqrt(2p (1 - p)) for two.
-    /// Logarithms up to 690 are right to 690 eps = 1.5e-13.
+    /// Logarithms up to 690 are accurate to 690 eps = 1.5e-13.
     #[test]
     fn student_quantiles_are_exact_in_the_far_tail_and_next_to_the_median() {
         for p in [1e-300, 1e-200, 1e-17, 1e-9, 0.1] {
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// The two laws differ by (z^2 + 1) / (4 f) < 1e-18 of z; logarithms of 45 are right to 45 eps = 1e-14.
+    /// The two distributions differ by (z^2 + 1) / (4 f) < 1e-18 of z; logarithms of 45 are accurate to 45 eps = 1e-14.
     #[test]
     fn student_joins_the_normal_law() {
         for p in [1e-300, 0.025, 0.3, 0.975] {
@@ -423,7 +423,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the parameters: an end, not a panic, and a number wherever there is one.
+        /// Whatever the parameters, the call terminates without a panic and returns a number wherever one exists.
         #[test]
         fn every_parameter_has_an_answer(
             p in 0.0..1.0f64, tail in 0.0..320.0f64, [a, b] in [-300.0..28.0f64, -300.0..28.0]
@@ -437,7 +437,7 @@ mod tests {
             }
         }
 
-        /// The beta law seen from its other end. A quantile is right to 1e-12 of itself, 1 less it to 1e-12.
+        /// The beta distribution seen from its other end. A quantile is accurate to 1e-12 of itself, its complement to 1e-12.
         #[test]
         fn beta_quantiles_are_symmetric(p in 0.01..0.99f64, [a, b] in [0.05..100.0f64, 0.05..100.0]) {
             let (x, y) = (beta_quantile(p, a, b), beta_quantile(1.0 - p, b, a));

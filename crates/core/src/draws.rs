@@ -1,4 +1,4 @@
-//! What trainers draw: numbers below a bound, items by weight, and a seeded order of samples.
+//! What trainers draw: integers below a bound, items by weight, and a seeded order of samples.
 //!
 //! Draws    the words of one [`Place`], one after the other
 //! below    the unbiased multiply-shift of Lemire, "Fast random integer generation in an interval" (2019)
@@ -8,7 +8,7 @@
 
 use crate::{Place, Seed, Stream};
 
-/// Words of one place, in order.
+/// The words of one address, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Draws {
     place: Place,
@@ -18,7 +18,7 @@ pub struct Draws {
 }
 
 impl Place {
-    /// The words of this place from the first on.
+    /// Returns the words of this address from the first one on.
     #[inline]
     pub fn draws(self) -> Draws {
         Draws { place: self, next_block: 0, words: [0; 4], left: 0 }
@@ -26,7 +26,7 @@ impl Place {
 }
 
 impl Draws {
-    /// The next word.
+    /// Returns the next word.
     #[inline]
     pub fn word(&mut self) -> u32 {
         if self.left == 0 {
@@ -38,7 +38,7 @@ impl Draws {
         self.words[3 - self.left]
     }
 
-    /// A number below `n`, all alike.
+    /// Returns a uniform integer below `n`.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -55,13 +55,13 @@ impl Draws {
         (product >> 32) as u32
     }
 
-    /// Whether an event of the given [`threshold`] happens.
+    /// Returns whether an event of the given [`threshold`] happens.
     #[inline]
     pub fn happens(&mut self, threshold: u64) -> bool {
         u64::from(self.word()) < threshold
     }
 
-    /// A uniform number in [0, 1) of 32 bits.
+    /// Returns a uniform number in [0, 1) of 32 bits.
     #[inline]
     pub fn uniform(&mut self) -> f32 {
         const TWO_POW_MINUS_24: f32 = 1.0 / (1 << 24) as f32;
@@ -69,26 +69,36 @@ impl Draws {
     }
 }
 
-/// A probability in steps of 2^-32, as [`Draws::happens`] takes it.
+/// Converts a probability to steps of 2^-32, as [`Draws::happens`] takes it.
 pub fn threshold(probability: f64) -> u64 {
     (probability.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
 }
 
-/// Draws numbers by weight.
+/// An alias table: draws indices with probability proportional to their weights.
+///
+/// ```
+/// use veridical_core::{Alias, Seed, Stream};
+///
+/// let alias = Alias::new(&[0.0, 3.0, 1.0]).expect("weights");
+/// let mut draws = Stream::new(Seed::new(1)?, "example").at(0, 0).draws();
+/// let ones = (0..1000).filter(|_| alias.draw(&mut draws) == 1).count();
+/// assert!((700..800).contains(&ones)); // three in four
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Alias {
-    /// Where a slot's own number ends, in steps of 2^-32, and the number beyond.
+    /// Where a slot's own index ends, in steps of 2^-32, and the index beyond.
     slots: Vec<(u32, u32)>,
 }
 
 impl Alias {
-    /// Weights are at least 0 and one is above. `None` otherwise.
+    /// Builds the table. Returns `None` unless all weights are at least 0 and one is above 0.
     pub fn new(weights: &[f64]) -> Option<Self> {
         let mut slots = vec![(0, 0); weights.len()];
         Self::fill(weights, &mut slots).then_some(Self { slots })
     }
 
-    /// Fills the slots of one table; false if the weights cannot be drawn by.
+    /// Fills the slots of one table; false if the weights are invalid.
     fn fill(weights: &[f64], slots: &mut [(u32, u32)]) -> bool {
         let total: f64 = weights.iter().sum();
         let bad = |w: &f64| !w.is_finite() || *w < 0.0;
@@ -115,17 +125,17 @@ impl Alias {
         true
     }
 
-    /// How many numbers.
+    /// Returns the number of weights.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether there is nothing to draw; never so.
+    /// Returns whether the table is empty, which is never the case.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// A number by weight.
+    /// Draws an index by weight.
     #[inline]
     pub fn draw(&self, draws: &mut Draws) -> u32 {
         let slot = draws.below(self.slots.len() as u32);
@@ -134,15 +144,15 @@ impl Alias {
     }
 }
 
-/// One alias table per list, end to end: the neighbours of a node by weight.
+/// One alias table per list, stored contiguously: the neighbors of each node by weight.
 #[derive(Clone, Debug)]
 pub struct AliasLists {
     slots: Vec<(u32, u32)>,
 }
 
 impl AliasLists {
-    /// `lists` are ranges of `weights` that follow each other; empty ones are passed over. `None` if the
-    /// weights of a list cannot be drawn by.
+    /// Builds the tables. `lists` are consecutive ranges of `weights`; empty ones are skipped. Returns `None` if the
+    /// weights of a list are invalid.
     pub fn new(
         weights: &[f32],
         lists: impl Iterator<Item = std::ops::Range<usize>>,
@@ -157,7 +167,7 @@ impl AliasLists {
         Some(Self { slots })
     }
 
-    /// The share of draws from a list that give its entry `at`: O(length).
+    /// Returns the probability of entry `at` in draws from a list: O(length).
     pub fn share(&self, list: std::ops::Range<usize>, at: usize) -> f64 {
         let slots = &self.slots[list];
         let own = |&(own, _): &(u32, u32)| f64::from(own) / 4_294_967_296.0;
@@ -165,7 +175,7 @@ impl AliasLists {
         (own(&slots[at]) + beyond.sum::<f64>()) / slots.len() as f64
     }
 
-    /// A place inside the list, by weight.
+    /// Draws a position within the list, by weight.
     ///
     /// # Panics
     /// If the list is empty.
@@ -178,7 +188,17 @@ impl AliasLists {
     }
 }
 
-/// A seeded order of 0 .. n-1.
+/// A seeded permutation of 0 .. n-1.
+///
+/// ```
+/// use veridical_core::{Order, Seed};
+///
+/// let order = Order::new(5, Seed::new(1)?, "order", 0);
+/// let mut samples: Vec<u64> = (0..5).map(|t| order.at(t)).collect();
+/// samples.sort_unstable();
+/// assert_eq!(samples, [0, 1, 2, 3, 4]); // every sample once
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
     n: u64,
@@ -188,7 +208,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// The order of `n` samples in an epoch.
+    /// Creates the order of `n` samples in an epoch.
     pub fn new(n: u64, seed: Seed, name: &str, epoch: u32) -> Self {
         let bits = n.max(2).next_power_of_two().trailing_zeros();
         let mask = u64::MAX >> (64 - bits);
@@ -201,7 +221,7 @@ impl Order {
         Self { n, mask, shift: bits.div_ceil(2), rounds: [round(0), round(1), round(2), round(3)] }
     }
 
-    /// The sample at place `t` of the order.
+    /// Returns the sample at position `t` of the order.
     ///
     /// # Panics
     /// If `t` is not below n.
@@ -297,7 +317,7 @@ mod tests {
         }
     }
 
-    /// Over many epochs sample 3 stands at every place alike, and so does its successor.
+    /// Over many epochs, sample 3 is equally often at every position, and so is its successor.
     #[test]
     fn orders_look_random() {
         let (n, epochs) = (20, 20_000);

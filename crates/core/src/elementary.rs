@@ -1,6 +1,6 @@
 //! ln, sin, cos and the normal quantile from IEEE `+ - * / sqrt` alone, in a fixed order and never
-//! fused, so that every platform gets the same bits. The definition stands in `docs/format-spec.md`.
-//! ln, sin and cos have the algorithms and coefficients of fdlibm (Sun Microsystems, freely usable),
+//! fused, so that every platform computes the same bits. The definition is in `docs/format-spec.md`.
+//! ln, sin and cos use the algorithms and coefficients of fdlibm (Sun Microsystems, freely usable),
 //! error below one unit in the last place; the quantile is AS 241 (Wichura 1988), relative error about
 //! 1e-16.
 
@@ -104,7 +104,7 @@ const QUANTILE: [[[f64; 8]; 2]; 3] = [
     ],
 ];
 
-/// Natural logarithm of a positive, normal, finite number.
+/// Computes the natural logarithm of a positive, normal, finite number.
 pub fn ln(x: f64) -> f64 {
     debug_assert!(x.is_normal() && x > 0.0);
     let bits = x.to_bits();
@@ -125,7 +125,7 @@ pub fn ln(x: f64) -> f64 {
     s * (hfsq + r) + e * LN2_LO - hfsq + f + e * LN2_HI
 }
 
-/// (cos 2πu, sin 2πu) for 0 <= u < 1. The quarter turn is taken off exactly.
+/// Computes (cos 2πu, sin 2πu) for 0 <= u < 1. The reduction by quarter turns is exact.
 pub fn cos_sin_turn(u: f64) -> (f64, f64) {
     debug_assert!((0.0..1.0).contains(&u));
     let t = 4.0 * u;
@@ -147,7 +147,7 @@ pub fn cos_sin_turn(u: f64) -> (f64, f64) {
     }
 }
 
-/// The inverse of the standard normal distribution function, for 0 < v < 1.
+/// Computes the inverse of the standard normal cdf, for 0 < v < 1.
 pub fn normal_quantile(v: f64) -> f64 {
     debug_assert!(v > 0.0 && v < 1.0);
     let polynomial = |c: &[f64; 8], r: f64| c.iter().rev().skip(1).fold(c[7], |x, c| x * r + c);
@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// fdlibm's bound is below one ulp; the platform's logarithm may be half an ulp off itself.
+        /// fdlibm's bound is below one ulp; the platform's own logarithm may be off by half an ulp.
         #[test]
         fn ln_is_within_two_ulp_of_the_platform(k in 0u64..(1 << 53)) {
             let u = (k + 1) as f64 * 2f64.powi(-53);

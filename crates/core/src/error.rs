@@ -1,104 +1,104 @@
-//! What can go wrong, by who can put it right.
+//! What can go wrong, grouped by who can fix it.
 //!
-//! A text names a setting as `⟨name⟩`, or `⟨name value⟩`, without dashes: the command line renders `--name value`, Python
-//! `name=value`, and nobody has to search sentences for flags ([`render`]).
+//! A message marks a setting as `⟨name⟩` or `⟨name value⟩`, without dashes: the command line renders it as `--name value`,
+//! Python as `name=value`, and no caller has to search sentences for flags ([`render`]).
 
 use std::borrow::Cow;
 
-/// The result of a computation.
+/// The result of a fallible Veridical function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong. Each kind with a `hint` says there what to do; it may be empty where `what` says it.
+/// What can go wrong. Variants with a `hint` say there what to do; the hint is empty where `what` already says it.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A setting is outside its range: the caller changes the setting.
     #[error("⟨{name}⟩ must be {must_be}, got {got}")]
     Setting {
-        /// The setting as the user knows it, without dashes.
+        /// The name of the setting as the user knows it, without dashes.
         name: Cow<'static, str>,
-        /// The rule it broke.
+        /// The rule that the value violates, such as `at least 1`.
         must_be: Cow<'static, str>,
-        /// The value that was given.
+        /// The value that was passed.
         got: String,
     },
-    /// Settings that exclude each other, or that do not fit the data.
-    #[error("{}", told(what, hint))]
+    /// The settings exclude each other, or do not match the data.
+    #[error("{}", with_hint(what, hint))]
     Request {
-        /// What was asked for, and why it cannot be.
+        /// What was requested, and why it is impossible.
         what: String,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
-    /// Something that is needed is not there.
-    #[error("{}", told(what, hint))]
+    /// Something required does not exist.
+    #[error("{}", with_hint(what, hint))]
     Missing {
-        /// What is not there.
+        /// What is missing.
         what: String,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
-    /// The output exists already, or is being written.
-    #[error("{}", told(what, hint))]
+    /// The output already exists, or is being written.
+    #[error("{}", with_hint(what, hint))]
     Exists {
-        /// What is there.
+        /// What already exists.
         what: String,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
-    /// Sizes do not fit each other.
-    #[error("{}", told(what, hint))]
+    /// Sizes do not match.
+    #[error("{}", with_hint(what, hint))]
     Shape {
-        /// Which sizes, and what they should be.
+        /// The sizes found, and the sizes expected.
         what: String,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
-    /// The data is readable and does not serve: too little of it, values that are not numbers, ids that repeat.
-    #[error("{}", told(what, hint))]
+    /// The data can be read but not used: too few rows, values that are NaN, duplicate ids.
+    #[error("{}", with_hint(what, hint))]
     Unfit {
-        /// What, and where.
+        /// What is wrong with the data, and where.
         what: String,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
-    /// Stored state is not what it promises to be.
-    #[error("{}", told(what, hint))]
+    /// Stored state is corrupt or inconsistent.
+    #[error("{}", with_hint(what, hint))]
     Damaged {
-        /// What, and where.
+        /// What is wrong with the state, and where.
         what: String,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
     /// The loss is no longer finite.
     #[error("{place}: the loss is {loss} at learning rate {rate}: training diverged; {hint}")]
     Diverged {
-        /// Epoch or step, counted from 1.
+        /// The epoch or step at which training diverged, counted from 1.
         place: String,
-        /// What the loss became.
+        /// The loss at that point: NaN or infinite.
         loss: f64,
-        /// The learning rate there.
+        /// The learning rate at that point.
         rate: f64,
-        /// What to do.
+        /// What the caller can do about it.
         hint: String,
     },
     /// The user asked the job to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The operating system refused a service.
+    /// The operating system rejected a request.
     #[error("cannot {what}: {why}")]
     System {
         /// What was attempted.
         what: &'static str,
-        /// The system's answer.
+        /// The reason the system reported.
         why: String,
     },
-    /// An invariant of ours broke: we change the code.
+    /// A broken invariant: a bug in Veridical, not in the input.
     #[error("internal error: {0}; please report it")]
     Internal(String),
 }
 
-fn told(what: &str, hint: &str) -> String {
+fn with_hint(what: &str, hint: &str) -> String {
     if hint.is_empty() { what.to_owned() } else { format!("{what}; {hint}") }
 }
 
@@ -114,22 +114,27 @@ macro_rules! constructors {
 }
 
 constructors! {
-    /// [`Error::Request`].
+    /// Creates an [`Error::Request`].
     request = Request;
-    /// [`Error::Missing`].
+    /// Creates an [`Error::Missing`].
     missing = Missing;
-    /// [`Error::Exists`].
+    /// Creates an [`Error::Exists`].
     exists = Exists;
-    /// [`Error::Shape`].
+    /// Creates an [`Error::Shape`].
     shape = Shape;
-    /// [`Error::Unfit`].
+    /// Creates an [`Error::Unfit`].
     unfit = Unfit;
-    /// [`Error::Damaged`].
+    /// Creates an [`Error::Damaged`].
     damaged = Damaged;
 }
 
 impl Error {
-    /// A setting outside its range.
+    /// Creates an [`Error::Setting`].
+    ///
+    /// ```
+    /// let error = veridical_core::Error::setting("dim", "at least 1", 0);
+    /// assert_eq!(error.to_string(), "⟨dim⟩ must be at least 1, got 0");
+    /// ```
     pub fn setting(
         name: impl Into<Cow<'static, str>>,
         must_be: impl Into<Cow<'static, str>>,
@@ -138,7 +143,7 @@ impl Error {
         Self::Setting { name: name.into(), must_be: must_be.into(), got: got.to_string() }
     }
 
-    /// The same error about a setting of another name, as the caller's user knows it.
+    /// Replaces the setting's name by `other`, the name under which the caller's users know it.
     pub fn named(mut self, other: impl Into<Cow<'static, str>>) -> Self {
         if let Self::Setting { name, .. } = &mut self {
             *name = other.into();
@@ -146,13 +151,13 @@ impl Error {
         self
     }
 
-    /// Whether the user asked the job to stop: what is done so far is kept.
+    /// Returns whether the user interrupted the job; results so far are kept.
     pub const fn is_interrupted(&self) -> bool {
         matches!(self, Self::Interrupted)
     }
 }
 
-/// `text` with every marked setting as `show` writes it, given its name and what follows the name.
+/// Renders every marked setting in `text` with `show`, which receives its name and, if present, its value.
 ///
 /// ```
 /// use veridical_core::error::render;
@@ -198,9 +203,9 @@ mod tests {
     #[test]
     fn what_and_hint_are_one_sentence() {
         assert_eq!(Error::missing("no rows", "").to_string(), "no rows");
-        let told = Error::exists("out exists", "replace it with ⟨force⟩").to_string();
-        assert_eq!(told, "out exists; replace it with ⟨force⟩");
-        let told = Error::setting("lr", "above 0", -1).to_string();
-        assert_eq!(told, "⟨lr⟩ must be above 0, got -1");
+        let shown = Error::exists("out exists", "replace it with ⟨force⟩").to_string();
+        assert_eq!(shown, "out exists; replace it with ⟨force⟩");
+        let shown = Error::setting("lr", "above 0", -1).to_string();
+        assert_eq!(shown, "⟨lr⟩ must be above 0, got -1");
     }
 }

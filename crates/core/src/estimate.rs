@@ -1,22 +1,22 @@
-//! A value with its 95 % interval: one type and one JSON shape for every number that was measured.
+//! A value with its 95 % confidence interval: one type and one JSON shape for every measured number.
 //!
 //! | made by | value | interval |
 //! |---|---|---|
-//! | [`mean`](Estimate::mean), [`of_moments`](Estimate::of_moments), [`of_runs`](Estimate::of_runs) | mean m of n independent values | m +- t e, standard error e = s / sqrt(n) with their deviation s, t the 97.5 % quantile of Student's law with n - 1 degrees of freedom |
-//! | [`new`](Estimate::new) | any v | v +- t e with the standard error e and the degrees of freedom that are given |
+//! | [`mean`](Estimate::mean), [`of_moments`](Estimate::of_moments), [`of_runs`](Estimate::of_runs) | mean m of n independent values | m +- t e, standard error e = s / sqrt(n) with their standard deviation s, t the 97.5 % quantile of Student's t with n - 1 degrees of freedom |
+//! | [`new`](Estimate::new) | any v | v +- t e with the given standard error e and degrees of freedom |
 //! | [`jackknife`](Estimate::jackknife) | any statistic | delete-a-group: e^2 = (G - 1)/G sum_g (t_(g) - mean t)^2, Student with G - 1 (Efron & Tibshirani 1993, 11) |
 //! | [`share`](Estimate::share) | p = k / n | Wilson's: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n), z = 1.96 (Wilson 1927) |
-//! | [`sd`](Estimate::sd) | deviation s of normal values | chi-square with f degrees: s sqrt(f / chi2_0.975) to s sqrt(f / chi2_0.025) |
-//! | [`over_seeds`](Estimate::over_seeds) | mean over S runs of a mean over n things | see below |
-//! | [`exact`](Estimate::exact) | what was counted | the value itself |
+//! | [`sd`](Estimate::sd) | standard deviation s of normal values | chi-square with f degrees: s sqrt(f / chi2_0.975) to s sqrt(f / chi2_0.025) |
+//! | [`over_seeds`](Estimate::over_seeds) | mean over S runs of a mean over n units | see below |
+//! | [`exact`](Estimate::exact) | a count, not a sample | the value itself |
 //! | [`point`](Estimate::point) | a single value | none |
 //!
 //! Seeds: e^2 = a + b, a the mean of the runs' e^2, b = v / S with the variance v between their values; degrees of freedom
-//! (a + b)^2 / (a^2 / f + b^2 / (S - 1)) with the fewest degrees f of a run (Satterthwaite 1946). The things (users, say) are the
-//! same in every run, so a does not shrink with S: the interval speaks of other things and other seeds. What a thing and a seed do
-//! together is counted in both parts, so it is rather too wide than too narrow.
+//! (a + b)^2 / (a^2 / f + b^2 / (S - 1)) with the fewest degrees f of a run (Satterthwaite 1946). The units (users, say) are the
+//! same in every run, so a does not shrink with S: the interval covers other units and other seeds. The interaction of unit and
+//! seed is counted in both parts, so the interval errs on the wide side.
 //!
-//! In JSON `{"value", "low", "high", "n", "seeds"}`, all five always there; `low` and `high` are null without an interval.
+//! In JSON `{"value", "low", "high", "n", "seeds"}`, all five always present; `low` and `high` are null without an interval.
 //!
 //! ```
 //! use veridical_core::Estimate;
@@ -36,26 +36,26 @@ use crate::stats::{Moments, jackknife_error, sd_interval, student_975};
 /// The normal quantile of 0.975.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// A value, how far it may be off, and from how much it was measured; formulas in the [module](self).
+/// A value, its uncertainty, and the number of units it was measured on; formulas in the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The value; NaN (`null` in JSON) where it is undefined.
     #[serde(deserialize_with = "undefined")]
     pub value: f64,
-    /// Where its 95 % interval begins; minus infinity (`null` in JSON) if it has none.
+    /// The lower end of the 95 % interval; minus infinity (`null` in JSON) without an interval.
     #[serde(deserialize_with = "below")]
     pub low: f64,
-    /// Where the interval ends; infinity (`null` in JSON) if it has none.
+    /// The upper end of the interval; infinity (`null` in JSON) without an interval.
     #[serde(deserialize_with = "above")]
     pub high: f64,
-    /// How many independent things the value is an average over: users, probes, examples, pairs, ids.
+    /// The number of independent units the value is an average over: users, probes, examples, pairs, ids.
     pub n: u64,
-    /// How many runs entered; 1 for one run.
+    /// The number of runs in the average; 1 for one run.
     pub seeds: u64,
-    /// The standard error; infinite where it is not known, as for an estimate that was read.
+    /// The standard error; infinite where it is unknown, as for an estimate that was deserialized.
     #[serde(skip, default = "unknown")]
     pub error: f64,
-    /// Degrees of freedom of the standard error; 0 where it is not known.
+    /// The degrees of freedom of the standard error; 0 where unknown.
     #[serde(skip)]
     pub freedom: f64,
 }
@@ -77,45 +77,53 @@ const fn unknown() -> f64 {
 }
 
 impl Estimate {
-    /// A value with its standard error, whose degrees of freedom need not be whole.
+    /// Creates an estimate from a value and its standard error; the degrees of freedom need not be an integer.
     pub fn new(value: f64, error: f64, freedom: f64, n: u64) -> Self {
-        // Without a deviation at all there is no doubt about the value, however few the degrees.
+        // A standard error of 0 means the value is certain, however few the degrees of freedom.
         let half = if error == 0.0 { 0.0 } else { student_975(freedom) * error };
         Self { value, low: value - half, high: value + half, n, seeds: 1, error, freedom }
     }
 
-    /// Something that was counted, not sampled: both ends are the value.
+    /// Creates an estimate of something counted, not sampled: both ends are the value.
     pub fn exact(value: f64, n: u64) -> Self {
         Self::new(value, 0.0, f64::INFINITY, n)
     }
 
-    /// A value that says nothing of how far it may be off.
+    /// Creates an estimate without an interval.
     pub fn point(value: f64, n: u64) -> Self {
         Self::new(value, f64::INFINITY, 0.0, n)
     }
 
-    /// A value whose interval was found in another way; its standard error is not known.
+    /// Creates an estimate with an interval computed elsewhere; its standard error is unknown.
     pub const fn with_interval(value: f64, [low, high]: [f64; 2], n: u64) -> Self {
         Self { value, low, high, n, seeds: 1, error: f64::INFINITY, freedom: 0.0 }
     }
 
-    /// The mean of independent values; one alone has no interval.
+    /// Estimates the mean of independent values; a single value has no interval.
     pub fn of_moments(moments: &Moments) -> Self {
         let n = moments.count();
-        // The unbiased variance over n; one value alone says nothing about others.
+        // The unbiased variance over n; a single value says nothing about the spread.
         let error =
             if n > 1 { (moments.variance() / (n - 1) as f64).sqrt() } else { f64::INFINITY };
         Self::new(moments.mean(), error, n.saturating_sub(1) as f64, n)
     }
 
-    /// The mean of independent values; `None` for fewer than two.
+    /// Estimates the mean of independent values; `None` for fewer than two.
+    ///
+    /// ```
+    /// use veridical_core::Estimate;
+    ///
+    /// let mean = Estimate::mean([1.0, 2.0, 3.0, 4.0, 5.0]).expect("two or more values");
+    /// assert_eq!((mean.value, mean.n), (3.0, 5));
+    /// assert!(mean.low < 2.0 && mean.high > 4.0); // 3 +- 2.776 sqrt(0.5)
+    /// ```
     pub fn mean(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut moments = Moments::default();
         values.into_iter().for_each(|x| moments.push(x));
         (moments.count() >= 2).then(|| Self::of_moments(&moments))
     }
 
-    /// The mean over runs that gave one value each; a single run has no interval. The sums are those of the textbook, in two passes.
+    /// Estimates the mean over runs with one value each; a single run has no interval. Computed with the textbook two-pass formula.
     pub fn of_runs(values: &[f64]) -> Self {
         let (runs, n) = (values.len() as u64, values.len() as f64);
         let mean = values.iter().sum::<f64>() / n;
@@ -126,7 +134,7 @@ impl Estimate {
         Self::new(mean, (squares / (n - 1.0) / n).sqrt(), n - 1.0, runs).with_seeds(runs)
     }
 
-    /// `value`, with the error that statistics without one group each give. `None` if one of them is undefined.
+    /// Estimates `value` with the standard error from its leave-one-group-out values. `None` if one of them is undefined.
     pub fn jackknife(value: f64, without: &[f64], n: u64) -> Option<Self> {
         let groups = without.len() as f64;
         if groups < 2.0 || without.iter().any(|t| !t.is_finite()) || !value.is_finite() {
@@ -135,8 +143,8 @@ impl Estimate {
         Some(Self::new(value, jackknife_error(without), groups - 1.0, n))
     }
 
-    /// The share `count` of `n` independent things; of none it is NaN and may be anything. Its standard error is half the width of
-    /// Wilson's interval over 1.96, which is not 0 where all things agree.
+    /// Estimates the share `count` / `n` of independent units; for `n` = 0 it is NaN in [0, 1]. Its standard error is
+    /// half the width of Wilson's interval over 1.96, which is not 0 where all units agree.
     pub fn share(count: u64, n: u64) -> Self {
         let of = |value: f64, low: f64, high: f64| {
             let error = (high - low) / (2.0 * Z);
@@ -156,14 +164,14 @@ impl Estimate {
         of(p, low, high)
     }
 
-    /// The standard deviation of `n` normal values, which has `freedom` degrees of freedom. Its standard error is that of many
-    /// values, s / sqrt(2 f).
+    /// Estimates the standard deviation of `n` normal values with `freedom` degrees of freedom. Its standard error is the
+    /// large-sample one, s / sqrt(2 f).
     pub fn sd(sd: f64, freedom: f64, n: u64) -> Self {
         let error = sd / (2.0 * freedom).sqrt();
         Self { error, freedom, ..Self::with_interval(sd, sd_interval(sd, freedom), n) }
     }
 
-    /// The mean over runs that differ in their seeds and were judged on the same things; one run is itself, none is `None`.
+    /// Estimates the mean over runs that differ in their random seeds and were evaluated on the same units; one run is returned unchanged.
     pub fn over_seeds(runs: &[Self]) -> Option<Self> {
         let first = runs.first()?;
         if runs.len() == 1 {
@@ -182,32 +190,32 @@ impl Estimate {
         Some(joint.with_seeds(runs.iter().map(|run| run.seeds).sum()))
     }
 
-    /// The same, of so many runs.
+    /// Returns the same estimate with `seeds` as its number of runs.
     pub const fn with_seeds(self, seeds: u64) -> Self {
         Self { seeds, ..self }
     }
 
-    /// The interval cut to where the quantity can be.
+    /// Clips the interval to the range of the quantity.
     pub fn within(self, low: f64, high: f64) -> Self {
         Self { low: self.low.clamp(low, high), high: self.high.clamp(low, high), ..self }
     }
 
-    /// Both ends of the interval.
+    /// Returns both ends of the interval.
     pub const fn interval(&self) -> [f64; 2] {
         [self.low, self.high]
     }
 
-    /// Whether there is an interval; one that is infinite says nothing.
+    /// Returns whether both ends of the interval are finite.
     pub const fn has_interval(&self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
 
-    /// Half the width of the interval; infinite without one.
+    /// Returns half the width of the interval; infinite without one.
     pub const fn half_width(&self) -> f64 {
         (self.high - self.low) / 2.0
     }
 
-    /// A share as a person reads it, `97.20 % [96.86, 97.51]`.
+    /// Formats a share for people: `97.20 % [96.86, 97.51]`.
     pub fn percent(&self) -> String {
         let [value, low, high] = [self.value, self.low, self.high].map(|x| 100.0 * x);
         if self.has_interval() {
@@ -251,7 +259,7 @@ mod tests {
         assert!(from_value::<Estimate>(to_value(undefined).unwrap()).unwrap().value.is_nan());
     }
 
-    /// By hand: mean 3, s^2 = 2.5, e = sqrt(0.5), `scipy.stats.t.ppf(0.975, 4)` = 2.7764451051977934.
+    /// Worked out on paper: mean 3, s^2 = 2.5, e = sqrt(0.5), `scipy.stats.t.ppf(0.975, 4)` = 2.7764451051977934.
     #[test]
     fn means_follow_student() {
         let values = [1.0, 2.0, 3.0, 4.0, 5.0];
@@ -277,7 +285,7 @@ mod tests {
         assert_eq!(Estimate::jackknife(1.0, &[1.0, f64::INFINITY], 7), None);
     }
 
-    /// An end p of Wilson's interval is where the share lies z standard errors of p away: |k/n - p| = z sqrt(p (1 - p) / n). Both
+    /// An end p of Wilson's interval is where the share is z standard errors of p away: |k/n - p| = z sqrt(p (1 - p) / n). Both
     /// sides are sums of a few terms below 1, so they agree to 1e-14.
     #[test]
     fn ends_of_intervals_solve_wilsons_equation() {
@@ -293,7 +301,7 @@ mod tests {
         }
     }
 
-    /// By hand for two runs: a = 0.04, v = 0.02, b = 0.01; e^2 = 0.05 with 0.0025 / (0.0016 / 9 + 0.0001 / 1) = 9 degrees.
+    /// Worked out on paper for two runs: a = 0.04, v = 0.02, b = 0.01; e^2 = 0.05 with 0.0025 / (0.0016 / 9 + 0.0001 / 1) = 9 degrees.
     #[test]
     fn seeds_add_their_variance_to_that_of_a_run() {
         let run = |value| Estimate::new(value, 0.2, 9.0, 10);

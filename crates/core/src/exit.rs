@@ -1,23 +1,23 @@
-//! The exit codes every command keeps.
+//! The exit codes of every command.
 
 /// How a command ended, as the shell sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// The work was done.
+    /// The command succeeded.
     Ok = 0,
-    /// The work was done and the answer is no: a gate failed.
+    /// The command succeeded and the answer is no: a gate failed.
     GateFailed = 1,
-    /// Bad input or usage: the user can put it right.
+    /// Bad input or usage, which the user can fix.
     BadInput = 2,
-    /// A bug of ours.
+    /// A bug in Veridical.
     Bug = 3,
-    /// Stopped by the user; the state on disk can be resumed.
+    /// Interrupted by the user; the state on disk can be resumed.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// The number the shell sees.
+    /// Returns the numeric exit code.
     pub const fn code(self) -> u8 {
         self as u8
     }

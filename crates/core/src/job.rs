@@ -1,31 +1,32 @@
-//! What a long computation needs from whoever called it: somebody to tell, and a way to be stopped.
+//! The interface between a long computation and its caller: progress, messages and cancellation.
 //!
-//! Nothing here knows a terminal or a signal. The caller owns the [`Cancel`] flag and may reuse it; two jobs of one process
-//! are stopped apart.
+//! This module knows nothing about terminals or signals. The caller owns the [`Cancel`] flag and may reuse it; two jobs in
+//! one process are canceled independently.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use crate::{Error, Result};
 
-/// Who is told what happens on the way.
+/// Receives the messages and the progress of a job.
 pub trait Observer: Sync {
-    /// Something the user should know.
+    /// Reports something the user should know.
     fn note(&self, text: &str);
-    /// Something the user should do something about.
+    /// Reports a problem that the user should act on.
     fn warn(&self, text: &str);
-    /// Something to count long work with: `unit`s up to `total`, if that is known. The work is over when it is dropped.
+    /// Starts a progress meter that counts `unit`s up to `total`, if known. The work is finished when the meter is dropped.
     fn meter(&self, what: &str, unit: &str, total: Option<u64>) -> Box<dyn Meter>;
 }
 
-/// Counts how much of some work is done.
+/// Counts how much of a piece of work is done.
 pub trait Meter: Send + Sync {
-    /// `n` more units are done.
+    /// Adds `n` completed units.
     fn advance(&self, n: u64);
 }
 
-/// Tells nobody.
+/// An observer that discards everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
@@ -41,7 +42,7 @@ impl Meter for Silent {
     fn advance(&self, _n: u64) {}
 }
 
-/// A flag that asks a job to stop. Clones share it.
+/// A flag that requests a job to stop. Clones share the flag.
 ///
 /// ```
 /// use veridical_core::Cancel;
@@ -54,42 +55,72 @@ impl Meter for Silent {
 /// assert!(of_the_job.check().is_ok());
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel {
+    flag: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
 
 impl Cancel {
-    /// A flag that somebody else raises, such as a handler of signals.
+    /// Wraps a flag that is set elsewhere, such as in a signal handler.
     pub const fn of(flag: Arc<AtomicBool>) -> Self {
-        Self(flag)
+        Self { flag, deadline: None }
     }
 
-    /// Asks the job to stop at its next safe point.
+    /// Returns the same flag with a time limit: it also requests the job to stop from `deadline` on.
+    pub fn until(&self, deadline: Instant) -> Self {
+        let deadline = self.deadline.map_or(deadline, |earlier| earlier.min(deadline));
+        Self { flag: self.flag.clone(), deadline: Some(deadline) }
+    }
+
+    /// Requests the job to stop at its next safe point.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the request back.
+    /// Withdraws the request.
     pub fn reset(&self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.flag.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the job is asked to stop.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// Returns whether the job was requested to stop.
+    pub fn is_canceled(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    /// Returns an error once the job was requested to stop.
+    ///
     /// # Errors
-    /// [`Error::Interrupted`] once the job is asked to stop.
+    /// [`Error::Interrupted`] once the job was requested to stop.
     pub fn check(&self) -> Result<()> {
-        if self.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.is_canceled() { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
 
-/// Who is told, and who may stop it.
+/// The context of a long computation: where it reports to, and how it is canceled.
+///
+/// ```
+/// use veridical_core::{Error, Job};
+///
+/// fn count(n: u64, job: &Job) -> Result<u64, Error> {
+///     let progress = job.progress("counting", "numbers", Some(n));
+///     for _ in 0..n {
+///         progress.check()?;
+///         progress.advance(1);
+///     }
+///     Ok(n)
+/// }
+///
+/// let job = Job::silent();
+/// assert_eq!(count(3, &job), Ok(3));
+/// job.cancel.cancel();
+/// assert_eq!(count(3, &job), Err(Error::Interrupted));
+/// ```
 #[derive(Clone)]
 pub struct Job<'a> {
-    /// Who is told.
+    /// Receives messages and progress.
     pub observer: &'a dyn Observer,
-    /// Who may stop it.
+    /// The flag that cancels the job.
     pub cancel: Cancel,
 }
 
@@ -106,49 +137,51 @@ impl Default for Job<'_> {
 }
 
 impl<'a> Job<'a> {
-    /// A job that `observer` hears of and that nobody else can stop.
+    /// Creates a job that reports to `observer`, with a cancel flag of its own.
     pub fn new(observer: &'a dyn Observer) -> Self {
         Self { observer, cancel: Cancel::default() }
     }
 
-    /// A job that tells nobody and that nobody can stop.
+    /// Creates a job that reports nothing, with a cancel flag of its own.
     pub fn silent() -> Self {
         Self::new(&Silent)
     }
 
-    /// The same job, told to another observer.
-    pub fn told_to<'b>(&self, observer: &'b dyn Observer) -> Job<'b> {
+    /// Returns the same job, reporting to another observer.
+    pub fn with_observer<'b>(&self, observer: &'b dyn Observer) -> Job<'b> {
         Job { observer, cancel: self.cancel.clone() }
     }
 
-    /// The same job, told to nobody.
+    /// Returns the same job, reporting nothing.
     pub fn quiet(&self) -> Job<'static> {
         Job { observer: &Silent, cancel: self.cancel.clone() }
     }
 
-    /// Something the user should know.
+    /// Reports something the user should know.
     pub fn note(&self, text: &str) {
         self.observer.note(text);
     }
 
-    /// Something the user should do something about.
+    /// Reports a problem that the user should act on.
     pub fn warn(&self, text: &str) {
         self.observer.warn(text);
     }
 
-    /// Counts long work; see [`Observer::meter`].
+    /// Starts a progress meter; see [`Observer::meter`].
     pub fn progress(&self, what: &str, unit: &str, total: Option<u64>) -> Progress {
         Progress { meter: self.observer.meter(what, unit, total), cancel: self.cancel.clone() }
     }
 
+    /// Returns an error once the job was requested to stop.
+    ///
     /// # Errors
-    /// [`Error::Interrupted`] once the job is asked to stop.
+    /// [`Error::Interrupted`] once the job was requested to stop.
     pub fn check(&self) -> Result<()> {
         self.cancel.check()
     }
 }
 
-/// How far one piece of long work is; it is over when this is dropped.
+/// The progress of one piece of work, which is finished when this is dropped.
 pub struct Progress {
     meter: Box<dyn Meter>,
     cancel: Cancel,
@@ -161,18 +194,20 @@ impl fmt::Debug for Progress {
 }
 
 impl Progress {
-    /// Progress that nobody sees, of work that nobody can stop.
+    /// Creates a progress meter that is neither shown nor cancelable.
     pub fn hidden() -> Self {
         Job::silent().progress("", "", None)
     }
 
-    /// `n` more units are done.
+    /// Adds `n` completed units.
     pub fn advance(&self, n: u64) {
         self.meter.advance(n);
     }
 
+    /// Returns an error once the job was requested to stop.
+    ///
     /// # Errors
-    /// [`Error::Interrupted`] once the job is asked to stop.
+    /// [`Error::Interrupted`] once the job was requested to stop.
     pub fn check(&self) -> Result<()> {
         self.cancel.check()
     }
@@ -180,10 +215,12 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn two_jobs_of_one_process_are_cancelled_apart() {
+    fn two_jobs_of_one_process_are_canceled_apart() {
         let (one, other) = (Job::silent(), Job::silent());
         let counted = one.progress("", "", None);
         one.cancel.cancel();
@@ -193,5 +230,18 @@ mod tests {
         assert_eq!(other.check(), Ok(()));
         one.cancel.reset();
         assert_eq!((one.check(), counted.check()), (Ok(()), Ok(())));
+    }
+
+    #[test]
+    fn a_deadline_stops_a_job_and_leaves_the_flag_alone() {
+        let now = Instant::now();
+        let cancel = Cancel::default();
+        let (over, ahead) = (cancel.until(now), cancel.until(now + Duration::from_hours(1)));
+        assert_eq!((over.check(), ahead.check()), (Err(Error::Interrupted), Ok(())));
+        assert_eq!(ahead.until(now).check(), Err(Error::Interrupted));
+        assert_eq!(over.until(now + Duration::from_hours(1)).check(), Err(Error::Interrupted));
+        assert_eq!(cancel.check(), Ok(()));
+        cancel.cancel();
+        assert_eq!(ahead.check(), Err(Error::Interrupted));
     }
 }

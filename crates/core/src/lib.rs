@@ -1,14 +1,14 @@
-//! The ground Veridical stands on: randomness that means the same on every machine, and the few
-//! services (threads, progress, cancellation, errors) that every job needs.
+//! The foundation of Veridical: random numbers that are identical on every machine, and the
+//! services (threads, progress, cancellation, errors) that every job uses.
 //!
 //! - [`Seed`] and [`Stream`]: named, counter-based random streams; every draw has an address.
 //! - [`elementary`]: ln, sin and cos built from IEEE operations only, so their bits are portable.
 //! - [`Rows`]: a slice with its width, checked once.
 //! - [`orthogonal`]: Gram-Schmidt with a fixed order of summation.
-//! - [`stats`]: moments and medians that do not depend on chunking; [`Estimate`]: a value with its interval.
-//! - [`Job`]: who is told how far long work is, and who may stop it; [`threads`]: on how many cores it runs.
-//! - [`mod@settings`]: what a computation can be told, defined once.
-//! - [`Error`]: what can go wrong, by who can put it right; [`exit`]: how a command says it to a shell.
+//! - [`stats`]: moments and medians that do not depend on chunking; [`Estimate`]: a value with its confidence interval.
+//! - [`Job`]: progress reporting and cancellation of long computations; [`threads`]: the number of threads they run on.
+//! - [`mod@settings`]: the settings of a computation, each defined once.
+//! - [`Error`]: what can go wrong, grouped by who can fix it; [`exit`]: the exit codes of the command line.
 //!
 //! ```
 //! use veridical_core::{Seed, Stream};
@@ -46,3 +46,8 @@ pub use pace::Pace;
 pub use rows::Rows;
 pub use sample::RowSample;
 pub use stream::{Place, Seed, Stream};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

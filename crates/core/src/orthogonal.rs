@@ -1,28 +1,28 @@
 //! Gram-Schmidt, twice, in f64 with a fixed order of summation (`docs/format-spec.md`).
 //!
-//! Rows are taken in panels of 32. *Project v on q_1, q_2, ...*: c_i = q_i . v for all i, then
+//! Rows are processed in panels of 32. *Project v on q_1, q_2, ...*: c_i = q_i . v for all i, then
 //! v -= c_i q_i in order of i. A row is projected twice on all rows of earlier panels, then twice on
 //! the earlier rows of its own panel; q_j = v / |v|. Row j depends on rows up to j alone, so prefixes
-//! hold. The second pass brings the loss of orthogonality down to rounding (Kahan's "twice is enough";
+//! hold. The second pass reduces the loss of orthogonality to rounding (Kahan's "twice is enough";
 //! Giraud et al. 2005).
 //!
-//! Cost: 4 n^2 d flops for n rows of width d. The rows of a panel meet the earlier rows together,
-//! block of columns by block of columns, so those are read from memory once per panel and not once
+//! Cost: 4 n^2 d flops for n rows of width d. The rows of a panel are projected on the earlier rows together,
+//! block of columns by block of columns, so the earlier rows are read from memory once per panel and not once
 //! per row.
 
 use rayon::prelude::*;
 
 use crate::{Seed, Stream};
 
-/// Rows of a panel.
+/// Rows per panel.
 const PANEL: usize = 32;
 /// Rows of a panel that one task projects.
 const TASK_ROWS: usize = 16;
-/// Columns taken at once, a multiple of the eight partial sums: sixteen rows of them fit the second
-/// level cache many times over.
+/// Columns processed at once, a multiple of the eight partial sums: sixteen rows of them fit the level-two
+/// cache many times over.
 const BLOCK: usize = 1024;
 
-/// The dot product with eight partial sums by index mod 8, combined pairwise: an order that vector
+/// Computes the dot product with eight partial sums by index mod 8, combined pairwise: an order that SIMD
 /// units can follow and that is the same everywhere.
 #[inline(always)]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -33,7 +33,7 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums.finish(a_rest.iter().copied().zip(b_rest.iter().copied()))
 }
 
-/// [`dot`] of a row of singles with itself, in doubles.
+/// Computes the squared norm of a row of `f32` values in `f64`, in the order of [`dot`].
 #[inline(always)]
 pub fn squared_norm(x: &[f32]) -> f64 {
     let (x, rest) = x.as_chunks::<8>();
@@ -68,6 +68,15 @@ impl PartialSums {
 
 /// Replaces the rows of `rows` (each of width `dim`, at most `dim` of them) by orthonormal ones.
 ///
+/// ```
+/// use veridical_core::orthogonal::{dot, orthonormalize_rows};
+///
+/// let mut rows = [3.0, 4.0, 1.0, 0.0];
+/// orthonormalize_rows(&mut rows, 2);
+/// assert!((dot(&rows[..2], &rows[..2]) - 1.0).abs() < 1e-15);
+/// assert!(dot(&rows[..2], &rows[2..]).abs() < 1e-15);
+/// ```
+///
 /// # Panics
 /// If there are more rows than columns: such rows cannot be orthogonal.
 pub fn orthonormalize_rows(rows: &mut [f64], dim: usize) {
@@ -98,8 +107,8 @@ fn project(vs: &mut [f64], qs: &[f64], dim: usize) {
     }
 }
 
-/// The work of [`project`], compiled for the widest vector unit there is; the operations and their
-/// order are those written, so the width does not change a bit.
+/// The work of [`project`], compiled for the widest SIMD unit available; the operations and their
+/// order are fixed, so the width does not change any bit of the result.
 struct Project<'a> {
     vs: &'a mut [f64],
     qs: &'a [f64],
@@ -183,8 +192,8 @@ fn subtract(vs: &mut [f64], qs: &[f64], coefficients: &[f64], dim: usize) {
     }
 }
 
-/// A random rotation (or reflection) of R^dim, row-major, uniform over the orthogonal group: the
-/// orthonormalised rows of a Gaussian matrix drawn from stream `name`.
+/// Returns a random rotation (or reflection) of R^dim, row-major, uniform over the orthogonal group: the
+/// orthonormalized rows of a Gaussian matrix drawn from stream `name`.
 pub fn random_orthogonal(dim: usize, seed: Seed, name: &str) -> Vec<f64> {
     let stream = Stream::new(seed, name);
     let mut rows = vec![0.0; dim * dim];
@@ -242,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Inside one panel twice is enough: a few roundings. Projecting on the own panel then shrinks v,
+    /// Within one panel twice is enough: a few roundings. Projecting on the row's own panel then shrinks v,
     /// at the worst from sqrt(32) to |z| with z standard normal (the last row of a square block), and
     /// what rounding had left of the earlier panels grows by that factor; 32 of them may add up. With
     /// |z| > 0.02 that is below 32 x 300 eps, and all of it far below the rounding to f32.

@@ -1,13 +1,13 @@
-//! How often a state is written: often enough to lose little, seldom enough to cost little.
+//! How often checkpoints are written: often enough to lose little work, rarely enough to cost little time.
 
 use std::time::{Duration, Instant};
 
-/// A state is written at most so often, besides the last one.
+/// The minimum time between two checkpoints; the last one is always written.
 const CHECKPOINT_AFTER: Duration = Duration::from_millis(250);
-/// Large states take long to write; training between two of them takes at least so many times longer.
+/// Large states take long to write; training between two of them takes at least this many times longer.
 const CHECKPOINT_SHARE: u32 = 20;
 
-/// When something that takes a while may be done again.
+/// Schedules repeated work that takes a while, such as writing checkpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     last: Instant,
@@ -21,20 +21,20 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// From now on.
+    /// Starts the first waiting period now.
     pub fn new() -> Self {
         Self { last: Instant::now(), wait: CHECKPOINT_AFTER }
     }
 
-    /// Whether it may be done again.
+    /// Returns whether the work is due again.
     pub fn is_due(&self) -> bool {
         self.last.elapsed() > self.wait
     }
 
-    /// Does it, and waits the longer the longer it takes.
+    /// Runs `work`, and makes the next waiting period longer the longer it takes.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// The errors of `work`.
     pub fn time<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let begun = Instant::now();
         let done = work()?;

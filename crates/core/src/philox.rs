@@ -7,7 +7,7 @@
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
-/// Ten rounds of Philox4x32.
+/// Computes ten rounds of Philox4x32.
 ///
 /// ```
 /// // Known answer of the Random123 distribution.

@@ -1,13 +1,13 @@
-//! A table in memory: values in row-major order and how many make a row.
+//! A matrix in memory: values in row-major order and the row width.
 //!
-//! A slice and a width that are passed side by side can disagree, and a division then hides it: 12 values are three rows
-//! of 4 and two of 6. [`Rows`] checks once that the two fit, and its width can be asked for afterwards.
+//! A slice and a width that are passed separately can disagree, and a division then hides it: 12 values are three rows
+//! of 4 and two of 6. [`Rows`] checks once that they match, and carries the width from then on.
 
 use std::slice::ChunksExact;
 
 use crate::{Error, Result};
 
-/// Rows of equal width, row-major, borrowed.
+/// A borrowed row-major matrix.
 ///
 /// ```
 /// use veridical_core::Rows;
@@ -24,7 +24,7 @@ pub struct Rows<'a, T> {
     dim: usize,
 }
 
-// Not derived: a view is copied whatever it shows.
+// Not derived: a view can be copied even if `T` cannot.
 impl<T> Clone for Rows<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -34,45 +34,45 @@ impl<T> Clone for Rows<'_, T> {
 impl<T> Copy for Rows<'_, T> {}
 
 impl<'a, T> Rows<'a, T> {
-    /// `values` as rows of `dim`.
+    /// Views `values` as rows of width `dim`.
     ///
     /// # Errors
-    /// [`Error::Shape`] for a width of 0, and for values that are no whole rows.
+    /// [`Error::Shape`] for a width of 0, and for values that do not form whole rows.
     pub fn new(values: &'a [T], dim: usize) -> Result<Self> {
         if dim == 0 {
             return Err(Error::shape("rows have a width of 0", "a row has at least one value"));
         }
         if !values.len().is_multiple_of(dim) {
-            let what = format!("{} values are no whole rows of width {dim}", values.len());
+            let what = format!("{} values do not form whole rows of width {dim}", values.len());
             return Err(Error::shape(what, ""));
         }
         Ok(Self { values, dim })
     }
 
-    /// How many rows.
+    /// Returns the number of rows.
     pub const fn n(self) -> usize {
         self.values.len() / self.dim
     }
 
-    /// Values of a row, at least 1.
+    /// Returns the width of a row, at least 1.
     pub const fn dim(self) -> usize {
         self.dim
     }
 
-    /// Row number `i`.
+    /// Returns row `i`.
     ///
     /// # Panics
-    /// If there are not so many rows, as indexing a slice does.
+    /// If `i` is out of range, as indexing a slice does.
     pub fn row(self, i: usize) -> &'a [T] {
         &self.values[i * self.dim..][..self.dim]
     }
 
-    /// The rows in their order.
+    /// Returns the rows in order.
     pub fn iter(self) -> ChunksExact<'a, T> {
         self.values.chunks_exact(self.dim)
     }
 
-    /// All values, row-major.
+    /// Returns all values, row-major.
     pub const fn values(self) -> &'a [T] {
         self.values
     }
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn sizes_that_do_not_fit_are_refused() {
-        let told = |values: &[f32], dim| Rows::new(values, dim).unwrap_err();
-        assert!(matches!(told(&[], 0), Error::Shape { .. }));
-        assert_eq!(told(&[0.0; 7], 3).to_string(), "7 values are no whole rows of width 3");
+        let refused = |values: &[f32], dim| Rows::new(values, dim).unwrap_err();
+        assert!(matches!(refused(&[], 0), Error::Shape { .. }));
+        assert_eq!(refused(&[0.0; 7], 3).to_string(), "7 values do not form whole rows of width 3");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::{Seed, Stream};
 
-/// Keeps `capacity` rows of width `dim`.
+/// A reservoir of `capacity` rows of width `dim`.
 #[derive(Debug)]
 pub struct RowSample {
     stream: Stream,
@@ -19,13 +19,13 @@ pub struct RowSample {
 }
 
 impl RowSample {
-    /// An empty sample; `name` is the stream of its priorities.
+    /// Creates an empty sample; `name` is the stream of its priorities.
     pub fn new(capacity: usize, dim: usize, seed: Seed, name: &str) -> Self {
         let stream = Stream::new(seed, name);
         Self { stream, capacity, dim, kept: BinaryHeap::new(), rows: Vec::new() }
     }
 
-    /// Offers rows with their numbers.
+    /// Offers rows with their row numbers.
     pub fn offer(&mut self, numbers: impl Iterator<Item = u64>, rows: &[f32]) {
         for (row, number) in rows.chunks_exact(self.dim).zip(numbers) {
             let [a, b, _, _] = self.stream.at(0, number).words(0);
@@ -43,12 +43,12 @@ impl RowSample {
         }
     }
 
-    /// The sampled rows in the order of their row numbers, row-major.
+    /// Returns the sampled rows in the order of their row numbers, row-major.
     pub fn into_rows(self) -> Vec<f32> {
         self.ordered_by(|(_, row, slot)| (row, slot))
     }
 
-    /// The sampled rows in random order, row-major.
+    /// Returns the sampled rows in random order, row-major.
     pub fn into_shuffled_rows(self) -> Vec<f32> {
         self.ordered_by(|(priority, row, slot)| ((priority, row), slot))
     }

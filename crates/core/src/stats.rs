@@ -1,9 +1,19 @@
-//! Moments and order statistics whose value depends on the data and its order alone, not on how
-//! the data was cut into chunks, and the intervals that are made of them.
+//! Moments and order statistics that depend on the data and its order alone, not on how
+//! the data was split into chunks, and the confidence intervals built from them.
 
 use crate::distributions::{binomial_cdf, chi_square_quantile, student_quantile};
 
-/// Mean and variance of a growing sample, one value at a time (Welford 1962).
+/// The mean and variance of a growing sample, one value at a time (Welford 1962).
+///
+/// ```
+/// use veridical_core::stats::Moments;
+///
+/// let mut moments = Moments::default();
+/// for x in [1.0, 2.0, 3.0, 4.0] {
+///     moments.push(x);
+/// }
+/// assert_eq!((moments.count(), moments.mean(), moments.variance()), (4, 2.5, 1.25));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moments {
     count: u64,
@@ -12,7 +22,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes one more value.
+    /// Adds a value to the sample.
     #[inline]
     pub fn push(&mut self, x: f64) {
         self.count += 1;
@@ -21,7 +31,7 @@ impl Moments {
         self.sum_of_squares += delta * (x - self.mean);
     }
 
-    /// Joins another sample to this one (Chan, Golub & LeVeque 1979).
+    /// Merges another sample into this one (Chan, Golub & LeVeque 1979).
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -34,24 +44,30 @@ impl Moments {
         self.count = total;
     }
 
-    /// How many values were taken.
+    /// Returns the number of values.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean; 0 for no values.
+    /// Returns the mean; 0 for an empty sample.
     pub const fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// The population variance (divided by n); 0 for no values.
+    /// Returns the population variance (divided by n); 0 for an empty sample.
     pub fn variance(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum_of_squares / self.count as f64 }
     }
 }
 
-/// The quantile `q` in [0, 1] of `values` by linear interpolation (NumPy's default), which it
-/// reorders. `None` for no values.
+/// Returns the quantile `q` in [0, 1] of `values` by linear interpolation (NumPy's default), and
+/// reorders them. `None` for no values.
+///
+/// ```
+/// use veridical_core::stats::quantile;
+///
+/// assert_eq!(quantile(&mut [3.0, 1.0, 2.0, 10.0], 0.25), Some(1.75));
+/// ```
 pub fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     let last = values.len().checked_sub(1)?;
     let position = q.clamp(0.0, 1.0) * last as f64;
@@ -61,12 +77,12 @@ pub fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     Some(low + (high - low) * (position - below as f64))
 }
 
-/// The median of `values`, which it reorders. `None` for no values.
+/// Returns the median of `values`, and reorders them. `None` for no values.
 pub fn median(values: &mut [f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// An upper bound on the mean of a variable in [0, range] that holds with probability `confidence`,
+/// Returns an upper bound on the mean of a variable in [0, range] that holds with probability `confidence`,
 /// from n independent values: mean + sqrt(2 V ln(2/delta) / n) + 7 range ln(2/delta) / (3 (n - 1)) with
 /// the unbiased variance V and delta = 1 - confidence (empirical Bernstein, Maurer & Pontil 2009,
 /// theorem 4). Infinite for fewer than two values.
@@ -80,10 +96,10 @@ pub fn mean_upper_bound(values: &Moments, range: f64, confidence: f64) -> f64 {
     values.mean() + (2.0 * variance * log / n).sqrt() + 7.0 * range * log / (3.0 * (n - 1.0))
 }
 
-/// The rank r (from 1) such that the r-th smallest of n independent values is at least the quantile `q`
-/// of their law with probability `confidence`, whatever the law: the smallest r with
-/// P(Bin(n, q) <= r - 1) >= confidence. `None` if n values are too few to say. Where the two sides are equal but for
-/// rounding it may be the rank above.
+/// Returns the rank r (from 1) such that the r-th smallest of n independent values is at least the quantile `q`
+/// of their distribution with probability `confidence`, for any distribution: the smallest r with
+/// P(Bin(n, q) <= r - 1) >= confidence. `None` if n values are too few. Where the two sides are equal up to
+/// rounding it may be the next higher rank.
 pub fn quantile_bound_rank(n: usize, q: f64, confidence: f64) -> Option<usize> {
     let holds = |rank: usize| binomial_cdf(rank as u64 - 1, n as u64, q) >= confidence;
     let (mut low, mut high) = (1, n);
@@ -91,23 +107,23 @@ pub fn quantile_bound_rank(n: usize, q: f64, confidence: f64) -> Option<usize> {
         let middle = low + (high - low) / 2;
         if holds(middle) { high = middle } else { low = middle + 1 }
     }
-    // For r = n + 1 the probability is 1, but there is no such value.
+    // For r = n + 1 the probability is 1, but that value does not exist.
     (low <= n && holds(low)).then_some(low)
 }
 
-/// The 97.5 % quantile of Student's t with `freedom` >= 1 degrees, which need not be whole: how many standard
-/// errors a 95 % interval reaches to each side. Infinite below 1.
+/// Returns the 97.5 % quantile of Student's t with `freedom` >= 1 degrees, which need not be an integer: the half-width of a
+/// 95 % interval in standard errors. Infinite below 1.
 pub fn student_975(freedom: f64) -> f64 {
     if freedom >= 1.0 { student_quantile(0.975, freedom) } else { f64::INFINITY }
 }
 
-/// The 95 % interval of a standard deviation that `freedom` degrees of normal values estimate as `sd`:
+/// Returns the 95 % interval of a standard deviation estimated as `sd` from normal values with `freedom` degrees of freedom:
 /// sd sqrt(f / chi2_0.975) to sd sqrt(f / chi2_0.025). NaN unless `freedom` is above 0.
 pub fn sd_interval(sd: f64, freedom: f64) -> [f64; 2] {
     [0.975, 0.025].map(|p| sd * (freedom / chi_square_quantile(p, freedom)).sqrt())
 }
 
-/// The standard error of a statistic from its values without one group each: e^2 = (G - 1)/G sum_g (t_(g) - mean t)^2, the
+/// Returns the standard error of a statistic from its leave-one-group-out values: e^2 = (G - 1)/G sum_g (t_(g) - mean t)^2, the
 /// delete-a-group jackknife (Efron & Tibshirani 1993, 11).
 pub fn jackknife_error(without: &[f64]) -> f64 {
     let groups = without.len() as f64;
@@ -152,7 +168,7 @@ mod tests {
     }
 
     /// `scipy.stats.binom.ppf(confidence, n, q) + 1` (tests/oracles/distributions). For q = 0.95 and confidence 0.99
-    /// nothing can be said below n = 90, as 0.95^n > 0.01.
+    /// no rank exists below n = 90, as 0.95^n > 0.01.
     #[test]
     fn ranks_are_those_of_scipy() {
         let path = concat!(
@@ -171,7 +187,7 @@ mod tests {
         assert_eq!([89, 90].map(|n| quantile_bound_rank(n, 0.95, 0.99)), [None, Some(90)]);
     }
 
-    /// By hand: values 0, 1: mean 1/2, V = 1/2, n = 2, ln 200.
+    /// Worked out on paper: values 0, 1: mean 1/2, V = 1/2, n = 2, ln 200.
     #[test]
     fn the_bound_on_a_mean_is_the_formula() {
         let mut values = Moments::default();
@@ -199,7 +215,7 @@ mod tests {
         assert_eq!([0.0, 0.99, -1.0, f64::NAN].map(student_975), [f64::INFINITY; 4]);
     }
 
-    /// By simulation: sample deviations of n = 6 normal values; 2,000 of them hit the level within four binomial
+    /// By simulation: sample standard deviations of n = 6 normal values; 2,000 of them hit the level within four binomial
     /// errors (4 sqrt(0.95 * 0.05 / 2000) = 0.0195).
     #[test]
     fn intervals_of_deviations_cover_at_their_level() {

@@ -1,36 +1,36 @@
-//! When a training ends before its last epoch: the one rule of early stopping.
+//! Early stopping: when training ends before its last epoch.
 //!
-//! A value is watched, and it has improved if its gain g over a reference is large enough:
+//! A metric is watched, and it has improved if its gain g over a reference is large enough:
 //!
 //! g = reference - value if lower is better, value - reference if higher is
 //!
 //! | against | the reference is | improved if |
 //! |---|---|---|
 //! | `Best` | the value of the last improvement | g > min_delta |
-//! | `Previous` | the value before, whatever it was | g >= min_delta |
+//! | `Previous` | the preceding value, whatever it was | g >= min_delta |
 //!
-//! After `patience` epochs without an improvement training ends. The first value improves on nothing, and counts as an
-//! improvement; a value that is not a number never does afterwards.
+//! After `patience` epochs without an improvement training ends. The first value has no reference and counts as an
+//! improvement; a later value that is NaN never does.
 
-/// Which values are better.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Losses and errors.
+    /// Lower is better: losses and errors.
     Lower,
-    /// Accuracies and qualities of rankings.
+    /// Higher is better: accuracies and ranking metrics.
     Higher,
 }
 
-/// What a value is compared with.
+/// The reference that a value is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Against {
     /// The value of the last improvement.
     Best,
-    /// The value before.
+    /// The preceding value.
     Previous,
 }
 
-/// The rule.
+/// The rule of early stopping.
 ///
 /// ```
 /// use veridical_core::stopping::{Against, Better, EarlyStopping, Waiting};
@@ -49,23 +49,23 @@ pub enum Against {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EarlyStopping {
-    /// Which values are better.
+    /// Which direction of the metric is better.
     pub better: Better,
-    /// What a value is compared with.
+    /// The reference that a value is compared with.
     pub against: Against,
-    /// The smallest gain that counts.
+    /// The smallest gain that counts as an improvement.
     pub min_delta: f64,
-    /// Epochs without an improvement after which training ends.
+    /// The number of epochs without an improvement after which training ends.
     pub patience: u32,
 }
 
 impl EarlyStopping {
-    /// Ends after `patience` epochs without a value better than the best so far.
+    /// Stops after `patience` epochs without a value better than the best so far.
     pub const fn patience(better: Better, patience: u32) -> Self {
         Self { better, against: Against::Best, min_delta: 0.0, patience }
     }
 
-    /// Whether a value improves on the reference.
+    /// Returns whether a value improves on the reference.
     pub fn improves(&self, value: f64, on: Option<f64>) -> bool {
         let Some(reference) = on else { return true };
         let gain = match self.better {
@@ -78,23 +78,23 @@ impl EarlyStopping {
         }
     }
 
-    /// Whether training ends after so many epochs without an improvement.
+    /// Returns whether training ends after `waited` epochs without an improvement.
     pub const fn is_over(&self, waited: u32) -> bool {
         waited >= self.patience
     }
 }
 
-/// What is remembered between two values.
+/// The state of early stopping between two values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Waiting {
-    /// The reference.
+    /// The reference value.
     pub mark: Option<f64>,
-    /// Epochs since the last improvement.
+    /// The number of epochs since the last improvement.
     pub waited: u32,
 }
 
 impl Waiting {
-    /// Takes the value after `epochs` more epochs; whether it is an improvement.
+    /// Records the value after `epochs` more epochs, and returns whether it is an improvement.
     pub fn see(&mut self, rule: &EarlyStopping, value: f64, epochs: u32) -> bool {
         let improves = rule.improves(value, self.mark);
         self.waited = if improves { 0 } else { self.waited + epochs };
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_a_number_is_no_improvement() {
+    fn a_value_that_is_nan_is_not_an_improvement() {
         let rule = EarlyStopping::patience(Better::Higher, 2);
         assert_eq!(epochs_of(rule, &[0.1, f64::NAN, f64::NAN, 0.2]).0, 3);
     }

@@ -5,7 +5,7 @@
 //! Uniform k = (a >> 5) 2^26 + (b >> 6),  u = k 2^-53          two words each
 //! Normal  Box-Muller in f64, u1 = (k1 + 1) 2^-53: cos for even, sin for odd elements
 //!
-//! A draw is addressed by what it is for (`stream.at(epoch, sample)`), never by who makes it, so
+//! A draw is addressed by its purpose (`stream.at(epoch, sample)`), never by the thread that makes it, so
 //! results cannot depend on threads or chunks. `docs/format-spec.md` is the full definition.
 
 use sha2::{Digest, Sha256};
@@ -16,7 +16,15 @@ use crate::philox::philox4x32_10;
 
 const TWO_POW_MINUS_53: f64 = 1.0 / (1u64 << 53) as f64;
 
-/// A seed: an integer from 0 to 2^53 - 1, the range that JSON and JavaScript keep exactly.
+/// A random seed: an integer from 0 to 2^53 - 1, the range that JSON and JavaScript represent exactly.
+///
+/// ```
+/// use veridical_core::Seed;
+///
+/// assert_eq!(Seed::new(7)?.get(), 7);
+/// assert!(Seed::new(1 << 53).is_err());
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seed(u64);
 
@@ -24,7 +32,7 @@ impl Seed {
     /// The largest seed.
     pub const MAX: u64 = (1 << 53) - 1;
 
-    /// Checks the range.
+    /// Creates a seed after checking its range.
     ///
     /// # Errors
     /// [`Error::Setting`] when `value` is above [`Seed::MAX`].
@@ -35,20 +43,31 @@ impl Seed {
         Ok(Self(value))
     }
 
-    /// The integer.
+    /// Returns the seed as an integer.
     pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// The random numbers of one purpose under one seed.
+/// The random numbers for one purpose under one seed.
+///
+/// ```
+/// use veridical_core::{Seed, Stream};
+///
+/// let stream = Stream::new(Seed::new(1)?, "example");
+/// let (mut short, mut long) = ([0.0; 2], [0.0; 5]);
+/// stream.at(0, 3).fill_normals(&mut short);
+/// stream.at(0, 3).fill_normals(&mut long);
+/// assert_eq!(short, long[..2]); // a shorter draw is a prefix of a longer one
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     key: [u32; 2],
 }
 
 impl Stream {
-    /// The stream called `name` under `seed`.
+    /// Creates the stream named `name` under `seed`.
     pub fn new(seed: Seed, name: &str) -> Self {
         let digest = Sha256::digest(format!("veridical-stream/1\n{}\n{name}", seed.get()));
         let word = |at: usize| {
@@ -57,24 +76,24 @@ impl Stream {
         Self { key: [word(0), word(4)] }
     }
 
-    /// The place of sample `index` in `epoch`; its draws are numbered from 0.
+    /// Returns the address of sample `index` in `epoch`; its draws are numbered from 0.
     pub const fn at(self, epoch: u32, index: u64) -> Place {
         Place { stream: self, epoch, index }
     }
 
-    /// The four words of one counter.
+    /// Returns the four words of one counter.
     #[inline]
     pub fn words(self, counter: [u32; 4]) -> [u32; 4] {
         philox4x32_10(counter, self.key)
     }
 
-    /// The generator's key.
+    /// Returns the generator's key.
     pub const fn key(self) -> [u32; 2] {
         self.key
     }
 }
 
-/// One address in a stream: 2^33 uniforms and as many normals, any of which can be drawn alone.
+/// One address in a stream: 2^33 uniforms and as many normals, each of which can be drawn independently.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     stream: Stream,
@@ -83,13 +102,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// The four words of block `n`.
+    /// Returns the four words of block `n`.
     #[inline]
     pub fn words(self, n: u32) -> [u32; 4] {
         self.stream.words([n, self.index as u32, (self.index >> 32) as u32, self.epoch])
     }
 
-    /// The two 53-bit integers of block `n`.
+    /// Returns the two 53-bit integers of block `n`.
     #[inline]
     fn integers(self, n: u32) -> [u64; 2] {
         let [a, b, c, d] = self.words(n);
@@ -97,18 +116,18 @@ impl Place {
         [join(a, b), join(c, d)]
     }
 
-    /// The 53-bit integer behind uniform number `i`.
+    /// Returns the 53-bit integer behind uniform number `i`.
     #[inline]
     pub fn integer(self, i: u32) -> u64 {
         self.integers(i / 2)[(i % 2) as usize]
     }
 
-    /// Uniform number `i` in [0, 1).
+    /// Returns uniform number `i` in [0, 1).
     pub fn uniform(self, i: u32) -> f64 {
         self.integer(i) as f64 * TWO_POW_MINUS_53
     }
 
-    /// Calls `take` with the 53-bit integers number 0 .. n-1, in order.
+    /// Calls `take` with the 53-bit integers 0 .. n-1, in order.
     #[inline]
     pub fn for_each_integer(self, n: usize, mut take: impl FnMut(u64)) {
         for block in 0..n / 2 {
@@ -119,7 +138,7 @@ impl Place {
         }
     }
 
-    /// Fills `out` with the standard normals number 0, 1, 2, ... of this place.
+    /// Fills `out` with the standard normals 0, 1, 2, ... of this address.
     pub fn fill_normals(self, out: &mut [f64]) {
         for (n, pair) in out.chunks_mut(2).enumerate() {
             let [k1, k2] = self.integers(n as u32);

@@ -1,4 +1,4 @@
-//! How many threads a job may use.
+//! The number of threads a job may use.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::Error;
 /// More threads than any machine has cores; a thousand times more would only freeze it.
 const MAX_THREADS: usize = 1024;
 
-/// Runs `job` on a pool of `threads` workers; `None` takes every core.
+/// Runs `job` on a pool of `threads` workers; `None` uses every core.
 ///
 /// # Errors
 /// [`Error::Setting`] for zero or too many threads, [`Error::System`] when the pool cannot be built.
@@ -26,8 +26,8 @@ pub fn with_threads<R: Send>(
     Ok(pool.install(job))
 }
 
-/// Does all jobs, one thread each, as many at a time as there are threads; results in the order of the jobs. After an error no more
-/// are begun.
+/// Runs all jobs, one thread each, as many at a time as the pool has threads, and returns the results in the order of the jobs. After
+/// an error, no further jobs are started.
 ///
 /// ```
 /// use veridical_core::Error;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pool_has_the_size_asked_for() {
+    fn the_pool_has_the_size_requested() {
         assert_eq!(with_threads(Some(3), rayon::current_num_threads).unwrap(), 3);
         for n in [0, 1025] {
             let message = with_threads(Some(n), || ()).unwrap_err().to_string();

@@ -1,6 +1,6 @@
-//! One value of a table of any kind.
+//! One value of a table with columns of any type.
 
-/// A value as its file holds it.
+/// A value as stored in its file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// Text.
@@ -9,12 +9,12 @@ pub enum Cell<'a> {
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// Nothing.
+    /// No value.
     Missing,
 }
 
 impl Cell<'_> {
-    /// As it stands in messages.
+    /// Formats the value for messages.
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => shortened(text),
@@ -25,7 +25,7 @@ impl Cell<'_> {
     }
 }
 
-/// At most 40 characters of a text, for messages.
+/// Returns at most 40 characters of a text, for messages.
 pub fn shortened(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     if short.len() < text.len() { short + "..." } else { short }

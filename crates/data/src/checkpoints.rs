@@ -1,61 +1,61 @@
-//! How a training is kept while it runs: metrics line by line, and states that it can go on from.
+//! How a training run is stored while it is in progress: metrics line by line, and checkpoints that it can resume from.
 //!
-//! A loop of epochs keeps its state through this trait and knows nothing of files; run folders implement it.
+//! The training loop stores its state through this trait and knows nothing of files; run folders implement it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::TensorMap;
 
-/// A tensor to be kept.
+/// A tensor to be stored.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedTensor<'a> {
-    /// Its name.
+    /// The tensor's name.
     pub name: &'a str,
-    /// Its sizes, slowest first; none for a single number.
+    /// The tensor's dimensions, slowest first; empty for a scalar.
     pub shape: &'a [usize],
-    /// As many as the sizes multiply to, the last dimension fastest.
+    /// The values, row-major; their number is the product of the dimensions.
     pub values: &'a [f32],
 }
 
-/// Tensors as they are kept.
+/// Converts a tensor map to the form in which tensors are stored.
 pub fn named(tensors: &TensorMap) -> Vec<NamedTensor<'_>> {
     tensors.iter().map(|(name, (shape, values))| NamedTensor { name, shape, values }).collect()
 }
 
-/// Where a run stood after an epoch or a step.
+/// The state of a run after an epoch or a step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Epochs, or steps of a network, that are done.
+    /// The number of completed epochs, or steps of a network.
     #[serde(alias = "epochs")]
     pub done: u32,
-    /// What the loop around the trainer remembers.
+    /// State of the loop around the trainer.
     pub memo: Value,
-    /// Bytes of the metrics that belong to these.
+    /// The length in bytes of the metrics up to this checkpoint.
     pub metrics_bytes: u64,
     #[serde(skip)]
     /// The trainer's state.
     pub state: TensorMap,
     #[serde(skip)]
-    /// The state of the best epoch so far, if one is kept.
+    /// The state after the best epoch so far, if it is stored.
     pub best: Option<TensorMap>,
 }
 
-/// Keeps what a training has reached.
+/// Storage for the checkpoints and metrics of a training run.
 pub trait Checkpoints {
-    /// What can go wrong.
+    /// The error of storing.
     type Error;
 
-    /// Appends the metrics of an epoch; how many bytes of metrics there are afterwards.
+    /// Appends the metrics of an epoch, and returns the total number of bytes of metrics.
     ///
     /// # Errors
-    /// If they cannot be kept.
+    /// If the metrics cannot be stored.
     fn add_metrics(&self, line: &Value) -> Result<u64, Self::Error>;
 
-    /// Keeps a state and forgets the one before; `state` and `best` of the checkpoint itself are not looked at.
+    /// Stores a state and deletes the previous one; the fields `state` and `best` of the checkpoint itself are ignored.
     ///
     /// # Errors
-    /// If it cannot be kept.
+    /// If the state cannot be stored.
     fn save(
         &self,
         at: &Checkpoint,

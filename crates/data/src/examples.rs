@@ -1,30 +1,30 @@
-//! Examples for networks: images and numeric rows, each with its class or with the numbers to predict.
+//! Examples for neural networks: images and numeric rows, each with its class or regression targets.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// What one example is.
+/// The shape of one example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExampleShape {
-    /// Pixels.
+    /// An image.
     Image {
-        /// Rows of pixels.
+        /// Height in pixels.
         height: usize,
-        /// Pixels of a row.
+        /// Width in pixels.
         width: usize,
-        /// Values of a pixel: 1 for grey, 3 for red, green and blue.
+        /// Values per pixel: 1 for grayscale, 3 for RGB.
         channels: usize,
     },
-    /// Numbers.
+    /// A row of numbers.
     Row {
-        /// How many.
+        /// The number of columns.
         columns: usize,
     },
 }
 
 impl ExampleShape {
-    /// Values of an example.
+    /// Returns the number of values of an example.
     #[allow(clippy::len_without_is_empty)] // no example is empty
     pub const fn len(self) -> usize {
         match self {
@@ -33,7 +33,7 @@ impl ExampleShape {
         }
     }
 
-    /// The sizes, slowest first.
+    /// Returns the dimensions, slowest first.
     pub fn dims(self) -> Vec<usize> {
         match self {
             Self::Image { height, width, channels } => vec![height, width, channels],
@@ -51,7 +51,7 @@ impl fmt::Display for ExampleShape {
     }
 }
 
-/// Inputs of n examples, one after the other; images as height x width x channels.
+/// The inputs of n examples, stored contiguously; images as height x width x channels.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Values {
     /// Pixels from 0 to 255.
@@ -61,7 +61,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// How many values.
+    /// Returns the number of values.
     #[allow(clippy::len_without_is_empty)] // no example is empty
     pub fn len(&self) -> usize {
         match self {
@@ -71,41 +71,53 @@ impl Values {
     }
 }
 
-/// What is to be predicted, example by example.
+/// The prediction targets of n examples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
-    /// The number of a class each.
+    /// One class index per example.
     Classes(Vec<u32>),
-    /// `dim` finite numbers each.
+    /// `dim` finite numbers per example.
     Numbers {
-        /// How many.
+        /// The number of targets per example.
         dim: usize,
-        /// Row-major.
+        /// The targets, row-major.
         values: Vec<f32>,
     },
 }
 
-/// Inputs and what is to be predicted from them.
+/// Examples: inputs with their targets.
+///
+/// ```
+/// use veridical_data::examples::{ExampleShape, Examples, Targets, Values};
+///
+/// let examples = Examples {
+///     shape: ExampleShape::Row { columns: 2 },
+///     values: Values::Floats(vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
+///     targets: Targets::Classes(vec![0, 1, 0]),
+/// };
+/// let last = examples.subset(&[2]);
+/// assert_eq!((examples.n(), last.values), (3, Values::Floats(vec![4.0, 5.0])));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examples {
-    /// Of one example.
+    /// The shape of one example.
     pub shape: ExampleShape,
-    /// The inputs.
+    /// The inputs of all examples.
     pub values: Values,
-    /// What is to be predicted.
+    /// The targets of all examples.
     pub targets: Targets,
 }
 
 impl Examples {
-    /// How many there are.
+    /// Returns the number of examples.
     pub fn n(&self) -> usize {
         self.values.len() / self.shape.len()
     }
 
-    /// Some of them, in the order given.
+    /// Returns the examples at the given indices, in the order given.
     ///
     /// # Panics
-    /// If one of the numbers is not below [`n`](Self::n).
+    /// If an index is not below [`n`](Self::n).
     pub fn subset(&self, of: &[usize]) -> Self {
         let values = match &self.values {
             Values::Bytes(values) => Values::Bytes(gathered(values, self.shape.len(), of)),
@@ -125,19 +137,19 @@ fn gathered<T: Copy>(values: &[T], width: usize, of: &[usize]) -> Vec<T> {
     of.iter().flat_map(|&i| &values[i * width..][..width]).copied().collect()
 }
 
-/// Examples as they were read.
+/// A dataset of examples with its class and column names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
-    /// To learn from; `None` if the folder holds test examples alone.
+    /// The training set; `None` if the data has a test set only.
     pub train: Option<Examples>,
-    /// To test on, if the data says which.
+    /// The test set, if the data defines one.
     pub test: Option<Examples>,
-    /// Names of the classes in the order of their numbers; none for regression.
+    /// The class names in the order of their indices; empty for regression.
     pub classes: Vec<String>,
-    /// Names of the inputs of a table; none for images.
+    /// The names of the input columns of a table; empty for images.
     pub columns: Vec<String>,
-    /// The section `data` of `run.json`: the shape, and rows and content of every part.
+    /// The section `data` of `run.json`: the shape, and the row count and content fingerprint of every part.
     pub fingerprint: Value,
-    /// What the user should know about how the data was read.
+    /// Notes for the user on how the data was read.
     pub notes: Vec<String>,
 }

@@ -1,33 +1,33 @@
-//! Files that belong together, such as those of a tokenizer: a folder on a disk or in a store, or bytes in memory.
+//! Files that belong together, such as those of a tokenizer: a folder on disk or in a remote store, or bytes in memory.
 
 use std::collections::BTreeMap;
 
 use crate::{Error, TensorMap};
 
-/// Files by name; `/` stands between the parts of a name.
+/// A set of files by name; `/` separates the parts of a name.
 pub trait Files {
-    /// What can go wrong in reading, and in understanding what was read.
+    /// The error of reading a file or parsing its content.
     type Error: From<Error>;
 
-    /// How messages call a file; `""` is all of them, the folder.
+    /// Returns the name of a file in messages; `""` stands for the whole folder.
     fn shown(&self, name: &str) -> String;
 
-    /// Whether there is such a file.
+    /// Returns whether a file exists.
     ///
     /// # Errors
-    /// If that cannot be found out.
+    /// If its existence cannot be determined.
     fn has(&self, name: &str) -> Result<bool, Self::Error>;
 
-    /// A whole file of at most `most` bytes; `None` if there is no such file.
+    /// Reads a whole file of at most `most` bytes; `None` if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be read, or is larger.
+    /// If the file cannot be read, or is larger.
     fn read(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>, Self::Error>;
 
-    /// The tensors of a file, all their floats as f32; `None` if there is no such file.
+    /// Reads the tensors of a file, all floats converted to f32; `None` if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be read, or holds no tensors.
+    /// If the file cannot be read, or does not contain tensors.
     fn tensors(&self, name: &str) -> Result<Option<TensorMap>, Self::Error>;
 }
 
@@ -42,21 +42,21 @@ pub trait Files {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryFiles {
-    /// What files hold.
+    /// The content of each file.
     pub bytes: BTreeMap<String, Vec<u8>>,
-    /// What files of tensors hold.
+    /// The content of each tensor file.
     pub tensors: BTreeMap<String, TensorMap>,
 }
 
 impl MemoryFiles {
-    /// With one more file.
+    /// Adds a file.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         self.bytes.insert(name.into(), bytes.into());
         self
     }
 
-    /// With one more file of tensors.
+    /// Adds a tensor file.
     #[must_use]
     pub fn with_tensors(mut self, name: impl Into<String>, tensors: TensorMap) -> Self {
         self.tensors.insert(name.into(), tensors);
@@ -79,8 +79,7 @@ impl Files for MemoryFiles {
         match self.bytes.get(name) {
             Some(bytes) if bytes.len() as u64 > most => {
                 let (shown, n) = (self.shown(name), bytes.len());
-                let what =
-                    format!("{shown}: {n} bytes are too many where at most {most} are expected");
+                let what = format!("{shown}: {n} bytes, expected at most {most}");
                 Err(Error::unfit(what, ""))
             }
             found => Ok(found.cloned()),
@@ -102,7 +101,7 @@ mod tests {
         let files = MemoryFiles::default().with("a/b", "12345").with_tensors("w", tensors.clone());
         assert_eq!(files.read("a/b", 5).unwrap().unwrap(), b"12345");
         let message = files.read("a/b", 4).unwrap_err().to_string();
-        assert_eq!(message, "a/b: 5 bytes are too many where at most 4 are expected");
+        assert_eq!(message, "a/b: 5 bytes, expected at most 4");
         assert_eq!(files.tensors("w").unwrap(), Some(tensors));
         assert!(files.has("w").unwrap() && files.has("a/b").unwrap() && !files.has("a").unwrap());
         assert_eq!((files.read("w", 5), files.tensors("a/b")), (Ok(None), Ok(None)));

@@ -1,12 +1,23 @@
 //! BLAKE3 fingerprints of values.
 //!
-//! `content:<hex>` covers what was understood of a file, ids and values in their order: the same data in
-//! another format, or compressed, has the same one.
+//! `content:<hex>` covers the parsed content of a file, ids and values in their order: the same data in
+//! another format, or compressed, has the same fingerprint.
+//!
+//! ```
+//! use veridical_core::Seed;
+//! use veridical_data::{fingerprint, generate};
+//!
+//! let table = generate::clusters(10, 4, 2, Seed::new(0)?);
+//! let same = fingerprint::of_table(&table.clone());
+//! assert_eq!(fingerprint::of_table(&table), same);
+//! assert!(same.starts_with("content:"));
+//! # Ok::<(), veridical_core::Error>(())
+//! ```
 
 use crate::examples::{Examples, Targets, Values};
-use crate::{Corpus, Graph, Ids, Interactions, LabelledTexts, Lists, Part, Table, TensorMap};
+use crate::{Corpus, Graph, Ids, Interactions, LabeledTexts, Lists, Part, Table, TensorMap};
 
-/// The content of interactions.
+/// Returns the fingerprint of interactions.
 pub fn of_interactions(data: &Interactions) -> String {
     let Interactions { users, items, user, item, rating, time } = data;
     let mut content = Content::new("interactions");
@@ -19,7 +30,7 @@ pub fn of_interactions(data: &Interactions) -> String {
     content.finish()
 }
 
-/// The content of a vector table.
+/// Returns the fingerprint of a vector table.
 pub fn of_table(table: &Table) -> String {
     let mut content = Content::new("table");
     content.ids(&table.ids);
@@ -28,7 +39,7 @@ pub fn of_table(table: &Table) -> String {
     content.finish()
 }
 
-/// The content of documents.
+/// Returns the fingerprint of tokenized documents.
 pub fn of_corpus(corpus: &Corpus) -> String {
     let mut content = Content::new("corpus");
     content.ids(&corpus.docs);
@@ -38,35 +49,35 @@ pub fn of_corpus(corpus: &Corpus) -> String {
     content.finish()
 }
 
-/// The content of documents with labels, whatever they are for.
-pub fn of_labelled(texts: &LabelledTexts) -> String {
+/// Returns the fingerprint of labeled documents, regardless of the part they belong to.
+pub fn of_labeled(texts: &LabeledTexts) -> String {
     let mut content = Content::new("labelled");
     content.values(&[texts.texts.len()], |n| (n as u64).to_le_bytes());
     texts.texts.iter().chain(&texts.labels).for_each(|text| content.text(text));
     content.finish()
 }
 
-/// What documents are for.
+/// Returns the fingerprint of the assignment of documents to parts.
 pub fn of_parts(parts: &[Part]) -> String {
     let mut content = Content::new("parts");
     content.values(parts, |part| [part as u8]);
     content.finish()
 }
 
-/// The content of a graph.
+/// Returns the fingerprint of a graph.
 pub fn of_graph(graph: &Graph) -> String {
     let mut content = Content::new("graph");
     match graph {
-        Graph::Edges { neighbours, weights } => {
-            content.lists(neighbours);
+        Graph::Edges { neighbors, weights } => {
+            content.lists(neighbors);
             content.maybe(weights.as_deref(), |x| x.to_bits().to_le_bytes());
         }
-        Graph::Groups { of, .. } => content.lists(of), // the members say the same
+        Graph::Groups { of, .. } => content.lists(of), // the members carry the same information
     }
     content.finish()
 }
 
-/// The content of examples: inputs, targets, and the names of classes and columns.
+/// Returns the fingerprint of examples: inputs, targets, and the names of classes and columns.
 pub fn of_examples(examples: &Examples, classes: &[String], columns: &[String]) -> String {
     let mut content = Content::new("examples");
     content.values(&examples.shape.dims(), |n| (n as u64).to_le_bytes());
@@ -88,14 +99,14 @@ pub fn of_examples(examples: &Examples, classes: &[String], columns: &[String]) 
     content.finish()
 }
 
-/// A text.
+/// Returns the fingerprint of a text.
 pub fn of_text(text: &str) -> String {
     let mut content = Content::new("text");
     content.text(text);
     content.finish()
 }
 
-/// The content of named tensors.
+/// Returns the fingerprint of named tensors.
 pub fn of_tensors(tensors: &TensorMap) -> String {
     let mut content = Content::new("tensors");
     for (name, (shape, values)) in tensors {
@@ -106,7 +117,7 @@ pub fn of_tensors(tensors: &TensorMap) -> String {
     content.finish()
 }
 
-/// Values on their way into a hash, each list with its length before it.
+/// A hash under construction; each list is preceded by its length.
 struct Content(blake3::Hasher);
 
 impl Content {
@@ -164,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_is_told_apart_by_every_value() {
+    fn every_value_changes_the_fingerprint() {
         use crate::IdMap;
         let of = |user: &[i64], item: &[i64], time: Option<Vec<i64>>| {
             let (users, user) = IdMap::of_integers(user);

@@ -1,4 +1,4 @@
-//! Lining tables up on their ids: the intersection, in the first table's order.
+//! Aligns tables by id: the intersection of the ids, in the first table's order.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,16 +12,16 @@ use crate::{Error, IdMap, Ids, Result, Table};
 pub struct Joined {
     /// The common rows of every table.
     pub tables: Vec<Table>,
-    /// For every table: ids of the first table that it lacks.
+    /// For every table, the number of ids of the first table that it lacks.
     pub missing: Vec<usize>,
-    /// For every table: ids that the first table lacks.
+    /// For every table, the number of its ids that the first table lacks.
     pub extra: Vec<usize>,
 }
 
 /// Joins `tables` on id.
 ///
 /// # Errors
-/// [`Error`] for an id that stands twice in a table, for integer ids against text ids, and
+/// [`Error`] for a duplicate id within a table, for integer ids against text ids, and
 /// for tables that have no id in common.
 ///
 /// ```
@@ -41,10 +41,10 @@ pub fn join(tables: Vec<Table>) -> Result<Joined> {
     join_named(tables, &names)
 }
 
-/// [`join`], with the names that errors call the tables by.
+/// Joins tables as [`join`] does; `names` are the names of the tables in error messages.
 ///
 /// # Errors
-/// As [`join`].
+/// The errors of [`join`].
 pub fn join_named(tables: Vec<Table>, names: &[String]) -> Result<Joined> {
     match tables.first().map(|t| &t.ids) {
         None => Err(Error::missing("a join needs at least one table", "")),
@@ -61,7 +61,7 @@ pub fn join_named(tables: Vec<Table>, names: &[String]) -> Result<Joined> {
     }
 }
 
-/// The row of every id of `ids` among `earlier`; integers and text are told apart by what they spell.
+/// Returns the row in `earlier` of every id of `ids`; an integer and a text are equal if they have the same spelling.
 pub fn places(earlier: &Ids, ids: &Ids) -> Vec<Option<usize>> {
     let (map, numbers) = IdMap::of(earlier);
     let mut row_of = vec![0; map.len()];
@@ -104,8 +104,8 @@ fn join_on<K: Hash + Eq + ToString>(
     let (missing, extra) = (missing.collect(), extra.collect());
     let rows = places.iter().map(|place| common.iter().map(|key| place[key]).collect());
     let rows: Vec<Vec<usize>> = rows.collect();
-    // One after the other: a table in the order of the first one is not copied, any other one is let go
-    // before the next is taken.
+    // One after the other: a table already in the first table's order is not copied, any other one is dropped
+    // before the next is processed.
     let tables = tables.into_iter().zip(rows).map(|(table, rows)| {
         let as_it_is = rows.len() == table.n_rows() && rows.iter().copied().eq(0..rows.len());
         if as_it_is { table } else { take(&table, &rows) }

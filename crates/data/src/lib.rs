@@ -1,12 +1,12 @@
-//! What representations are learned from and what they are: values in memory, without a file in sight.
+//! The data that representations are learned from, and the representations themselves: values in memory, no file access.
 //!
-//! - [`Table`]: a vector table, ids and an n x d matrix of f32; [`join`] lines several up on their ids.
-//! - [`Interactions`]: user-item interactions under the numbers that trainers use; [`split`] holds rows out.
-//! - [`Labels`] and [`Graph`]: what is known about users and items besides. [`Corpus`]: documents.
-//! - [`examples`]: images and numeric rows with classes or numbers to predict.
-//! - [`TensorMap`]: tensors by name, as models and checkpoints consist of.
-//! - [`Files`]: bytes that belong together, by name, wherever they are.
-//! - [`fingerprint`]: BLAKE3 of values. [`generate`]: data with planted truth.
+//! - [`Table`]: a vector table, ids and an n x d matrix of f32; [`join`] aligns several tables by id.
+//! - [`Interactions`]: user-item interactions, indexed as trainers need them; [`split`] holds out validation and test rows.
+//! - [`Labels`] and [`Graph`]: side information about users and items. [`Corpus`]: tokenized documents.
+//! - [`examples`]: images and numeric rows with classes or regression targets.
+//! - [`TensorMap`]: named tensors, the content of models and checkpoints.
+//! - [`Files`]: a set of named files, on disk, in a remote store or in memory.
+//! - [`fingerprint`]: BLAKE3 hashes of values. [`generate`]: synthetic data with planted truth.
 //!
 //! ```
 //! use veridical_core::Seed;
@@ -42,5 +42,10 @@ pub use join::{Joined, join, join_named, places};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Ids, Table};
 pub use tensors::TensorMap;
-pub use text::{Corpus, CorpusBuilder, LabelledTexts, Part, Vocabulary};
+pub use text::{Corpus, CorpusBuilder, LabeledTexts, Part, Vocabulary};
 pub use veridical_core::{Error, Result};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
 use arrow_schema::DataType;
 
-/// Some ids.
+/// A column of ids.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ids {
-    /// Integers, or row numbers.
+    /// Integer ids, or row numbers.
     Int(Int64Array),
-    /// Text.
+    /// Text ids.
     Text(StringArray),
 }
 
 impl Ids {
-    /// Row numbers from `first` on.
+    /// Returns the row numbers from `first` on.
     pub fn numbered(first: u64, n: usize) -> Self {
         Self::Int(Int64Array::from_iter_values((first..).take(n).map(|row| row as i64)))
     }
 
-    /// How many.
+    /// Returns the number of ids.
     pub fn len(&self) -> usize {
         match self {
             Self::Int(ids) => ids.len(),
@@ -28,12 +28,12 @@ impl Ids {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Some of the ids.
+    /// Returns the `n` ids from position `from` on.
     pub fn slice(&self, from: usize, n: usize) -> Self {
         match self {
             Self::Int(ids) => Self::Int(ids.slice(from, n)),
@@ -41,7 +41,7 @@ impl Ids {
         }
     }
 
-    /// Id `i` as text.
+    /// Returns id `i` as text.
     pub fn get(&self, i: usize) -> String {
         match self {
             Self::Int(ids) => ids.value(i).to_string(),
@@ -49,7 +49,7 @@ impl Ids {
         }
     }
 
-    /// As a column.
+    /// Returns the ids as an Arrow column.
     pub fn to_array(&self) -> ArrayRef {
         match self {
             Self::Int(ids) => Arc::new(ids.clone()),
@@ -57,7 +57,7 @@ impl Ids {
         }
     }
 
-    /// From an array of exactly the types of the two variants.
+    /// Creates ids from an Arrow array of exactly the type of one of the two variants.
     pub fn from_array(array: &dyn Array) -> Option<Self> {
         let any = array.as_any();
         match array.data_type() {
@@ -68,24 +68,32 @@ impl Ids {
     }
 }
 
-/// A whole table in memory.
+/// A vector table in memory.
+///
+/// ```
+/// use veridical_data::{Ids, Table};
+///
+/// let table = Table { ids: Ids::numbered(0, 2), dim: 3, vectors: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+/// assert_eq!(table.n_rows(), 2);
+/// assert_eq!((table.ids.get(1), table.row(1)), ("1".to_owned(), &[4.0, 5.0, 6.0][..]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// One id per row.
     pub ids: Ids,
-    /// d.
+    /// The dimension d of the vectors.
     pub dim: usize,
-    /// Row-major.
+    /// The vectors, row-major.
     pub vectors: Vec<f32>,
 }
 
 impl Table {
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn n_rows(&self) -> usize {
         self.ids.len()
     }
 
-    /// Row `r`.
+    /// Returns the vector of row `r`.
     pub fn row(&self, r: usize) -> &[f32] {
         &self.vectors[r * self.dim..][..self.dim]
     }

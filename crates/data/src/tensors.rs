@@ -1,4 +1,4 @@
-//! Named tensors: what models, checkpoints and optimizer states consist of.
+//! Named tensors: the content of models, checkpoints and optimizer states.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Users that came after the training, from the items they chose.
+//! Fold-in: vectors of users that are not in the training data, from their items.
 //!
 //! Factors, ratings    x = argmin sum_{i in h} (r_i - mean - b_i - b - <x, y_i>)^2 + lambda n_h (|x|^2 + b^2)
 //!                     (b only if the model has biases of users; n_h = 1 unless the decay counts ratings)
@@ -6,8 +6,8 @@
 //!                     + lambda |x|^2: a least squares fit of 1 with weight w on the history and of 0 with
 //!                     weight w_0 elsewhere. `als`: w_0 = 1, w = 1 + alpha r, the step of its training (Hu,
 //!                     Koren & Volinsky 2008). `bpr`: w = 1 and w_0 = |h| / N, as many negatives as choices
-//!                     in all; targets have b_i taken off. A user's scale does not change a ranking.
-//! The others          score from the history alone, so nothing is to be solved.
+//!                     in all; b_i is subtracted from the targets. A user's scale does not change a ranking.
+//! Other models        score from the history alone, so nothing needs to be solved.
 
 use rayon::prelude::*;
 use serde_json::{Map, Value};
@@ -19,35 +19,35 @@ use veridical_core::settings::Settings as _;
 
 use crate::{Error, Factors, Method, Model, Pair, Result, Scorer};
 
-/// The least squares problem of a new user.
+/// The least-squares problem of a new user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FoldIn {
-    /// Ratings.
+    /// Least squares on explicit ratings.
     Ratings {
-        /// lambda.
+        /// The regularization weight lambda.
         weight_decay: f64,
-        /// Multiply it by the number of ratings.
+        /// Whether lambda is multiplied by the user's number of ratings.
         scaled: bool,
     },
-    /// Choices under the weights of Hu, Koren & Volinsky.
+    /// Implicit feedback with the confidence weights of Hu, Koren & Volinsky.
     Confidence {
-        /// Confidence 1 + alpha r.
+        /// The alpha of the confidence 1 + alpha r.
         alpha: f64,
-        /// lambda.
+        /// The regularization weight lambda.
         weight_decay: f64,
     },
-    /// Choices against as many others in all.
+    /// Implicit feedback where all negatives together weigh as much as the positives.
     Balanced {
-        /// lambda.
+        /// The regularization weight lambda.
         weight_decay: f64,
     },
 }
 
 impl FoldIn {
-    /// That of a method under its settings.
+    /// Returns the problem of a method with its settings.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Shape`] for settings that are not those of the method.
+    /// [`veridical_core::Error::Shape`] for settings that the method does not have.
     pub fn of(method: Method, given: &Map<String, Value>) -> Result<Self> {
         Ok(match method {
             Method::Als => {
@@ -75,11 +75,26 @@ impl FoldIn {
     }
 }
 
-/// Scores items for new users: user u of the scorer chose `history.get(u)`, with one rating per entry of
-/// `history.values()` if there are any.
+/// Returns a scorer for new users: user u of the scorer has the items `history.get(u)`, with one rating per entry
+/// of `history.values()` if there are ratings.
+///
+/// ```
+/// use veridical_data::Lists;
+/// use veridical_embed::fold_in::{FoldIn, fold_in};
+/// use veridical_embed::{Embedding, Factors, Model, recommend};
+///
+/// // Items 0 and 1 point one way, item 2 the other: a new user with item 0 prefers item 1.
+/// let item = Embedding::new(2, vec![1.0, 0.0, 0.9, 0.1, 0.0, 1.0]);
+/// let model = Model::Factors(Factors { user: Embedding::zeros(0, 2), item, ..Factors::default() });
+/// let history = Lists::collect(1, [(0, 0)].into_iter());
+/// let problem = FoldIn::Confidence { alpha: 1.0, weight_decay: 0.1 };
+/// let scorer = fold_in(&model, &history, None, problem)?;
+/// assert_eq!(recommend(&*scorer, &[0], &history, None, 1, false)[0][0].number, 1);
+/// # Ok::<(), veridical_embed::Error>(())
+/// ```
 ///
 /// # Errors
-/// [`veridical_core::Error::Unfit`] if the method needs ratings and there are none, and for a model without items.
+/// [`veridical_core::Error::Unfit`] if the method needs ratings that are missing, and for a model without items.
 pub fn fold_in<'a>(
     model: &'a Model,
     history: &Lists,
@@ -89,7 +104,7 @@ pub fn fold_in<'a>(
     let Model::Factors(factors) = model else { return model.scorer() };
     if matches!(problem, FoldIn::Ratings { .. }) && ratings.is_none() {
         return Err(Error::unfit(
-            "the model was learnt from ratings: new users need a rating of every item",
+            "the model was trained on ratings: new users need a rating for each of their items",
         ));
     }
     let dim = factors.item.dim();

@@ -1,34 +1,34 @@
-//! What users have chosen, in the numbers of a model, and who of them can be scored how.
+//! Histories of users in the item numbers of a model, and how each user can be scored.
 //!
-//! Users that a model has a vector of keep it; users with a history alone are folded in ([`crate::fold_in`]), unless the model scores
-//! from histories anyway.
+//! Users with a vector in the model keep it; users with only a history are folded in ([`crate::fold_in`]), unless the
+//! model scores from histories anyway.
 
 use veridical_data::{IdMap, Ids, Interactions, Lists, Split};
 
 use crate::Model;
 
-/// What users are known to have chosen, in the numbers of the model's items.
+/// The known items of users, in the item numbers of the model.
 #[derive(Clone, Debug)]
 pub struct Histories {
-    /// Who they are.
+    /// The users.
     pub users: IdMap,
     /// The model's items.
     pub items: IdMap,
-    /// One list per user, ascending, and an empty one at the end.
+    /// One ascending list of items per user, and an empty one at the end.
     pub lists: Lists,
-    /// The same in the order of time, repeats included.
+    /// The same lists in chronological order, repeats included.
     pub sequences: Lists,
-    /// One rating per entry, if there are any.
+    /// One rating per entry, if the data has ratings.
     ratings: Option<Vec<f32>>,
-    /// The number of every user in the model, if it has vectors of users.
+    /// The number of every user in the model, if it has user vectors.
     in_model: Vec<Option<u32>>,
-    /// The model's users, if they are others.
+    /// The model's users, if they differ.
     model_users: Option<IdMap>,
 }
 
 impl Histories {
-    /// All rows but those held out for the test, which may be recommended. Users without training rows, such
-    /// as those who were too short for the split, have a vector as it was drawn, and are folded in.
+    /// Makes histories of all rows except the test set, which may be recommended. The vectors of users without
+    /// training rows, such as those with too few rows for the split, were never trained, so these users are folded in.
     pub fn of_split(data: Interactions, split: &Split) -> Self {
         let mut is_test = vec![false; data.len()];
         split.test.iter().for_each(|&row| is_test[row as usize] = true);
@@ -42,8 +42,8 @@ impl Histories {
         Self::new(data, &rows, &same, in_model, None)
     }
 
-    /// All rows of other data whose items the model knows, and how many rows have others; `None` if it knows none of them. `users`
-    /// are those that the model has vectors of.
+    /// Makes histories of all rows of other data whose items the model knows, and counts the remaining rows; `None` if the
+    /// model knows none of the items. `users` are those with a vector in the model.
     pub fn of_others(
         data: Interactions,
         items: IdMap,
@@ -95,7 +95,7 @@ impl Histories {
         Self { users: data.users, items, lists, sequences, ratings, in_model, model_users: None }
     }
 
-    /// The number of a user among the histories, and that of the row that was learned for them.
+    /// The number of a user among the histories, and the row trained for the user.
     fn find(&self, id: &str) -> (Option<u32>, Option<u32>) {
         let number = self.users.number(id);
         let learned = match &self.model_users {
@@ -105,7 +105,7 @@ impl Histories {
         (number, learned)
     }
 
-    /// The lists by the numbers of users in the model.
+    /// Returns the lists by the user numbers of the model.
     pub fn by_number(&self, n_users: usize) -> Lists {
         let of_user = |(user, number): (usize, &Option<u32>)| {
             number.map(|number| self.lists.get(user).iter().map(move |&item| (number, item)))
@@ -114,7 +114,7 @@ impl Histories {
         Lists::collect(n_users, pairs)
     }
 
-    /// The lists and ratings of some users, numbered from 0.
+    /// Returns the lists and ratings of some users, numbered from 0.
     pub fn of(&self, users: &[(usize, u32)]) -> (Lists, Option<Vec<f32>>) {
         let pairs = (0u32..).zip(users).flat_map(|(number, &(_, user))| {
             self.lists.get(user as usize).iter().map(move |&item| (number, item))
@@ -128,19 +128,19 @@ impl Histories {
     }
 }
 
-/// Who is scored how; users by their place among those asked for.
+/// How each requested user is scored; users are given by their place in the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// With their number for the scorer of the model.
+    /// Users that the model knows, with their number for its scorer.
     pub known: Vec<(usize, u32)>,
-    /// To be folded in, with their number among the histories.
+    /// Users to fold in, with their number among the histories.
     pub new: Vec<(usize, u32)>,
-    /// Of whom nothing is known.
+    /// Users with neither a vector nor a history.
     pub unknown: Vec<usize>,
 }
 
 impl Groups {
-    /// Those asked for, by what a model and their histories know of them.
+    /// Groups the requested users by what the model and the histories know of them.
     pub fn of(histories: &Histories, model: &Model, asked: &Ids) -> Self {
         let mut groups = Self::default();
         let nobody = histories.users.len() as u32;
@@ -159,12 +159,12 @@ impl Groups {
         groups
     }
 
-    /// How many can be scored.
+    /// Returns the number of users that can be scored.
     pub fn len(&self) -> usize {
         self.known.len() + self.new.len()
     }
 
-    /// Whether nobody can be scored.
+    /// Whether no user can be scored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -198,7 +198,7 @@ mod tests {
             [0, 1, 2].map(|u| histories.lists.get(u).to_vec()),
             [vec![0, 1], vec![2], vec![]]
         );
-        assert_eq!(histories.sequences.get(0), [1, 0]); // in the order of time
+        assert_eq!(histories.sequences.get(0), [1, 0]); // chronological order
         let groups = Groups::of(&histories, &factors(3), &Ids::Int(vec![9, 8, 7, 5].into()));
         assert_eq!((groups.known, groups.unknown), (vec![(1, 1), (2, 0)], vec![0, 3]));
         let (lists, ratings) = histories.of(&[(0, 1), (1, 0)]);

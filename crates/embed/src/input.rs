@@ -1,19 +1,19 @@
-//! What a trainer learns from.
+//! The training data of a trainer.
 
 use veridical_data::{Corpus, Graph, Interactions};
 
 use crate::{Embedding, Error, Result};
 
-/// The data of a training.
+/// The training data: user-item interactions or documents.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Some rows of interactions; tables have a row for every user and item of the whole data.
+    /// Rows of user-item interactions; the embedding tables have a row for every user and item of the whole data.
     Interactions {
-        /// All of the data, for its ids.
+        /// The whole data, for its ids.
         data: &'a Interactions,
-        /// The rows that are learnt from, ascending.
+        /// The training rows, ascending.
         rows: &'a [u32],
-        /// Vectors of all items, for a method that reads them.
+        /// Pretrained vectors of all items, for a method that reads them.
         item_vectors: Option<&'a Embedding>,
     },
     /// Documents.
@@ -21,12 +21,12 @@ pub enum Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Some rows of interactions and nothing else.
+    /// Makes an input of some rows of interactions, without item vectors.
     pub fn of(data: &'a Interactions, rows: &'a [u32]) -> Self {
         Self::Interactions { data, rows, item_vectors: None }
     }
 
-    /// The vectors of items, if there are any.
+    /// Returns the pretrained item vectors, if any.
     pub fn item_vectors(self) -> Option<&'a Embedding> {
         match self {
             Self::Interactions { item_vectors, .. } => item_vectors,
@@ -34,7 +34,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The interactions, for a method that learns from nothing else.
+    /// Returns the interactions and the training rows, for a method that learns from interactions only.
     ///
     /// # Errors
     /// [`veridical_core::Error::Unfit`] for text.
@@ -49,15 +49,15 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What is known about the rows of each table, for SSE-Graph and graph-Laplacian regularisation.
+/// Graphs over the rows of each table, for SSE-Graph and graph-Laplacian regularization.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graphs {
-    /// Among users.
+    /// The graph of users.
     pub user: Option<Graph>,
-    /// Among items.
+    /// The graph of items.
     pub item: Option<Graph>,
-    /// Among words.
+    /// The graph of words.
     pub word: Option<Graph>,
-    /// Among documents.
+    /// The graph of documents.
     pub doc: Option<Graph>,
 }

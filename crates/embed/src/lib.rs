@@ -1,13 +1,13 @@
-//! Everything that learns an embedding table, and how it is judged.
+//! Trainers of embedding tables, and the evaluation of what they learn.
 //!
-//! - [`Embedding`]: a table of vectors while it is being learnt.
-//! - [`Trainer`]: one pass over the data at a time; what is drawn is addressed by epoch and sample, so a
-//!   trainer's parameters are all of its state.
-//! - [`fit`](fit::fit): the loop around it, with validation, checkpoints and early stopping.
-//! - [`Transition`]: stochastic shared embeddings, for every trainer.
-//! - [`Model`]: what a trainer leaves behind; it scores items for users.
-//! - [`evaluate`]: how good the scores are; [`recommend`]: the best of them; [`fold_in`]: users that came
-//!   after the training.
+//! - [`Embedding`]: a table of vectors while it is being learned.
+//! - [`Trainer`]: one epoch at a time; random draws are addressed by epoch and sample, so a trainer's
+//!   parameters are all of its state.
+//! - [`fit`](fit::fit): the training loop, with validation, checkpoints and early stopping.
+//! - [`Transition`]: stochastic shared embeddings (SSE), for every trainer.
+//! - [`Model`]: the result of training; it scores items for users.
+//! - [`evaluate`]: ranking and rating metrics; [`recommend`]: the top-k items of users; [`fold_in`]: users
+//!   that are not in the training data.
 //!
 //! ```
 //! use serde_json::Map;
@@ -65,3 +65,8 @@ pub use score::{Pair, Scorer, Similarity};
 pub use sequential::{Architecture, Sequential};
 pub use sse::{Mover, Transition};
 pub use trainer::{Mode, Schedule, Trainer, finite};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -1,4 +1,4 @@
-//! Every method by name: its settings, its trainer.
+//! The registry of methods: name, settings and trainer of each.
 
 use serde_json::{Map, Value};
 use veridical_core::Seed;
@@ -10,41 +10,51 @@ use crate::trainers::{
 use crate::{Graphs, Input, Result, Trainer};
 
 macro_rules! methods {
-    ($( $(#[doc = $doc:expr])* $variant:ident = $name:literal, $module:ident, $judged:ident, $about:literal; )*) => {
-        /// A way to learn embeddings, or a baseline beside them.
+    ($( $(#[doc = $doc:expr])* $variant:ident = $name:literal, $module:ident, $purpose:ident, $about:literal; )*) => {
+        /// A training method for embeddings, or a baseline.
+        ///
+        /// ```
+        /// use veridical_embed::{Method, Purpose};
+        ///
+        /// let method = Method::from_name("bpr").ok_or("unknown method")?;
+        /// assert_eq!((method, method.purpose()), (Method::Bpr, Purpose::Ranking));
+        /// let defaults = method.settings(&serde_json::Map::new())?;
+        /// assert_eq!(defaults["dim"], 64);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Method {
             $( #[doc = $about] $variant, )*
         }
 
         impl Method {
-            /// All of them.
+            /// All methods, in the order of the help.
             pub const ALL: [Self; [$( $name ),*].len()] = [$( Self::$variant ),*];
 
-            /// The name in commands and run folders.
+            /// Returns the name used in commands and run folders.
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$variant => $name, )* }
             }
 
-            /// One line about it.
+            /// Returns a one-line description.
             pub const fn about(self) -> &'static str {
                 match self { $( Self::$variant => $about, )* }
             }
 
-            /// What its models are for.
+            /// Returns what its models are for.
             pub const fn purpose(self) -> Purpose {
-                match self { $( Self::$variant => Purpose::$judged, )* }
+                match self { $( Self::$variant => Purpose::$purpose, )* }
             }
 
-            /// Its settings.
+            /// Returns the descriptions of its settings.
             pub fn fields(self) -> Vec<Field> {
                 match self { $( Self::$variant => $module::Settings::fields(), )* }
             }
 
-            /// Every setting with its value: those given, and the defaults of the others.
+            /// Returns the value of every setting: the given values, and defaults for the rest.
             ///
             /// # Errors
-            /// [`veridical_core::Error::Shape`] names the setting that does not exist or does not fit.
+            /// [`veridical_core::Error::Shape`] names a setting that is unknown or invalid.
             pub fn settings(
                 self,
                 given: &Map<String, Value>,
@@ -54,10 +64,10 @@ macro_rules! methods {
                 })
             }
 
-            /// A trainer before its first epoch.
+            /// Makes a trainer that has not run an epoch yet.
             ///
             /// # Errors
-            /// Settings out of range, and data that does not serve the method.
+            /// Settings out of range, and data that is unsuitable for the method.
             pub fn trainer<'a>(
                 self,
                 given: &Map<String, Value>,
@@ -73,33 +83,33 @@ macro_rules! methods {
     };
 }
 
-/// What a model is for, and so how it is judged.
+/// What a model is for, which decides how it is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Ratings: root mean squared error.
+    /// Rating prediction, evaluated by root mean squared error.
     Rating,
-    /// Lists of items: NDCG and its kin.
+    /// Ranking of items, evaluated by NDCG and other ranking metrics.
     Ranking,
-    /// Vectors of text.
+    /// Text embedding.
     Text,
 }
 
 methods! {
-    Mf = "mf", mf, Rating, "Matrix factorisation of ratings by SGD";
-    Als = "als", als, Ranking, "Matrix factorisation by alternating least squares, explicit or implicit";
-    Bpr = "bpr", bpr, Ranking, "Bayesian personalised ranking: pairs of a chosen and another item";
-    Item2vec = "item2vec", item2vec, Ranking, "Skip-gram or CBOW with negative samples over each user's sequence";
+    Mf = "mf", mf, Rating, "Matrix factorization of ratings by SGD";
+    Als = "als", als, Ranking, "Matrix factorization by alternating least squares, explicit or implicit";
+    Bpr = "bpr", bpr, Ranking, "Bayesian personalized ranking: pairwise loss over positive and negative items";
+    Item2vec = "item2vec", item2vec, Ranking, "Skip-gram or CBOW with negative sampling over each user's sequence of items";
     Doc2vec = "doc2vec", doc2vec, Text, "Paragraph vectors: PV-DBOW or PV-DM over documents";
-    PpmiSvd = "ppmi-svd", ppmi_svd, Ranking, "Shifted positive PMI of neighbours by a randomised SVD";
-    Sasrec = "sasrec", sasrec, Ranking, "Self-attention over each user's sequence: what comes next";
-    TwoTower = "two-tower", two_tower, Ranking, "A GRU reads each user's sequence; items by given or learned vectors";
+    PpmiSvd = "ppmi-svd", ppmi_svd, Ranking, "Randomized SVD of the shifted positive PMI of item co-occurrences";
+    Sasrec = "sasrec", sasrec, Ranking, "Self-attention over each user's sequence predicts the next item";
+    TwoTower = "two-tower", two_tower, Ranking, "A GRU reads each user's sequence; item vectors are pretrained or learned";
     Pop = "pop", pop, Ranking, "Baseline: the most popular items";
-    ItemKnn = "itemknn", itemknn, Ranking, "Baseline: items like those in the history";
+    ItemKnn = "itemknn", itemknn, Ranking, "Baseline: nearest neighbors of the items in the history";
     Ease = "ease", ease, Ranking, "Baseline: linear item-to-item weights in closed form";
 }
 
 impl Method {
-    /// By its name.
+    /// Returns the method with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }

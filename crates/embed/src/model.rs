@@ -1,74 +1,74 @@
-//! What a trainer leaves behind.
+//! Trained models.
 
 use crate::Embedding;
 
-/// Two tables whose inner products are ratings or scores: mean + b_u + b_i + <u, i>.
+/// User and item factors; a rating or score is mean + b_u + b_i + <u, i>.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Factors {
-    /// One row per user.
+    /// The user vectors, one row per user.
     pub user: Embedding,
-    /// One row per item.
+    /// The item vectors, one row per item.
     pub item: Embedding,
-    /// One value per user, if biases were learnt.
+    /// The user biases, if they were learned.
     pub user_bias: Option<Vec<f32>>,
-    /// One value per item, if biases were learnt.
+    /// The item biases, if they were learned.
     pub item_bias: Option<Vec<f32>>,
-    /// The mean rating, 0 if it was not taken out.
+    /// The mean rating that was subtracted before training, else 0.
     pub mean: f32,
 }
 
-/// What has been learnt.
+/// A trained model; each variant names the methods that train it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Model {
-    /// `mf`, `als`, `bpr`.
+    /// Matrix factorization: `mf`, `als`, `bpr`.
     Factors(Factors),
-    /// `item2vec`, `ppmi-svd`: a user is the mean of the unit vectors of the items in the history, and
-    /// items are scored by cosine.
+    /// Item vectors: `item2vec`, `ppmi-svd`. A user is the mean of the unit vectors of the items in the history,
+    /// and items are scored by cosine.
     Items {
-        /// One row per item.
+        /// The item vectors, one row per item.
         item: Embedding,
-        /// The vectors of items as neighbours, if the method has them.
+        /// The context vectors of items, if the method has them.
         context: Option<Embedding>,
     },
-    /// `doc2vec`.
+    /// Paragraph vectors: `doc2vec`.
     Documents {
-        /// One row per document.
+        /// The document vectors, one row per document.
         doc: Embedding,
-        /// One row per word; empty rows for PV-DBOW without words.
+        /// The input vectors of words, one row per word; without rows for PV-DBOW without words.
         word: Embedding,
-        /// Output vectors of words.
+        /// The output vectors of words.
         context: Embedding,
-        /// How often each word occurs, for the negatives of documents to come.
+        /// The count of each word, which negatives are drawn by when new documents are inferred.
         count: Vec<f32>,
     },
-    /// `pop`: how often an item was chosen.
+    /// `pop`: the number of interactions of each item.
     Popularity(Vec<f32>),
-    /// `itemknn`: the most similar items of every item and how similar they are, `k` each.
-    Neighbours {
-        /// Entries per item; unused ones have similarity 0.
+    /// `itemknn`: the `k` nearest neighbors of every item with their similarities.
+    Neighbors {
+        /// The number of entries per item; unused entries have similarity 0.
         k: usize,
-        /// Items x k.
+        /// The neighbors, items x k.
         item: Vec<u32>,
-        /// Items x k.
+        /// The similarities, items x k.
         similarity: Vec<f32>,
     },
-    /// `ease`: scores are history x weights.
+    /// `ease`: item-to-item weights; scores are history x weights.
     Weights(Embedding),
-    /// `sasrec`, `two-tower`: a network reads the history in the order of time.
+    /// Sequential models: `sasrec`, `two-tower`. A network reads the history in chronological order.
     Sequential(crate::Sequential),
 }
 
 impl Model {
-    /// What is left when training is over.
-    pub(crate) fn handed_out(self) -> Self {
+    /// Drops the state that only training needs.
+    pub(crate) fn without_state(self) -> Self {
         match self {
-            Self::Sequential(model) => Self::Sequential(model.handed_out()),
+            Self::Sequential(model) => Self::Sequential(model.without_state()),
             other => other,
         }
     }
 
-    /// The mean rating, users and items, to learn on.
+    /// Returns the mean rating and the mutable user and item tables.
     pub(crate) fn factor_tables(&mut self) -> (f32, Vec<crate::sgd::Table<'_>>) {
         let Self::Factors(factors) = self else { unreachable!("the trainer holds factors") };
         let Factors { user, item, user_bias, item_bias, mean } = factors;
@@ -82,7 +82,7 @@ impl Model {
     }
 }
 
-/// An embedding to learn on.
+/// Borrows an embedding as a mutable table for SGD.
 pub(crate) fn table<'a>(rows: &'a mut Embedding, bias: &'a mut [f32]) -> crate::sgd::Table<'a> {
     crate::sgd::Table { dim: rows.dim(), values: rows.values_mut(), bias }
 }

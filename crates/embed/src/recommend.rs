@@ -1,4 +1,4 @@
-//! The best items of users, and the nearest of a row.
+//! Top-k items of users, and nearest neighbors of a row.
 
 use rayon::prelude::*;
 use veridical_data::Lists;
@@ -7,8 +7,10 @@ use veridical_learn::{Scored, dot, top_k};
 use crate::score::block_users;
 use crate::{Embedding, Error, Model, Result, Scorer};
 
-/// The `k` best items of each of `users`, best first, ties by number; those in the history are left out
-/// unless `keep_seen`. `sequences` is the history in the order of time, for scorers that read it so. Memory is that of one block of scores per thread beside the answer.
+/// Returns the `k` best items of each of `users`, best first, ties by number.
+///
+/// Items in the history are excluded unless `keep_seen`. `sequences` is the history in chronological order, for
+/// sequential scorers. Memory is one block of scores per thread beside the result.
 ///
 /// ```
 /// use veridical_data::Lists;
@@ -45,7 +47,7 @@ pub fn recommend(
     blocks.collect::<Vec<_>>().into_iter().flatten().collect()
 }
 
-/// The scores with their numbers, except the `seen` numbers, which are ascending.
+/// The scores with their item numbers, without the ascending `seen` numbers.
 fn without<'a>(row: &'a [f32], seen: &'a [u32]) -> impl Iterator<Item = (u32, f32)> + 'a {
     let mut seen = seen.iter().copied().peekable();
     (0..).zip(row.iter().copied()).filter(move |&(i, _)| {
@@ -54,7 +56,7 @@ fn without<'a>(row: &'a [f32], seen: &'a [u32]) -> impl Iterator<Item = (u32, f3
     })
 }
 
-/// The `k` rows with the largest cosine to row `r`, without itself; a row of zeros is at cosine 0.
+/// Returns the `k` rows with the largest cosine to row `r`, except `r` itself; a row of zeros has cosine 0.
 ///
 /// ```
 /// use veridical_embed::{Embedding, similar};
@@ -74,17 +76,17 @@ pub fn similar(table: &Embedding, r: usize, k: usize) -> Vec<Scored> {
 }
 
 impl Model {
-    /// The `k` nearest of row `r` in the table of that name: by cosine, or by the lists and weights of a
-    /// model without vectors, whose only table is `item`.
+    /// Returns the `k` nearest neighbors of row `r` in the table of that name: by cosine, or by the lists and weights of
+    /// a model without vectors, whose only table is `item`.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Unfit`] if there is no such table.
+    /// [`veridical_core::Error::Unfit`] if the model has no such table.
     pub fn similar(&self, table: &str, r: usize, k: usize) -> Result<Vec<Scored>> {
         if let Some(table) = self.tables().iter().find(|t| t.name == table) {
             return Ok(similar(table.rows, r, k));
         }
         match self {
-            Self::Neighbours { k: kept, item, similarity } if table == "item" => {
+            Self::Neighbors { k: kept, item, similarity } if table == "item" => {
                 let list = r * kept..(r + 1) * kept;
                 let near = item[list.clone()].iter().copied().zip(similarity[list].iter().copied());
                 Ok(top_k(near.filter(|&(_, s)| s > 0.0), k))
@@ -94,7 +96,7 @@ impl Model {
                 Ok(top_k(near.filter(|&(i, _)| i as usize != r), k))
             }
             Self::Popularity(_) => {
-                Err(Error::unfit("popularity knows no similar items; train another method"))
+                Err(Error::unfit("a popularity model has no similar items; train another method"))
             }
             _ => {
                 let names: Vec<&str> = self.tables().iter().map(|t| t.name).collect();

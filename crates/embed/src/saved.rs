@@ -1,4 +1,4 @@
-//! A model as named matrices, and back.
+//! Conversion of models to named matrices, and back.
 
 use std::borrow::Cow;
 
@@ -10,35 +10,35 @@ use crate::{Embedding, Error, Factors, Model, Result};
 /// Item numbers are written as f32, which is exact up to here.
 const MOST_ITEMS: usize = 1 << 24;
 
-/// The part that says what the networks of a model of sequences are.
+/// The part that describes the networks of a sequential model.
 const ARCHITECTURE: &str = "architecture";
 
-/// A matrix of a model.
+/// A named matrix of a model.
 #[derive(Clone, Debug)]
 pub struct Part<'a> {
-    /// Its name.
+    /// The name of the matrix.
     pub name: Cow<'a, str>,
-    /// Mostly rows and values of a row.
+    /// The shape, mostly rows and columns.
     pub shape: Vec<usize>,
-    /// Row-major.
+    /// The values, row-major.
     pub values: Cow<'a, [f32]>,
 }
 
 impl Part<'_> {
-    /// As it is kept.
+    /// Returns the matrix as a named tensor, the form in which it is stored.
     pub fn named(&self) -> NamedTensor<'_> {
         NamedTensor { name: &self.name, shape: &self.shape, values: &self.values }
     }
 }
 
-/// A vector table of a model.
+/// A vector table of a model, with its name and biases.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelTable<'a> {
-    /// item, user, word, doc or context.
+    /// The name: item, user, word, doc or context.
     pub name: &'static str,
-    /// One vector per id.
+    /// The vectors, one per id.
     pub rows: &'a Embedding,
-    /// One value per id, if the model has it.
+    /// The biases, one per id, if the model has them.
     pub bias: Option<&'a [f32]>,
 }
 
@@ -52,10 +52,10 @@ fn column<'a>(name: &'static str, values: &'a [f32]) -> Part<'a> {
 }
 
 impl Model {
-    /// Everything that was learnt, under fixed names.
+    /// Returns everything that was learned, as matrices with fixed names.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Shape`] for a list of neighbours of more than 2^24 items.
+    /// [`veridical_core::Error::Shape`] for neighbor lists of more than 2^24 items.
     pub fn parts(&self) -> Result<Vec<Part<'_>>> {
         Ok(match self {
             Self::Factors(factors) => {
@@ -78,12 +78,10 @@ impl Model {
                 parts
             }
             Self::Popularity(counts) => vec![column("popularity", counts)],
-            Self::Neighbours { k, item, similarity } => {
+            Self::Neighbors { k, item, similarity } => {
                 let n = similarity.len().checked_div(*k).unwrap_or(0);
                 if n > MOST_ITEMS {
-                    return Err(Error::shape(format!(
-                        "{n} items are too many: at most {MOST_ITEMS}"
-                    )));
+                    return Err(Error::shape(format!("too many items: {n}, at most {MOST_ITEMS}")));
                 }
                 let numbers: Vec<f32> = item.iter().map(|&i| i as f32).collect();
                 let part = |name: &'static str, values| Part {
@@ -113,16 +111,16 @@ impl Model {
         })
     }
 
-    /// A copy of them.
+    /// Returns a copy of the matrices.
     ///
     /// # Errors
-    /// As of [`Self::parts`].
+    /// Those of [`Self::parts`].
     pub fn tensors(&self) -> Result<TensorMap> {
         let parts = self.parts()?.into_iter();
         Ok(parts.map(|p| (p.name.into_owned(), (p.shape, p.values.into_owned()))).collect())
     }
 
-    /// The vector tables among them.
+    /// Returns the vector tables among the matrices.
     pub fn tables(&self) -> Vec<ModelTable<'_>> {
         let table = |name, rows| ModelTable { name, rows, bias: None };
         match self {
@@ -140,11 +138,11 @@ impl Model {
                 tables
             }
             Self::Sequential(model) => vec![table("item", &model.item)],
-            Self::Popularity(_) | Self::Neighbours { .. } | Self::Weights(_) => Vec::new(),
+            Self::Popularity(_) | Self::Neighbors { .. } | Self::Weights(_) => Vec::new(),
         }
     }
 
-    /// Refuses a model of another kind or shape in the place of this one.
+    /// Checks that `other` is of the same kind and shapes as this model.
     ///
     /// # Errors
     /// [`veridical_core::Error::Shape`] names the matrix that differs.
@@ -156,16 +154,16 @@ impl Model {
         match own.iter().find(differs) {
             None if own.len() == new.len() => Ok(()),
             differing => Err(Error::shape(format!(
-                "matrix `{}` is missing or of another shape: it is of another configuration",
+                "matrix `{}` is missing or has another shape: the model has another configuration",
                 differing.map_or("?", |part| &*part.name)
             ))),
         }
     }
 
-    /// The model that was written as these matrices.
+    /// Returns the model that was written as these matrices.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Shape`] if they are not those of a model.
+    /// [`veridical_core::Error::Shape`] if the matrices are not those of a model.
     pub fn from_parts(mut parts: TensorMap) -> Result<Self> {
         if let Some((_, numbers)) = parts.remove(ARCHITECTURE) {
             return Sequential::from_parts(&numbers, parts).map(Self::Sequential);
@@ -222,7 +220,7 @@ impl Model {
                 if item.iter().any(|&i| i as usize >= shape[0]) {
                     return Err(incomplete());
                 }
-                Ok(Self::Neighbours { k: shape[1], item, similarity })
+                Ok(Self::Neighbors { k: shape[1], item, similarity })
             }
             _ => Err(incomplete()),
         }
@@ -265,7 +263,7 @@ mod tests {
                 count: vec![3.0, 2.0, 1.0],
             },
             Model::Popularity(vec![3.0, 1.0]),
-            Model::Neighbours { k: 1, item: vec![1, 0], similarity: vec![0.5, 0.25] },
+            Model::Neighbors { k: 1, item: vec![1, 0], similarity: vec![0.5, 0.25] },
             Model::Weights(rows(2, 0.0)),
         ];
         for model in models {

@@ -3,12 +3,12 @@
 //! Factors      mean + b_u + b_i + <u, i>                                        a GEMM per block
 //! Items        cos(mean of the unit vectors of the history, i)                  a GEMM per block
 //! Popularity   how often i was chosen
-//! Neighbours   sum over h in the history of the similarity of i in the list of h
+//! Neighbors   sum over h in the history of the similarity of i in the list of h
 //! Weights      sum over h in the history of W_hi
-//! Sequential   <what a network makes of the history in the order of time, i>         `sequential/`
+//! Sequential   <output of a network for the history in chronological order, i>        `sequential/`
 //!
-//! Blocks have a fixed number of users that depends on the number of items alone, so scores have the same
-//! bytes for any number of threads; equal vectors get equal scores (tested in `veridical-learn`).
+//! The number of users in a block depends on the number of items only, so scores are byte-identical for any
+//! number of threads; equal vectors get equal scores (tested in `veridical-learn`).
 
 use std::borrow::Cow;
 use veridical_core::choices;
@@ -18,34 +18,34 @@ use veridical_learn::{products, unit_rows};
 
 use crate::{Embedding, Error, Factors, Model, Result};
 
-/// Scores items for users.
+/// Scores all items for users.
 pub trait Scorer: Sync {
-    /// How many items there are.
+    /// Returns the number of items.
     fn n_items(&self) -> usize;
 
-    /// How many users it knows; `None` if it scores any user from the history alone.
+    /// Returns the number of users it has vectors for; `None` if it scores any user from the history alone.
     fn n_users(&self) -> Option<usize>;
 
-    /// Whether it reads the history in the order of time, repeats included.
+    /// Whether it reads the history in chronological order, repeats included.
     fn is_sequential(&self) -> bool {
         false
     }
 
-    /// Writes the scores of all items, one row per user. `history` holds the known items of every user
-    /// by user number.
+    /// Writes the scores of all items to `out`, one row per user. `history` holds the known items of every user by
+    /// user number.
     ///
     /// # Panics
-    /// If `out` is not users x items, or a number is beyond the tables.
+    /// If `out` is not users x items, or a number is out of range.
     fn score(&self, users: &[u32], history: &Lists, out: &mut [f32]);
 }
 
-/// Users of a block: a few million scores, whatever the number of threads.
+/// Returns the number of users per block: a few million scores, whatever the number of threads.
 pub fn block_users(n_items: usize) -> usize {
     ((1 << 21) / n_items.max(1)).clamp(4, 256)
 }
 
 choices! {
-    /// How two vectors are compared.
+    /// The similarity of two vectors.
     pub enum Similarity {
         /// The inner product.
         Dot = "dot",
@@ -54,7 +54,19 @@ choices! {
     }
 }
 
-/// Scores by the products of two tables, with biases if there are any.
+/// Scores by the inner products of a user table and an item table, plus biases if any.
+///
+/// ```
+/// use veridical_data::Lists;
+/// use veridical_embed::{Embedding, Pair, Similarity, recommend};
+///
+/// let user = Embedding::new(2, vec![1.0, 0.5]);
+/// let item = Embedding::new(2, vec![0.0, 1.0, 2.0, 0.0, -1.0, 0.0]);
+/// let scorer = Pair::new(&user, &item, Similarity::Dot)?;
+/// let none_seen = Lists::collect(1, std::iter::empty());
+/// assert_eq!(recommend(&scorer, &[0], &none_seen, None, 1, false)[0][0].number, 1);
+/// # Ok::<(), veridical_embed::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Pair<'a> {
     dim: usize,
@@ -66,15 +78,15 @@ pub struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// Any two tables of vectors of the same width.
+    /// Makes a scorer of two tables with the same embedding dimension.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Unfit`] if the widths differ.
+    /// [`veridical_core::Error::Unfit`] if the dimensions differ.
     pub fn new(user: &'a Embedding, item: &'a Embedding, similarity: Similarity) -> Result<Self> {
         let dim = user.dim();
         if dim != item.dim() {
             return Err(Error::unfit(format!(
-                "vectors of users have {dim} values and vectors of items {}; they must come from the same model",
+                "user vectors have dimension {dim} and item vectors {}; they must come from the same model",
                 item.dim()
             )));
         }
@@ -98,7 +110,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The items of `factors` for other users.
+    /// Scores the items of `factors` for users with other vectors.
     pub(crate) fn for_users(factors: &'a Factors, user: Vec<f32>, bias: Option<Vec<f32>>) -> Self {
         Self { user: user.into(), user_bias: bias.map(Cow::Owned), ..Self::of(factors) }
     }
@@ -173,13 +185,13 @@ impl Scorer for Popularity<'_> {
     }
 }
 
-struct Neighbours<'a> {
+struct Neighbors<'a> {
     k: usize,
     item: &'a [u32],
     similarity: &'a [f32],
 }
 
-impl Scorer for Neighbours<'_> {
+impl Scorer for Neighbors<'_> {
     fn n_items(&self) -> usize {
         self.item.len() / self.k
     }
@@ -223,10 +235,10 @@ impl Scorer for Weights<'_> {
 }
 
 impl Model {
-    /// What scores its items.
+    /// Returns the scorer of its items.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Unfit`] for a model of documents, which has no items.
+    /// [`veridical_core::Error::Unfit`] for a document model, which has no items.
     pub fn scorer(&self) -> Result<Box<dyn Scorer + '_>> {
         Ok(match self {
             Self::Factors(factors) => Box::new(Pair::of(factors)),
@@ -235,27 +247,27 @@ impl Model {
                 Box::new(MeanOfItems { dim: item.dim(), unit })
             }
             Self::Popularity(counts) => Box::new(Popularity(counts)),
-            Self::Neighbours { k, item, similarity } => {
-                Box::new(Neighbours { k: *k, item, similarity })
+            Self::Neighbors { k, item, similarity } => {
+                Box::new(Neighbors { k: *k, item, similarity })
             }
             Self::Weights(weights) => Box::new(Weights(weights)),
             Self::Sequential(model) => Box::new(model.reader()?),
             Self::Documents { .. } => {
                 return Err(Error::unfit(
-                    "a model of documents scores no items for users; train another method",
+                    "a document model cannot score items for users; train another method",
                 ));
             }
         })
     }
 
-    /// The ratings of pairs: mean + b_u + b_i + <u, i>.
+    /// Predicts the ratings of (user, item) pairs: mean + b_u + b_i + <u, i>.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Unfit`] for a model that knows no ratings.
+    /// [`veridical_core::Error::Unfit`] for a model that does not predict ratings.
     pub fn predict(&self, users: &[u32], items: &[u32]) -> Result<Vec<f32>> {
         let Self::Factors(factors) = self else {
             return Err(Error::unfit(
-                "this model ranks items and predicts no ratings; `mf` and `als ⟨feedback⟩ explicit` do",
+                "this model ranks items but does not predict ratings; `mf` and `als ⟨feedback⟩ explicit` do",
             ));
         };
         let Factors { user, item, user_bias, item_bias, mean } = factors;

@@ -1,21 +1,21 @@
-//! Stochastic shared embeddings: the row of an embedding table that stands in for row j during one step
+//! Stochastic shared embeddings: the row of an embedding table that replaces row j during one step
 //! (Wu, Li, Hsieh & Sharpnack 2019, paper 001).
 //!
 //! SSE-SE     p(j,k) = p0 / (N - 1) for k != j,  p(j,j) = 1 - p0                          (eq. 5)
-//! SSE-Graph  p(j,k) / p(j,l) = rho for neighbours k and others l, p(j,j) = 1 - p0        (eq. 3)
+//! SSE-Graph  p(j,k) / p(j,l) = rho for neighbors k and others l, p(j,j) = 1 - p0        (eq. 3)
 //!            so p(j,k) = rho w_jk c and p(j,l) = c with c = p0 / (rho W_j + N - 1 - n_j),
-//!            n_j neighbours of total weight W_j (w = 1 unless edges have weights)
+//!            n_j neighbors of total weight W_j (w = 1 unless edges have weights)
 //!
-//! A step asks for the rows of its samples one after the other. Between two rows that move there is a geometric
-//! number of rows that stay, so the cost is that of the moves: nothing at p0 = 0, next to nothing at 0.01.
-//! A move goes to a neighbour or to another row. A neighbour comes from an alias table of the edges; in a graph of
-//! shared groups from a group of size s with probability proportional to s - 1 and one of its other
-//! members, taken with probability 1 / (groups the two share), which makes every neighbour equally likely
-//! without a list of edges. Another row is the r-th that is missing among sorted neighbours, or, with
-//! groups, a uniform row that is drawn again while it is a neighbour.
+//! A step looks up the rows of its samples in sequence. The number of rows that stay between two rows that move
+//! is geometric, so the cost is that of the moves: zero at p0 = 0, negligible at 0.01. A move goes to a
+//! neighbor or to another row. A neighbor is drawn from an alias table of the edges; in a graph of shared
+//! groups, from a group of size s with probability proportional to s - 1, as one of its other members, accepted
+//! with probability 1 / (groups the two share), which makes every neighbor equally likely without a list of
+//! edges. Another row is the r-th that is missing among the sorted neighbors, or, with groups, a uniform row
+//! that is redrawn while it is a neighbor.
 //!
-//! Isolated rows follow SSE-SE; rows next to all others always move to a neighbour; where no other row is
-//! allowed at all (N = 1, or rho = 0 next to all others) the row stays.
+//! Isolated rows follow SSE-SE; rows adjacent to all others always move to a neighbor; where no other row is
+//! allowed (N = 1, or rho = 0 and adjacent to all others) the row stays.
 //!
 //! Tables move independently of each other (eq. 4): one `Transition` each.
 
@@ -27,20 +27,30 @@ use veridical_data::{Graph, Lists};
 
 use crate::{Error, Result};
 
-/// The random replacement of rows of one table.
+/// The random replacement (SSE) of the rows of one table.
+///
+/// ```
+/// use veridical_embed::Transition;
+///
+/// // SSE-SE: one of the 4 other rows replaces row 2 with probability 0.2.
+/// let transition = Transition::new("item", 5, 0.2, 1.0, None)?;
+/// assert!((transition.probability(2, 2) - 0.8).abs() < 1e-9);
+/// assert!((transition.probability(2, 0) - 0.05).abs() < 1e-9);
+/// # Ok::<(), veridical_embed::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Transition<'a> {
     n: u32,
     p0: f64,
     rho: f64,
-    graph: Option<Neighbours<'a>>,
+    graph: Option<Neighbors<'a>>,
 }
 
 #[derive(Debug)]
-enum Neighbours<'a> {
+enum Neighbors<'a> {
     Edges {
         lists: &'a Lists,
-        /// The draw by weight and the total weight of every row, if edges have weights.
+        /// The weighted draw and the total weight of every row, if edges have weights.
         weighted: Option<(AliasLists, Vec<f64>)>,
     },
     Groups {
@@ -52,10 +62,10 @@ enum Neighbours<'a> {
 }
 
 impl<'a> Transition<'a> {
-    /// Over a table of `n` rows. `table` names the flags in errors: `--sse-TABLE`, `--rho-TABLE`.
+    /// Makes the transition of a table of `n` rows. `table` names the flags in errors: `--sse-TABLE`, `--rho-TABLE`.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Unfit`] for p0 outside [0, 1], a negative rho, or a graph of another table.
+    /// [`veridical_core::Error::Unfit`] for p0 outside [0, 1], a negative rho, or a graph with another number of nodes.
     pub fn new(table: &str, n: usize, p0: f64, rho: f64, graph: Option<&'a Graph>) -> Result<Self> {
         if !(0.0..=1.0).contains(&p0) {
             return Err(Error::setting(format!("sse-{table}"), "from 0 to 1", p0));
@@ -72,12 +82,12 @@ impl<'a> Transition<'a> {
         // A transition that never happens needs no graph.
         let graph = match graph.filter(|_| p0 > 0.0) {
             None => None,
-            Some(Graph::Edges { neighbours, .. }) if neighbours.len() != n as usize => {
-                return wrong(neighbours.len());
+            Some(Graph::Edges { neighbors, .. }) if neighbors.len() != n as usize => {
+                return wrong(neighbors.len());
             }
             Some(Graph::Groups { of, .. }) if of.len() != n as usize => return wrong(of.len()),
-            Some(Graph::Edges { neighbours, weights }) => {
-                let ranges = || (0..neighbours.len()).map(|j| neighbours.range(j));
+            Some(Graph::Edges { neighbors, weights }) => {
+                let ranges = || (0..neighbors.len()).map(|j| neighbors.range(j));
                 let total = |weights: &[f32]| {
                     let sum = |list: std::ops::Range<usize>| {
                         weights[list].iter().map(|&w| f64::from(w)).sum()
@@ -89,21 +99,21 @@ impl<'a> Transition<'a> {
                     Some(weights) => match AliasLists::new(weights, ranges()) {
                         Some(lists) => Some((lists, total(weights))),
                         None => {
-                            let what = "weights of edges must be positive numbers";
+                            let what = "edge weights must be positive numbers";
                             return Err(Error::unfit(what));
                         }
                     },
                 };
-                Some(Neighbours::Edges { lists: neighbours, weighted })
+                Some(Neighbors::Edges { lists: neighbors, weighted })
             }
             Some(Graph::Groups { of, members }) => {
-                Some(Neighbours::Groups { of, members, counts: union_sizes(of, members) })
+                Some(Neighbors::Groups { of, members, counts: union_sizes(of, members) })
             }
         };
         Ok(Self { n, p0, rho, graph })
     }
 
-    /// Replaces rows one after the other, by the words of one place.
+    /// Returns a mover that replaces a sequence of rows, with the random words of one place.
     pub fn mover(&self, place: Place) -> Mover<'_> {
         let mut mover = Mover { transition: self, draws: place.draws(), staying: 0 };
         mover.staying = mover.gap();
@@ -114,18 +124,18 @@ impl<'a> Transition<'a> {
         let Some(graph) = &self.graph else {
             return if self.n == 1 { j } else { skip(draws.below(self.n - 1), j) };
         };
-        let (neighbours, weight) = graph.degree(j);
-        let others = self.n - 1 - neighbours;
+        let (neighbors, weight) = graph.degree(j);
+        let others = self.n - 1 - neighbors;
         let near = self.rho * weight;
         let mass = near + f64::from(others);
         if mass <= 0.0 {
             return j;
         }
         let is_near = others == 0 || draws.happens(threshold(near / mass));
-        if is_near { graph.neighbour(j, draws) } else { graph.other(j, others, self.n, draws) }
+        if is_near { graph.neighbor(j, draws) } else { graph.other(j, others, self.n, draws) }
     }
 
-    /// p(j, k), for tests and plots: O(degree).
+    /// Returns p(j, k), for tests and plots, in O(degree).
     pub fn probability(&self, j: u32, k: u32) -> f64 {
         let p0 = self.p0;
         let (degree, weight) = self.graph.as_ref().map_or((0, 0.0), |graph| graph.degree(j));
@@ -142,7 +152,7 @@ impl<'a> Transition<'a> {
     }
 }
 
-/// The transitions of a method's tables, each with a stream of its own (eq. 4).
+/// The transitions of a method's tables, each with its own random stream (eq. 4).
 #[derive(Debug)]
 pub(crate) struct Moves<'a, const N: usize> {
     transitions: [Transition<'a>; N],
@@ -155,23 +165,23 @@ impl<'a, const N: usize> Moves<'a, N> {
         Self { transitions, streams }
     }
 
-    /// For the block of samples of an epoch that begins at `start`.
+    /// The movers for the block of samples of an epoch that begins at `start`.
     pub fn movers(&self, epoch: u32, start: u64) -> [Mover<'_>; N] {
         std::array::from_fn(|t| self.transitions[t].mover(self.streams[t].at(epoch, start)))
     }
 }
 
-/// Rows as one thread asks for them.
+/// The replacements of a sequence of rows, as one thread looks them up.
 #[derive(Debug)]
 pub struct Mover<'a> {
     transition: &'a Transition<'a>,
     draws: Draws,
-    /// Rows that stay before the next one moves.
+    /// The number of rows that stay before the next one moves.
     staying: u64,
 }
 
 impl Mover<'_> {
-    /// The row that stands in for row `j`.
+    /// Returns the row that replaces row `j`.
     #[inline(always)]
     pub fn draw(&mut self, j: u32) -> u32 {
         if self.staying > 0 {
@@ -189,7 +199,7 @@ impl Mover<'_> {
         self.transition.moved(j, &mut self.draws)
     }
 
-    /// How many rows stay before one moves: floor(ln u / ln(1 - p0)) is geometric.
+    /// The number of rows that stay before one moves: floor(ln u / ln(1 - p0)) is geometric.
     fn gap(&mut self) -> u64 {
         let p0 = self.transition.p0;
         if p0 == 0.0 {
@@ -201,13 +211,13 @@ impl Mover<'_> {
     }
 }
 
-/// Number `r` of those other than `j`.
+/// The `r`-th row other than `j`.
 #[inline]
 const fn skip(r: u32, j: u32) -> u32 {
     if r < j { r } else { r + 1 }
 }
 
-impl Neighbours<'_> {
+impl Neighbors<'_> {
     /// n_j and W_j.
     fn degree(&self, j: u32) -> (u32, f64) {
         match self {
@@ -220,7 +230,7 @@ impl Neighbours<'_> {
         }
     }
 
-    /// w_jk if the two are neighbours.
+    /// w_jk if the two are neighbors.
     fn weight(&self, j: u32, k: u32) -> Option<f64> {
         match self {
             Self::Edges { lists, weighted } => {
@@ -234,7 +244,7 @@ impl Neighbours<'_> {
         }
     }
 
-    fn neighbour(&self, j: u32, draws: &mut Draws) -> u32 {
+    fn neighbor(&self, j: u32, draws: &mut Draws) -> u32 {
         match self {
             Self::Edges { lists, weighted } => {
                 let list = lists.get(j as usize);
@@ -280,10 +290,10 @@ impl Neighbours<'_> {
     }
 }
 
-/// Number `r` of those that are neither `j` nor in the ascending `list`.
+/// The `r`-th number that is neither `j` nor in the ascending `list`.
 fn missing(list: &[u32], j: u32, r: u32) -> u32 {
     let before_j = list.partition_point(|&k| k < j);
-    // Element i of the list with j in its place.
+    // Element i of the list with j inserted.
     let taken = |i: usize| match i.cmp(&before_j) {
         std::cmp::Ordering::Less => list[i],
         std::cmp::Ordering::Equal => j,
@@ -298,7 +308,7 @@ fn missing(list: &[u32], j: u32, r: u32) -> u32 {
     r + low as u32
 }
 
-/// How many groups two rows share.
+/// The number of groups that two rows share.
 fn shared(of: &Lists, j: u32, k: u32) -> u32 {
     let (mut a, mut b) = (of.get(j as usize), of.get(k as usize));
     let mut count = 0;
@@ -314,7 +324,7 @@ fn shared(of: &Lists, j: u32, k: u32) -> u32 {
     count
 }
 
-/// How many others share a group with every row; once for every set of groups that occurs.
+/// The number of other rows that share a group with each row; computed once per distinct set of groups.
 fn union_sizes(of: &Lists, members: &Lists) -> Vec<u32> {
     let mut seen: HashMap<&[u32], u32> = HashMap::new();
     let mut mark = vec![u32::MAX; of.len()];
@@ -347,9 +357,9 @@ mod tests {
         let mut both: Vec<(u32, u32, f32)> =
             pairs.iter().flat_map(|&(a, b, w)| [(a, b, w), (b, a, w)]).collect();
         both.sort_by_key(|&(a, b, _)| (a, b));
-        let neighbours = Lists::collect(n, both.iter().map(|&(a, b, _)| (a, b)));
+        let neighbors = Lists::collect(n, both.iter().map(|&(a, b, _)| (a, b)));
         let weights = weighted.then(|| both.iter().map(|&(_, _, w)| w).collect());
-        Graph::Edges { neighbours, weights }
+        Graph::Edges { neighbors, weights }
     }
 
     fn groups(n: usize, of: &[&[u32]], n_groups: usize) -> Graph {
@@ -437,11 +447,11 @@ mod tests {
 
     #[test]
     fn the_ends_are_defined() {
-        // rho = 0 never moves to a neighbour.
+        // rho = 0 never moves to a neighbor.
         let graph = edges(4, &[(0, 1, 1.0)], false);
         let transition = Transition::new("item", 4, 0.5, 0.0, Some(&graph)).unwrap();
         assert_follows(&transition, 0, |k| [0.5, 0.0, 0.25, 0.25][k as usize]);
-        // Next to all others: to a neighbour; with rho = 0 the row stays.
+        // Adjacent to all others: moves to a neighbor; with rho = 0 the row stays.
         let graph = edges(3, &[(0, 1, 1.0), (0, 2, 1.0)], false);
         let transition = Transition::new("item", 3, 0.5, 7.0, Some(&graph)).unwrap();
         assert_follows(&transition, 0, |k| [0.5, 0.25, 0.25][k as usize]);
@@ -480,7 +490,7 @@ mod tests {
         assert!((0..1000).all(|_| mover.draw(3) != 3));
     }
 
-    /// Moves of neighbouring rows are independent: pairs of (moved, moved) out of n at p = 0.3, within five
+    /// Moves of neighboring rows are independent: pairs of (moved, moved) out of n at p = 0.3, within five
     /// standard errors of p^2.
     #[test]
     fn rows_move_independently() {

@@ -1,4 +1,4 @@
-//! What every trainer has in common.
+//! The interface of all trainers.
 
 use veridical_core::Progress;
 use veridical_core::choices;
@@ -6,74 +6,83 @@ use veridical_core::stopping::EarlyStopping;
 
 use crate::{Model, Result};
 
-/// Learns a model, one pass over the data at a time.
+/// Trains a model, one epoch at a time.
 ///
-/// Everything random is drawn at an address (epoch, sample), so the [`model`](Self::model) after an epoch is
-/// all that the next one depends on.
+/// Random draws are addressed by (epoch, sample), so the next epoch depends on the [`model`](Self::model)
+/// after the previous one and on nothing else.
 pub trait Trainer: Send {
-    /// What one epoch goes over: samples, tokens or rows; the length of the progress bar.
+    /// Returns the number of samples, tokens or rows in an epoch: the length of the progress bar.
     fn samples(&self) -> u64;
 
-    /// How many epochs there are to be; 1 for a closed form.
+    /// Returns the number of epochs to train; 1 for a closed form.
     fn epochs(&self) -> u32;
 
-    /// What the user should know about the data as it is used.
+    /// Returns notes for the user on how the data is used.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// When the loss has settled and training ends before its last epoch.
+    /// Returns the rule that ends training early once the training loss has settled, if any.
     fn settling(&self) -> Option<EarlyStopping> {
         None
     }
 
-    /// Passes over the data once; `epoch` counts from 0. Returns the mean loss of a sample, if the method
-    /// has one. Asks [`Progress::check`] now and then.
+    /// Runs one epoch; `epoch` counts from 0. Returns the mean loss of a sample, if the method has one. Calls
+    /// [`Progress::check`] regularly.
     ///
     /// # Errors
     /// [`veridical_core::Error::Diverged`] when the loss is not finite, and when the user interrupts.
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>>;
 
-    /// Everything that has been learnt so far; the whole state of the trainer. It may cost a copy, which is kept until the
-    /// next epoch: ask when it is needed.
+    /// Returns everything learned so far, which is the whole state of the trainer. It may cost a copy, which is cached
+    /// until the next epoch: call it only when needed.
     fn model(&self) -> &Model;
 
-    /// Takes up a model of the same shapes: of a checkpoint, or warm rows.
+    /// Replaces the state by a model of the same shapes, from a checkpoint or a warm start.
     ///
     /// # Errors
     /// [`veridical_core::Error::Shape`] if it is of another kind or shape.
     fn restore(&mut self, model: Model) -> Result<()>;
 
-    /// What is handed out at the end.
+    /// Returns the final model.
     fn into_model(self: Box<Self>) -> Model;
 }
 
 choices! {
-    /// How a trainer uses its threads.
+    /// How a trainer uses threads.
     pub enum Mode {
-        /// The same bytes for any number of threads.
+        /// The same result, byte for byte, for any number of threads.
         Deterministic = "deterministic",
-        /// Threads take samples as they come and lock one row at a time: different at every run.
+        /// Threads process samples concurrently and lock one row at a time: every run differs.
         Hogwild = "hogwild",
     }
 }
 
 choices! {
-    /// How the learning rate falls over the epochs.
+    /// The learning-rate schedule.
     pub enum Schedule {
-        /// It does not.
+        /// The learning rate does not change.
         Constant = "constant",
-        /// In a straight line to a hundredth of its first value.
+        /// Linear decay to a hundredth of the initial value.
         Linear = "linear",
-        /// lr / (1 + epoch).
+        /// Inverse decay: lr / (1 + epoch).
         Inverse = "inverse",
-        /// lr 0.9^epoch: like `inverse` and `constant`, the rate of an epoch does not depend on how many follow.
+        /// Exponential decay: lr 0.9^epoch. As with `inverse` and `constant`, the learning rate of an epoch does not depend
+        /// on the number of epochs.
         Exponential = "exponential",
     }
 }
 
 impl Schedule {
-    /// The rate when the share `done` in [0, 1] of `epochs` epochs is behind us.
+    /// Returns the learning rate after the fraction `done`, in [0, 1], of `epochs` epochs, with initial value `first`.
+    ///
+    /// ```
+    /// use veridical_embed::Schedule;
+    ///
+    /// assert_eq!(Schedule::Linear.rate(0.1, 0.0, 10), 0.1);
+    /// assert!((Schedule::Linear.rate(0.1, 1.0, 10) - 0.001).abs() < 1e-12);
+    /// assert_eq!(Schedule::Inverse.rate(0.1, 0.5, 2), 0.05); // after one of two epochs
+    /// ```
     pub fn rate(self, first: f64, done: f64, epochs: u32) -> f64 {
         match self {
             Self::Constant => first,
@@ -83,16 +92,16 @@ impl Schedule {
         }
     }
 
-    /// Epochs behind us. A share e / epochs may be rounded to just below its epoch.
+    /// Completed epochs. The fraction e / epochs may be rounded to just below its epoch.
     fn epoch(done: f64, epochs: u32) -> i32 {
         (done * f64::from(epochs) + 1e-9).floor() as i32
     }
 }
 
-/// Refuses a loss that is no number.
+/// Returns the loss if it is finite.
 ///
 /// # Errors
-/// [`veridical_core::Error::Diverged`].
+/// [`veridical_core::Error::Diverged`] for a loss that is NaN or infinite.
 pub fn finite(loss: f64, epoch: u32, rate: f64) -> Result<f64> {
     if loss.is_finite() {
         return Ok(loss);

@@ -1,8 +1,8 @@
-//! Warm start: yesterday's vectors as the first values of today's training.
+//! Warm start: earlier vectors as the initialization of a new training.
 //!
-//! An id that both have keeps its row. A new id gets the mean of the rows that were kept plus the row it
-//! would have had in a cold start. Ids that are gone are dropped. A run hands on everything it learned
-//! (vectors, contexts, biases), a vector table stands for the table of items, or of documents.
+//! An id in both keeps its row. A new id gets the mean of the kept rows plus the row it would have had in a cold
+//! start. Ids that are gone are dropped. A run passes on everything it learned (vectors, contexts, biases); a
+//! vector table initializes the table of items, or of documents.
 
 use serde::Serialize;
 use veridical_core::Error as Core;
@@ -10,45 +10,46 @@ use veridical_data::{Ids, Table, TensorMap, fingerprint, places};
 
 use crate::{Model, Result, Trainer};
 
-/// What a warm start did to one table.
+/// The counts of a warm start of one table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Warmed {
-    /// The table.
+    /// The name of the table.
     pub table: String,
-    /// Ids that kept their rows.
+    /// The number of ids that kept their rows.
     pub kept: usize,
-    /// Ids that had none.
+    /// The number of ids without an earlier row.
     pub new: usize,
-    /// Rows whose ids are gone.
+    /// The number of earlier rows that were dropped because their ids are gone.
     pub dropped: usize,
 }
 
-/// Earlier vectors.
+/// Earlier vectors to start from.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    /// The ids of tables, by name.
+    /// The ids of each table, by table name.
     pub ids: Vec<(String, Ids)>,
-    /// Matrices by their names in a model, in the order of the ids of their tables.
+    /// The matrices by their names in a model, rows in the order of the ids of their tables.
     pub tensors: TensorMap,
 }
 
 impl Earlier {
-    /// A vector table that stands for the table `name`.
+    /// Makes earlier vectors from a vector table, to initialize the table `name`.
     pub fn of_table(name: &str, table: Table) -> Self {
         let Table { ids, dim, vectors } = table;
         let tensors = TensorMap::from([(name.to_owned(), (vec![ids.len(), dim], vectors))]);
         Self { ids: vec![(name.to_owned(), ids)], tensors }
     }
 
-    /// Tells other vectors apart.
+    /// Returns a fingerprint that differs for different vectors.
     pub fn fingerprint(&self) -> String {
         fingerprint::of_tensors(&self.tensors)
     }
 
-    /// Puts the rows into a trainer; `ids_of` knows the ids of a table, `table_of` whose ids name the rows of a matrix.
+    /// Writes the rows into a trainer; `ids_of` returns the ids of a table, `table_of` the table whose ids name the rows of
+    /// a matrix.
     ///
     /// # Errors
-    /// [`Core::Shape`] for vectors of another width, [`Core::Request`] if no id is shared.
+    /// [`Core::Shape`] for vectors of another dimension, [`Core::Request`] if no id is shared.
     pub fn start<'a>(
         &self,
         trainer: &mut dyn Trainer,
@@ -72,7 +73,7 @@ impl Earlier {
                 if shape[1] != *dim {
                     return Err(Core::shape(
                         format!(
-                            "⟨init⟩: table `{table}` has vectors of {dim} values where ⟨dim⟩ is {}",
+                            "⟨init⟩: table `{table}` has embedding dimension {dim} but ⟨dim⟩ is {}",
                             shape[1]
                         ),
                         format!("train with ⟨dim⟩ {dim}"),
@@ -86,7 +87,7 @@ impl Earlier {
             warmed.push(Warmed { table: table.clone(), kept, new, dropped });
         }
         if !warmed.iter().any(|table| table.kept > 0) {
-            let what = "⟨init⟩ shares no id with the data; is it of the same catalogue?";
+            let what = "⟨init⟩ shares no id with the data; is it from the same catalog?";
             return Err(Core::request(what, "").into());
         }
         trainer.restore(Model::from_parts(state)?)?;
@@ -94,7 +95,7 @@ impl Earlier {
     }
 }
 
-/// Copies the rows that are known and adds their mean to the others.
+/// Copies the known rows and adds their mean to the rest.
 fn fill(now: &mut [f32], dim: usize, before: &[f32], places: &[Option<usize>]) {
     let row = |r: usize| &before[r * dim..][..dim];
     let mut mean = vec![0.0f64; dim];

@@ -144,7 +144,7 @@ fn root_mean_square(what: String, squares: impl Iterator<Item = f64> + Clone) ->
     let error = normal_quantile(0.975) * (variance / n).sqrt();
     let interval = [(mean - error).max(0.0).sqrt(), (mean + error).sqrt()];
     let measured = lab::between(mean.sqrt(), interval, n as usize);
-    Row { what, expected: None, measured, holds: None }
+    Row::new(what, measured)
 }
 
 fn ratio(
@@ -160,5 +160,5 @@ fn ratio(
     let spread = ours.zip(iid).map(|(a, b)| (a - ratio * b).powi(2)).sum::<f64>() / (n - 1.0);
     let error = z * (spread / n).sqrt() / iid_mean;
     let measured = lab::between(ratio, [ratio - error, ratio + error], n as usize);
-    Row { what, expected: None, measured, holds: claim.then_some(measured.high < 1.0) }
+    Row { holds: claim.then_some(measured.high < 1.0), ..Row::new(what, measured) }
 }

@@ -51,20 +51,18 @@ pub(super) fn run(config: &str, quick: bool, job: &Job<'_>) -> Result<Vec<Row>> 
             };
             let bias = over_seeds(&errors);
             rows.push(Row {
-                what: format!("mean error, {}, m = {m}", family.name()),
-                expected: Some(0.0),
-                measured: bias,
+                theory: Some(0.0),
                 holds: Some(bias.low <= 0.0 && 0.0 <= bias.high),
+                ..Row::new(format!("mean error, {}, m = {m}", family.name()), bias)
             });
             let ratio = over_seeds(&squares);
             rows.push(Row {
-                what: format!("variance / iid formula, {}, m = {m}", family.name()),
-                expected: Some(1.0),
-                measured: ratio,
+                theory: Some(1.0),
                 holds: Some(match family {
                     Directions::Iid => ratio.low <= 1.0 && 1.0 <= ratio.high,
                     _ => ratio.high < 1.0,
                 }),
+                ..Row::new(format!("variance / iid formula, {}, m = {m}", family.name()), ratio)
             });
         }
     }

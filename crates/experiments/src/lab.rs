@@ -19,24 +19,24 @@ use crate::Row;
 /// The settings of a training.
 pub type Settings = Map<String, Value>;
 
-/// What is learnt from, and how it is judged.
+/// What is learned from, and how it is evaluated.
 pub struct Problem {
     pub data: Interactions,
     /// By name; `""` has none.
     pub graphs: BTreeMap<String, Graphs>,
-    pub judged: Judged,
+    pub evaluated: Evaluated,
 }
 
-/// How a model is judged.
+/// How a model is evaluated.
 #[derive(Clone, Copy)]
-pub enum Judged {
+pub enum Evaluated {
     /// Root mean squared error of ratings.
     Rmse,
     /// Measures of full rankings, by their names, at these lengths.
     Ranking(&'static [&'static str], &'static [usize]),
 }
 
-impl Judged {
+impl Evaluated {
     /// What is measured, under the names of the tables.
     pub fn measures(self) -> &'static [&'static str] {
         match self {
@@ -55,14 +55,14 @@ impl Judged {
 }
 
 impl Problem {
-    pub fn new(data: Interactions, graphs: Vec<(String, Graphs)>, judged: Judged) -> Self {
+    pub fn new(data: Interactions, graphs: Vec<(String, Graphs)>, evaluated: Evaluated) -> Self {
         let mut graphs: BTreeMap<String, Graphs> = graphs.into_iter().collect();
         graphs.insert(String::new(), Graphs::default());
-        Self { data, graphs, judged }
+        Self { data, graphs, evaluated }
     }
 
-    /// The measures of a model on the `relevant` rows; what was learnt from is not ranked.
-    pub fn judge(
+    /// The measures of a model on the `relevant` rows; what was learned from is not ranked.
+    pub fn evaluate(
         &self,
         model: &Model,
         train: &[u32],
@@ -70,8 +70,8 @@ impl Problem {
         job: &Job<'_>,
     ) -> Result<Vec<f64>> {
         let data = &self.data;
-        match self.judged {
-            Judged::Rmse => {
+        match self.evaluated {
+            Evaluated::Rmse => {
                 let of = |values: &[u32]| -> Vec<u32> {
                     relevant.iter().map(|&r| values[r as usize]).collect()
                 };
@@ -80,7 +80,7 @@ impl Problem {
                 let report = evaluate::ratings(model, &of(&data.user), &of(&data.item), &rating)?;
                 Ok(vec![report.rmse.value])
             }
-            Judged::Ranking(names, ks) => {
+            Evaluated::Ranking(names, ks) => {
                 let parts = [train, &[], relevant];
                 Ok(ranked(model, data, parts, names, ks, &[Protocol::Full], job)?.swap_remove(0))
             }
@@ -88,7 +88,7 @@ impl Problem {
     }
 }
 
-/// Measures of the rankings of the third part of the rows, by protocol; what was learnt from (the first part) and what is aside (the
+/// Measures of the rankings of the third part of the rows, by protocol; what was learned from (the first part) and what is aside (the
 /// second) is not ranked.
 pub fn ranked(
     model: &Model,
@@ -166,11 +166,11 @@ pub struct Choice {
 ///
 /// Only for schedules whose rate does not depend on how many epochs follow.
 pub fn validate(fit: &Fit<'_>, validation: &[u32], every: u32) -> Result<Option<Choice>> {
-    let (problem, sign) = (fit.problem, fit.problem.judged.sign());
+    let (problem, sign) = (fit.problem, fit.problem.evaluated.sign());
     let mut best: Option<Choice> = None;
     let outcome = fit.run(|epochs, _, trainer| {
         if epochs % every == 0 {
-            let values = problem.judge(trainer.model(), fit.rows, validation, fit.job)?;
+            let values = problem.evaluate(trainer.model(), fit.rows, validation, fit.job)?;
             let value = values.last().copied().unwrap_or(f64::NAN);
             if best.as_ref().is_none_or(|best| sign * value > sign * best.value) {
                 let mut settings = fit.settings.clone();
@@ -229,8 +229,8 @@ pub fn grid(given: &toml::Table) -> Vec<Settings> {
     all
 }
 
-/// Training and validation rows together: what the last word is learnt from.
-pub fn learnt(split: &Split) -> Vec<u32> {
+/// Training and validation rows together: what the last word is learned from.
+pub fn learned(split: &Split) -> Vec<u32> {
     let mut rows = [&split.train[..], &split.validation].concat();
     rows.sort_unstable();
     rows
@@ -258,8 +258,8 @@ pub fn between(value: f64, interval: [f64; 2], seeds: usize) -> Estimate {
 }
 
 /// A row about a mean over seeds.
-pub fn row(what: String, expected: Option<f64>, values: &[f64]) -> Row {
-    Row { what, expected, measured: over_seeds(values), holds: None }
+pub fn row(what: String, paper: Option<f64>, values: &[f64]) -> Row {
+    Row { paper, ..Row::new(what, over_seeds(values)) }
 }
 
 /// The deviation of `a` over that of `b`, values of the same seeds, with its 95 % interval for pairs of normal

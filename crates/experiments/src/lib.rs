@@ -3,8 +3,9 @@
 //! - [`REGISTRY`]: every [`Experiment`] with its claim, the rule of its verdict, written down before it runs, and its configuration;
 //!   [`find`] finds one by its id.
 //! - [`Experiment::run`]: what was measured, and whether the claim holds: an [`Outcome`].
-//! - `lab`, `queue`, `movielens`: what experiments share, such as trainings side by side, intervals over seeds, outcomes that are kept,
-//!   the data.
+//! - [`run_all`]: every experiment within a time limit; [`claims`]: what the papers claim; [`book`]: both side by side.
+//! - `lab`, `queue`, `movielens`: what experiments share, such as trainings side by side, intervals over seeds, results that are
+//!   kept, the data.
 //! - One file for each table or figure: paper 000 in `kernel_error`, `families` and `stability`, paper 001 in `sse` and `sequences`, paper
 //!   004 in `refit`.
 //!
@@ -14,7 +15,10 @@
 //! # Ok::<(), veridical::Error>(())
 //! ```
 
+mod all;
+mod book;
 mod chart;
+mod claims;
 mod families;
 mod kernel_error;
 mod lab;
@@ -29,11 +33,15 @@ use std::path::Path;
 
 use serde::Serialize;
 use veridical::{Error, Result};
+use veridical_core::settings::TimeLimit;
 use veridical_core::{Estimate, Job, settings};
 use veridical_io::{Input, Output, Replace};
 use veridical_report::{Cell, Foot, Level, Page, Table, Verdict};
 
+pub use self::all::{AllOutcomes, FinishedExperiment, SkippedExperiment, run_all};
+pub use self::book::book;
 pub use self::chart::{Chart, Series, Shape};
+pub use self::claims::{Answer, Claim, PAPERS, claims};
 
 settings! {
     /// Which experiment to show.
@@ -44,22 +52,26 @@ settings! {
 }
 
 settings! {
-    /// Which experiment to run, and where its outcome goes.
+    /// Which experiments to run, and where their results go.
     pub struct RunExperiment {
         /// Experiment, as `list` names it
-        pub id: String = String::new() => [positional(), required(), value("ID")],
-        /// Less data and fewer seeds: whether it runs, not what comes out
+        pub id: Option<String> = None => [positional(), value("ID")],
+        /// Run every experiment, one after the other
+        pub all: bool = false => [switch(), excludes(&["id", "out", "html"])],
+        /// Start no work of ⟨all⟩ after this time, such as 90s, 30m or 2h, and list what is left
+        pub time: Option<TimeLimit> = None => [value("TIME"), needs(&["all"])],
+        /// Smoke test: less data and fewer seeds; the verdict means nothing
         pub quick: bool = false => [switch()],
         /// Folder of the data sets, for experiments on real data
         pub data: Option<Input> = None => [value("DIR"), otherwise("VERIDICAL_DATA, otherwise ../shared/data")],
-        /// Folder where finished trainings of long experiments are kept; a run that was interrupted goes on from there
+        /// Folder that keeps finished trainings, so that an interrupted run resumes; with ⟨all⟩ also results and the book of them
         pub keep: Option<Output> = None => [value("DIR")],
         /// Write the result as JSON to this file
         pub out: Option<Output> = None => [heading("Output")],
-        /// Write numbers and pictures as one HTML file
+        /// Write numbers and charts as one HTML file
         pub html: Option<Output> = None => [heading("Output")],
     } with {
-        /// What to do about earlier files.
+        /// What to do about existing files.
         pub replace: Replace,
     }
 }
@@ -171,7 +183,7 @@ impl Experiment {
     /// Runs it.
     ///
     /// # Errors
-    /// Whatever stops the run; data that is not there.
+    /// Whatever stops the run; [`veridical_core::Error::Missing`] if its data set is absent.
     pub fn run(&self, options: &RunOptions<'_>) -> Result<Outcome> {
         let Findings { rows, notes, charts } = (self.run)(self.config, options)?;
         let claims: Vec<bool> = rows.iter().filter_map(|row| row.holds).collect();
@@ -264,13 +276,14 @@ impl Outcome {
             };
             [
                 Cell::from(row.what.as_str()),
-                Cell::from(row.expected.map(|x| Cell::number(x, 4))),
+                Cell::from(row.paper.map(|x| Cell::number(x, 4))),
+                Cell::from(row.theory.map(|x| Cell::number(x, 4))),
                 Cell::interval(row.measured.value, row.measured.interval(), 4),
                 Cell::from(row.measured.seeds),
                 held,
             ]
         };
-        Table::new("Numbers", ["what", "expected", "measured", "seeds", "claim"])
+        Table::new("Numbers", ["what", "paper", "theory", "measured", "seeds", "claim"])
             .explain("Brackets are intervals at the level that the rule names.")
             .rows(self.rows.iter().map(row))
     }
@@ -281,12 +294,21 @@ impl Outcome {
 pub struct Row {
     /// What was measured.
     pub what: String,
-    /// The value the theory or the paper gives, if it gives one.
-    pub expected: Option<f64>,
+    /// The paper's value, if it gives one.
+    pub paper: Option<f64>,
+    /// The value that theory predicts, where the paper gives none.
+    pub theory: Option<f64>,
     /// Our value; its interval is at the level the rule names.
     pub measured: Estimate,
     /// Whether the rule holds here; `None` where nothing is claimed.
     pub holds: Option<bool>,
+}
+
+impl Row {
+    /// Creates a row that claims nothing and is compared with nothing.
+    fn new(what: String, measured: Estimate) -> Self {
+        Self { what, paper: None, theory: None, measured, holds: None }
+    }
 }
 
 #[cfg(test)]

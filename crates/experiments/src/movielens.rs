@@ -6,7 +6,7 @@ use veridical::{Error, Result};
 use veridical_data::{Graph, IdMap, Interactions, Labels, Split};
 use veridical_embed::Graphs;
 use veridical_io::interactions::{self, InteractionOptions};
-use veridical_io::{LabelOptions, LabelledOptions, RecordOptions, read_labelled, read_labels};
+use veridical_io::{LabelOptions, LabeledOptions, RecordOptions, read_labeled, read_labels};
 
 /// Where the data sets are unless the user says so.
 const USUAL: &str = "../shared/data";
@@ -37,8 +37,8 @@ impl Folder {
         if path.exists() {
             return Ok(path);
         }
-        let what = "is not there; name the folder of the data sets with ⟨data⟩ or VERIDICAL_DATA";
-        Err(Error::request(format!("{} {what}", path.display()), ""))
+        let hint = "name the folder of the data sets with ⟨data⟩ or VERIDICAL_DATA";
+        Err(Error::missing(format!("{} does not exist", path.display()), hint))
     }
 
     /// Paper 000, task 1: the movies of every user in published order, rated 3 and above.
@@ -54,12 +54,12 @@ impl Folder {
 
     /// Title and genres of every movie.
     pub fn texts(&self, movies: &IdMap) -> Result<Vec<String>> {
-        let options = LabelledOptions {
+        let options = LabeledOptions {
             records: RecordOptions { has_header: Some(false), ..latin("text=1,id=0,label=2")? },
-            ..LabelledOptions::default()
+            ..LabeledOptions::default()
         };
         let path = self.file("ml-1m/movies.dat.gz")?;
-        let (read, _) = read_labelled(&path, &options)?;
+        let (read, _) = read_labeled(&path, &options)?;
         let mut texts = vec![String::new(); movies.len()];
         for ((id, title), genres) in read.ids.iter().zip(&read.texts).zip(&read.labels) {
             if let Some(movie) = movies.number(id) {

@@ -1,4 +1,4 @@
-//! Trainings that take hours: each is written down when it is done, and a run that was interrupted goes on from there.
+//! Trainings that take hours: each result is saved when it is done, and an interrupted run resumes from the saved ones.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,12 +10,12 @@ use veridical::{Error, Result};
 use veridical_data::fingerprint;
 use veridical_io::write_atomically;
 
-/// What came out of a job, and what it took on one thread.
+/// The result of a job, and what it took on one thread.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done<T> {
     /// CPU minutes of the thread.
     pub minutes: f64,
-    /// What came out.
+    /// The result.
     pub value: T,
 }
 
@@ -26,7 +26,7 @@ struct Kept<T> {
     done: Done<T>,
 }
 
-/// Does a job on one thread unless `keep` holds the outcome of the same `key` by the same version.
+/// Runs a job on one thread unless `keep` holds the result of the same `key` by the same version.
 ///
 /// # Errors
 /// The job's own, and a file that cannot be read or written.
@@ -50,13 +50,23 @@ pub fn once<T: Serialize + DeserializeOwned>(
     let clock = Clock::start();
     let value = job()?;
     let done = Done { minutes: clock.seconds() / 60.0, value };
-    if let (Some(file), Some(folder)) = (file, keep) {
-        let failed = |e: std::io::Error| Error::request(format!("{}: {e}", folder.display()), "");
-        std::fs::create_dir_all(folder).map_err(failed)?;
+    if let Some(file) = file {
         let text = serde_json::json!({ "version": version, "key": key, "done": done });
-        write_atomically(&file, text.to_string().as_bytes())?;
+        self::keep(&file, &text.to_string())?;
     }
     Ok(done)
+}
+
+/// Writes a file that appears whole, and the folder it is in.
+///
+/// # Errors
+/// A disk that refuses.
+pub fn keep(file: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = file.parent() {
+        let failed = |e: std::io::Error| Error::request(format!("{}: {e}", folder.display()), "");
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    Ok(write_atomically(file, text.as_bytes())?)
 }
 
 /// Seconds of this thread on a processor; seconds that pass where the system does not say.

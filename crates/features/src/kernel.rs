@@ -1,4 +1,4 @@
-//! The kernels that phi's inner products estimate, with the second moment of their directions.
+//! Kernels that the inner products of phi estimate, with the second moment of their directions.
 //!
 //! | kernel | k(x, y), delta = \|x - y\| | E\|u\|^2 l^2 / d |
 //! |---|---|---|
@@ -18,32 +18,32 @@ use veridical_core::Rows;
 
 use crate::{Directions, Error};
 
-/// The kernel that phi's inner products estimate.
+/// A shift-invariant kernel that the inner products of phi estimate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Kernel {
-    /// exp(-|x - y|^2 / (2 l^2))
+    /// Gaussian (RBF) kernel exp(-|x - y|^2 / (2 l^2)).
     #[default]
     Gaussian,
-    /// exp(-|x - y|_1 / l), the product of one-dimensional exponentials.
+    /// Laplace kernel exp(-|x - y|_1 / l), the product of one-dimensional exponentials.
     Laplace,
-    /// prod 1 / (1 + ((x_k - y_k) / l)^2)
+    /// Cauchy kernel prod 1 / (1 + ((x_k - y_k) / l)^2).
     Cauchy,
-    /// Matern with nu = 1/2: exp(-|x - y| / l)
+    /// Matern kernel with nu = 1/2: exp(-|x - y| / l).
     Matern12,
-    /// Matern with nu = 3/2.
+    /// Matern kernel with nu = 3/2.
     Matern32,
-    /// Matern with nu = 5/2.
+    /// Matern kernel with nu = 5/2.
     Matern52,
-    /// A weighted mean of gaussians with length scales l `scales[c]`.
+    /// Weighted mean of Gaussian kernels with length scales l `scales[c]`.
     Mixture {
-        /// One factor of the length scale per component.
+        /// Factors of the length scale, one per component.
         scales: Vec<f64>,
-        /// One weight per component; they need not add up to one.
+        /// Weights, one per component; they need not sum to one.
         weights: Vec<f64>,
     },
 }
 
-/// Components of a mixture.
+/// Maximum number of components of a mixture.
 const MAX_COMPONENTS: usize = 64;
 
 impl Kernel {
@@ -51,7 +51,7 @@ impl Kernel {
     pub const NAMES: [&'static str; 7] =
         ["gaussian", "laplace", "cauchy", "matern-1/2", "matern-3/2", "matern-5/2", "mixture"];
 
-    /// The kernel called `name`; a mixture has its components from elsewhere.
+    /// Returns the kernel called `name`; the components of a mixture must be set separately.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "gaussian" => Self::Gaussian,
@@ -65,7 +65,7 @@ impl Kernel {
         })
     }
 
-    /// The name used in specs and flags.
+    /// Returns the name used in specs and flags.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Gaussian => "gaussian",
@@ -78,7 +78,7 @@ impl Kernel {
         }
     }
 
-    /// Whether it is a function of |x - y|, so that its directions may be rotated.
+    /// Returns whether the kernel is a function of |x - y|, so that its directions may be rotated.
     pub const fn is_isotropic(&self) -> bool {
         !matches!(self, Self::Laplace | Self::Cauchy)
     }
@@ -93,7 +93,7 @@ impl Kernel {
         }
     }
 
-    /// The exact k(x, y), in f64.
+    /// Computes k(x, y) exactly, in f64.
     ///
     /// ```
     /// use veridical_features::Kernel;
@@ -119,7 +119,7 @@ impl Kernel {
         }
     }
 
-    /// k of every pair of rows (0, 1), (0, 2), .. (1, 2), ..
+    /// Computes k for every pair of rows (0, 1), (0, 2), .. (1, 2), ..
     ///
     /// ```
     /// use veridical_core::Rows;
@@ -134,7 +134,7 @@ impl Kernel {
         over_pairs(rows, |x, y| self.value(x, y, length_scale))
     }
 
-    /// k for two rows at a distance; `None` if the distance does not decide it.
+    /// Computes k for two rows at the given distance; `None` if k does not depend on the distance alone.
     pub fn at_distance(&self, distance: f64, length_scale: f64) -> Option<f64> {
         let gaussian = |l: f64| (-0.5 * (distance / l) * (distance / l)).exp();
         let matern = |two_nu: f64| two_nu.sqrt() * distance / length_scale;
@@ -158,7 +158,7 @@ impl Kernel {
         })
     }
 
-    /// The distance that the length scale is measured against: |x - y|_1 for laplace, else |x - y|.
+    /// Returns the distance that the length scale is relative to: |x - y|_1 for laplace, else |x - y|.
     pub fn distance(&self, x: &[f32], y: &[f32]) -> f64 {
         let differences = x.iter().zip(y).map(|(x, y)| f64::from(*x) - f64::from(*y));
         match self {
@@ -167,7 +167,7 @@ impl Kernel {
         }
     }
 
-    /// The largest that 1 + k(2 delta) - 2 k(delta)^2 can be, 2m times the variance of one estimated
+    /// Returns the largest possible 1 + k(2 delta) - 2 k(delta)^2, which is 2m times the variance of one estimated
     /// value: 1 where k(2 delta) <= 2 k(delta)^2, and 9/8 from k(2 delta) <= k(delta) alone.
     pub fn worst_variance(&self) -> f64 {
         match self {
@@ -176,7 +176,7 @@ impl Kernel {
         }
     }
 
-    /// E|u|^2 of a direction, `None` where it is infinite.
+    /// Returns E|u|^2 of a direction, or `None` where it is infinite.
     pub fn second_moment(&self, input_dim: usize, length_scale: f64) -> Option<f64> {
         let factor = match self {
             Self::Gaussian => 1.0,
@@ -209,17 +209,17 @@ impl Kernel {
         }
         let total: f64 = weights.iter().sum();
         if !total.is_finite() {
-            return Err(Error::param("weights", "of a finite sum", total));
+            return Err(Error::param("weights", "small enough for a finite sum", total));
         }
         let lost = |s: &&f64| !(length_scale * **s > 0.0 && (length_scale * **s).is_finite());
         if let Some(bad) = scales.iter().find(lost) {
-            let must_be = "of a size that keeps scale times length_scale inside the range of f64";
+            let must_be = "such that scale times length_scale stays within the range of f64";
             return Err(Error::param("scales", must_be, bad));
         }
         Ok(())
     }
 
-    /// Refuses a family whose directions would not have this kernel's law, and says why.
+    /// Rejects a family whose directions would not have this kernel's spectral distribution, with the reason.
     pub(crate) fn check_family(&self, directions: Directions) -> Result<(), Error> {
         let why = match directions {
             Directions::Iid => return Ok(()),
@@ -241,7 +241,7 @@ impl Kernel {
     }
 }
 
-/// `f` of every pair of rows (0, 1), (0, 2), .. (1, 2), ..
+/// Applies `f` to every pair of rows (0, 1), (0, 2), .. (1, 2), ..
 pub(crate) fn over_pairs(
     rows: Rows<'_, f32>,
     f: impl Fn(&[f32], &[f32]) -> f64 + Sync,
@@ -291,8 +291,11 @@ mod tests {
         assert_eq!(message(&[], &[]), "scales must be from 1 to 64 numbers, got 0");
         assert_eq!(message(&[1.0], &[]), "weights must be as many as the scales (1), got 0");
         assert_eq!(message(&[1.0], &[-1.0]), "weights must be finite and above 0, got -1");
-        assert_eq!(message(&[1.0; 2], &[1e308; 2]), "weights must be of a finite sum, got inf");
-        assert!(message(&[1e-200], &[1.0]).starts_with("scales must be of a size that keeps"));
+        assert_eq!(
+            message(&[1.0; 2], &[1e308; 2]),
+            "weights must be small enough for a finite sum, got inf"
+        );
+        assert!(message(&[1e-200], &[1.0]).starts_with("scales must be such that scale times"));
     }
 
     #[test]

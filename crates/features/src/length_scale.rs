@@ -1,10 +1,10 @@
 //! Rules that choose the length scale l from data.
 //!
-//! median               l = median of |x - y| over all pairs of a sample (Garreau et al. 2018); for
-//!                      laplace of |x - y|_1
+//! median               l = median of |x - y| over all pairs of a sample (Garreau et al. 2018), or of |x - y|_1
+//!                      for laplace
 //! sklearn-gamma-scale  gamma = 1 / (d var(X)), l = sqrt(d var(X) / 2)
 //!
-//! Both look at the normalized rows, the ones the kernel will see.
+//! Both are applied to the normalized rows, which are the input of the kernel.
 
 use veridical_core::Rows;
 use veridical_core::stats::median;
@@ -12,7 +12,7 @@ use veridical_core::stats::median;
 use crate::kernel::over_pairs;
 use crate::{Error, Kernel};
 
-/// l for scikit-learn's gamma in exp(-gamma |x - y|^2).
+/// Converts scikit-learn's gamma in exp(-gamma |x - y|^2) to a length scale.
 ///
 /// # Errors
 /// [`Error::Param`] unless gamma is finite and above 0.
@@ -28,7 +28,7 @@ pub fn from_gamma(gamma: f64) -> Result<f64, Error> {
     Ok((0.5 / gamma).sqrt())
 }
 
-/// The median rule on normalized rows.
+/// Chooses the length scale as the median distance of the normalized rows.
 ///
 /// # Errors
 /// [`Error::LengthScale`] for fewer than two rows or a median distance of 0.
@@ -51,10 +51,16 @@ pub fn from_median(rows: Rows<'_, f32>, kernel: &Kernel) -> Result<f64, Error> {
     Err(refused("more than half of the sampled pairs of rows are identical"))
 }
 
-/// scikit-learn's `gamma="scale"` for normalized rows whose elements have `variance`.
+/// Chooses the length scale of scikit-learn's `gamma="scale"`, for normalized rows whose elements have `variance`.
 ///
 /// # Errors
 /// [`Error::LengthScale`] for a variance of 0.
+///
+/// ```
+/// let l = veridical_features::length_scale::from_gamma_scale(2.0, 4)?; // gamma = 1 / (4 * 2)
+/// assert_eq!(l, 2.0);
+/// # Ok::<(), veridical_features::Error>(())
+/// ```
 pub fn from_gamma_scale(variance: f64, dim: usize) -> Result<f64, Error> {
     if variance > 0.0 {
         return Ok((dim as f64 * variance / 2.0).sqrt());
@@ -62,7 +68,7 @@ pub fn from_gamma_scale(variance: f64, dim: usize) -> Result<f64, Error> {
     Err(Error::LengthScale { why: "all elements of the table are equal".into() })
 }
 
-/// The kernel's distance for every pair of rows, in f64.
+/// Computes the kernel's distance for every pair of rows, in f64.
 pub fn distances(rows: Rows<'_, f32>, kernel: &Kernel) -> Vec<f64> {
     over_pairs(rows, |x, y| kernel.distance(x, y))
 }
@@ -77,7 +83,7 @@ mod tests {
 
     #[test]
     fn median_of_a_line_of_points() {
-        // 0, 1, 3: distances 1, 2, 3.
+        // Points 0, 1, 3: distances 1, 2, 3.
         assert_eq!(from_median(&[0.0, 1.0, 3.0], 1, &Kernel::Gaussian).unwrap(), 2.0);
     }
 

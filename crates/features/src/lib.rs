@@ -8,9 +8,9 @@
 //! section 5), with standard deviation sqrt((1 + k(2 delta) - 2 k(delta)^2) / (2m)) for iid
 //! directions, and |phi(x)| = 1.
 //!
-//! **What phi does not do.** Its inner products estimate a kernel of h, which a rotation of h leaves
-//! alone; phi itself turns with h. It helps models that are retrained on it. A model that is not
-//! retrained after a refresh of h needs the new h aligned to the old one first.
+//! **What phi does not do.** Its inner products estimate a kernel of h, which is invariant under rotations of h;
+//! phi itself is not invariant. It helps models that are retrained on it. A model that is not retrained after h is
+//! refreshed needs the new h aligned to the old one first.
 //!
 //! ```
 //! use veridical_core::Rows;
@@ -26,11 +26,11 @@
 //! ```
 //!
 //! - [`FeatureSpec`]: the small document that determines phi (`docs/format-spec.md`).
-//! - [`Kernel`]: what the inner products estimate.
-//! - [`directions`]: how U is drawn, independently, orthogonally, by Hadamard matrices or evenly.
-//! - [`FeatureMap`]: a spec made ready to transform rows.
+//! - [`Kernel`]: the kernel that the inner products estimate.
+//! - [`directions`]: how U is drawn: independent, orthogonal, Hadamard or quasi-Monte Carlo (Halton).
+//! - [`FeatureMap`]: a spec with its directions drawn, ready to transform rows.
 //! - [`length_scale`]: rules that choose l from data.
-//! - [`plan`]: how many directions an error takes.
+//! - [`plan`]: the number of directions needed for a given error.
 
 pub mod directions;
 mod error;
@@ -46,3 +46,8 @@ pub use kernel::Kernel;
 pub use normalize::{ColumnMoments, Normalize};
 pub use spec::{Directions, FeatureSpec, FeatureSpecParams};
 pub use transform::{Checked, Cpu, FeatureMap, sincos};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -1,7 +1,7 @@
-//! What is done to a row before it is projected.
+//! Normalization of a row before it is projected.
 //!
 //! unit         y = x / |x|, a zero row stays zero
-//! standardize  y_k = (x_k - mean_k) / deviation_k, with means and population deviations in the spec
+//! standardize  y_k = (x_k - mean_k) / deviation_k, with means and population standard deviations in the spec
 //!
 //! Computed in f64 and rounded once to f32, with the order of operations of `docs/format-spec.md`.
 
@@ -10,25 +10,25 @@ use veridical_core::orthogonal::squared_norm;
 
 use crate::Error;
 
-/// What is done to a row first.
+/// Normalization applied to a row before it is projected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Normalize {
-    /// Nothing.
+    /// The row is used unchanged.
     None,
-    /// Rows of length one.
+    /// Rows are scaled to unit Euclidean length; zero rows stay zero.
     #[default]
     Unit,
-    /// Columns of mean 0 and deviation 1.
+    /// Columns are scaled to mean 0 and standard deviation 1.
     Standardize {
-        /// One mean per column.
+        /// Means, one per column.
         means: Vec<f64>,
-        /// One deviation per column, above 0.
+        /// Population standard deviations, one per column, all above 0.
         deviations: Vec<f64>,
     },
 }
 
 impl Normalize {
-    /// The name used in specs and flags.
+    /// Returns the name used in specs and flags.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -83,10 +83,10 @@ impl Normalize {
         true
     }
 
-    /// The normalized rows, row-major.
+    /// Returns the normalized rows, row-major.
     ///
     /// # Errors
-    /// [`Error::Width`] if there are means and deviations for rows of another width.
+    /// [`Error::Width`] if the stored means and standard deviations are for rows of another width.
     ///
     /// ```
     /// use veridical_core::Rows;
@@ -111,8 +111,9 @@ impl Normalize {
     }
 }
 
-/// Means and variances of the columns of a table, one row at a time (Welford 1962). The result
-/// depends on the rows and their order alone.
+/// Running means and variances of the columns of a table (Welford 1962).
+///
+/// Rows are added one at a time; the result depends only on the rows and their order.
 ///
 /// ```
 /// use veridical_core::Rows;
@@ -132,15 +133,15 @@ pub struct ColumnMoments {
 }
 
 impl ColumnMoments {
-    /// No rows of width `dim`.
+    /// Starts without rows, for rows of width `dim`.
     pub fn new(dim: usize) -> Self {
         Self { count: 0, means: vec![0.0; dim], sums_of_squares: vec![0.0; dim] }
     }
 
-    /// Takes rows.
+    /// Adds rows to the moments.
     ///
     /// # Errors
-    /// [`Error::Width`] if they have another width.
+    /// [`Error::Width`] if the rows have another width.
     pub fn push_rows(&mut self, rows: Rows<'_, f32>) -> Result<(), Error> {
         if rows.dim() != self.means.len() {
             return Err(Error::Width { expected: self.means.len(), got: rows.dim() });
@@ -164,7 +165,7 @@ impl ColumnMoments {
         self.sums_of_squares.iter().map(|s| s / (self.count.max(1)) as f64)
     }
 
-    /// The standardisation of these columns; a constant column keeps deviation 1.
+    /// Returns the standardization of these columns; a constant column has standard deviation 1.
     pub fn standardize(&self) -> Normalize {
         let deviation = |v: f64| if v > 0.0 { v.sqrt() } else { 1.0 };
         Normalize::Standardize {
@@ -173,7 +174,7 @@ impl ColumnMoments {
         }
     }
 
-    /// The population variance of all elements together: `X.var()` of NumPy.
+    /// Returns the population variance of all elements together, like `X.var()` in NumPy.
     pub fn total_variance(&self) -> f64 {
         let d = self.means.len() as f64;
         let mean = self.means.iter().sum::<f64>() / d;
@@ -181,8 +182,7 @@ impl ColumnMoments {
         self.variances().sum::<f64>() / d + between
     }
 
-    /// [`total_variance`](Self::total_variance) of the columns once standardised: the share of
-    /// columns that are not constant.
+    /// Returns [`total_variance`](Self::total_variance) after standardization: the share of columns that are not constant.
     pub fn standardized_variance(&self) -> f64 {
         let varying = self.variances().filter(|&v| v > 0.0).count();
         varying as f64 / self.means.len() as f64
@@ -195,7 +195,7 @@ mod tests {
 
     const ROWS: [f32; 6] = [1.0, 10.0, 5.0, 3.0, 30.0, 5.0]; // two rows of width 3
 
-    /// `StandardScaler().fit([[1, 10, 5], [3, 30, 5]])`: means 2, 20, 5; deviations 1, 10, and the
+    /// `StandardScaler().fit([[1, 10, 5], [3, 30, 5]])`: means 2, 20, 5; standard deviations 1, 10, and the
     /// constant column scaled by 1. `X.var()` is 94.3333.
     #[test]
     fn moments_match_scikit_learn() {

@@ -1,4 +1,4 @@
-//! How many directions an error takes, or what error a number of directions gives.
+//! The number of directions needed for a given error, and the error of a given number of directions.
 //!
 //! uniform   all pairs of a set of diameter R at once (Rahimi & Recht 2007, claim 1; lemma A.4 of paper
 //!           000 lost its square):
@@ -7,14 +7,14 @@
 //!           (1 + c) / 2, v = 1 + k(2 delta) - 2 k(delta)^2 at its largest
 //! measured  the errors of n pairs drawn from the data: a bound on their mean by the empirical Bernstein
 //!           inequality, on their 95 % quantile by order statistics. Candidates are tested from the
-//!           largest down, stopping at the first that fails, so the one that is left holds with the
-//!           stated confidence however many were tried.
-//! alignment proposition 4 of paper 000, constants followed through its proof (eps split in halves,
+//!           largest down, stopping at the first that fails, so the smallest that passed holds with the stated
+//!           confidence regardless of how many were tested.
+//! alignment proposition 4 of paper 000, constants tracked through its proof (eps split in halves,
 //!           lemma A.4 squared, Chernoff at lambda = n/16):
 //!           2^10 (sigma R / eps)^2 exp(-m eps^2 / (16 (d + 2))) + sqrt(2) exp(-n eps^2 / (64 (1 + delta)))
 //!
-//! Only the measured numbers are fit for choosing a size: the uniform bound is off by orders of
-//! magnitude, the alignment bound is a rate.
+//! Only the measured bounds are suitable for choosing a size: the uniform bound is off by orders of magnitude, and the
+//! alignment bound shows only the rate.
 
 use rayon::prelude::*;
 use veridical_core::Rows;
@@ -23,24 +23,24 @@ use veridical_core::stats::{Moments, mean_upper_bound, quantile_bound_rank};
 
 use crate::{Error, FeatureMap, FeatureSpec};
 
-/// The share of pairs whose errors the second measured bound covers.
+/// Quantile level of the second measured bound: the share of pairs that it covers.
 pub const QUANTILE: f64 = 0.95;
-/// An estimate lies in [-1, 1] and k in [0, 1].
+/// Width of the range of errors: an estimate is in [-1, 1] and k in [0, 1].
 const ERROR_RANGE: f64 = 2.0;
 
-/// The set on which a uniform bound holds.
+/// Set of rows on which a uniform bound holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Domain {
-    /// d.
+    /// Number of columns d.
     pub input_dim: usize,
-    /// sigma^2 = E|u|^2.
+    /// Second moment sigma^2 = E|u|^2 of a direction.
     pub second_moment: f64,
-    /// R.
+    /// Diameter R of the set.
     pub diameter: f64,
 }
 
 impl Domain {
-    /// m for which all pairs have an error below `epsilon` with probability `confidence`.
+    /// Returns the m for which all pairs have an error below `epsilon` with probability `confidence`.
     ///
     /// ```
     /// let unit = veridical_features::plan::Domain { input_dim: 128, second_moment: 128.0, diameter: 2.0 };
@@ -50,12 +50,12 @@ impl Domain {
         self.directions(epsilon, confidence, 4.0, 256.0)
     }
 
-    /// The inverse: epsilon for m directions.
+    /// Inverts [`uniform_directions`](Self::uniform_directions): returns the epsilon of m directions.
     pub fn uniform_epsilon(self, n_directions: usize, confidence: f64) -> f64 {
         invert(n_directions, |epsilon| self.uniform_directions(epsilon, confidence))
     }
 
-    /// m, and the n of labelled rows, for which each half of proposition 4's bound stays below half of
+    /// Returns the m directions and n labeled rows for which each term of proposition 4's bound is below half of
     /// 1 - `confidence`, with delta = 0.
     pub fn alignment_directions(self, epsilon: f64, confidence: f64) -> (f64, f64) {
         let rest = 1.0 - confidence;
@@ -63,7 +63,7 @@ impl Domain {
         (self.directions(epsilon, confidence, 16.0, 2048.0), rows.ceil())
     }
 
-    /// The inverse: epsilon of proposition 4's first half for m directions.
+    /// Inverts the first term of [`alignment_directions`](Self::alignment_directions): returns the epsilon of m directions.
     pub fn alignment_epsilon(self, n_directions: usize, confidence: f64) -> f64 {
         invert(n_directions, |epsilon| self.alignment_directions(epsilon, confidence).0)
     }
@@ -77,7 +77,7 @@ impl Domain {
     }
 }
 
-/// The epsilon at which `directions`, which falls with epsilon, reaches m.
+/// The epsilon at which `directions`, a decreasing function, equals m.
 fn invert(n_directions: usize, directions: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (1e-9f64, 1e9f64);
     for _ in 0..200 {
@@ -87,37 +87,42 @@ fn invert(n_directions: usize, directions: impl Fn(f64) -> f64) -> f64 {
     high
 }
 
-/// m for which one fixed pair has an error below `epsilon` with probability `confidence`, by the normal
-/// approximation, for iid directions and the worst distance.
+/// Returns the m for which one fixed pair has an error below `epsilon` with probability `confidence`.
+///
+/// By the normal approximation, for iid directions and the worst distance.
+///
+/// ```
+/// let m = veridical_features::plan::pair_directions(0.05, 0.95, 1.0);
+/// assert_eq!(m, 769.0); // 1.96^2 / (2 * 0.05^2), rounded up
+/// ```
 pub fn pair_directions(epsilon: f64, confidence: f64, worst_variance: f64) -> f64 {
     let z = normal_quantile(0.5 + confidence / 2.0);
     (z * z * worst_variance / (2.0 * epsilon * epsilon)).ceil().max(1.0)
 }
 
-/// The inverse: epsilon for m directions.
+/// Inverts [`pair_directions`]: returns the epsilon of m directions.
 pub fn pair_epsilon(n_directions: usize, confidence: f64, worst_variance: f64) -> f64 {
     let z = normal_quantile(0.5 + confidence / 2.0);
     z * (worst_variance / (2.0 * n_directions as f64)).sqrt()
 }
 
-/// Absolute kernel errors of pairs of rows, and what they say about all pairs of the data.
+/// Absolute kernel errors of sampled pairs of rows, with confidence bounds for all pairs of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// How many pairs.
+    /// Number of sampled pairs.
     pub n_pairs: usize,
-    /// Their mean absolute error.
+    /// Mean absolute error of the sampled pairs.
     pub mean: f64,
-    /// The mean over all pairs is below this with the confidence asked for.
+    /// Upper confidence bound on the mean absolute error over all pairs.
     pub mean_bound: f64,
-    /// Their 95 % quantile.
+    /// 95 % quantile of the absolute errors of the sampled pairs.
     pub quantile: f64,
-    /// The 95 % quantile over all pairs is below this with the confidence asked for; infinite if there
-    /// are too few pairs to say.
+    /// Upper confidence bound on the 95 % quantile over all pairs; infinite if there are too few pairs.
     pub quantile_bound: f64,
 }
 
 impl Measured {
-    /// Sums up absolute errors.
+    /// Summarizes absolute errors with bounds at the given confidence.
     pub fn of(errors: &[f64], confidence: f64) -> Self {
         let mut moments = Moments::default();
         errors.iter().for_each(|e| moments.push(*e));
@@ -135,8 +140,8 @@ impl Measured {
     }
 }
 
-/// The smallest candidate that is left when they are tested from the largest down, stopping at the
-/// first whose bound exceeds `epsilon`. `measured` is in ascending order of the candidates.
+/// Returns the smallest candidate that passes, testing from the largest down and stopping at the first whose bound
+/// exceeds `epsilon`. `measured` is in ascending order of the candidates.
 pub fn smallest(
     candidates: &[usize],
     measured: &[Measured],
@@ -147,7 +152,7 @@ pub fn smallest(
     from_largest.take_while(|(_, measured)| bound(measured) <= epsilon).last().map(|(m, _)| *m)
 }
 
-/// Numbers of directions worth trying: 1, 2, 3, 4, 6, 8, 12, .. up to `largest`, and that.
+/// Lists numbers of directions worth trying: 1, 2, 3, 4, 6, 8, 12, .. up to and including `largest`.
 ///
 /// ```
 /// assert_eq!(veridical_features::plan::candidates(8), [1, 2, 3, 4, 6, 8]);
@@ -161,12 +166,13 @@ pub fn candidates(largest: usize) -> Vec<usize> {
     all
 }
 
-/// The absolute kernel errors of disjoint pairs of rows (0 and 1, 2 and 3, ..) for each of the
-/// `candidates` (ascending, the last is the number of directions of `spec`): shorter maps are prefixes
-/// of the longest, so one pass gives them all.
+/// Computes the absolute kernel errors of disjoint pairs of rows (0 and 1, 2 and 3, ..) for each candidate.
+///
+/// The `candidates` are ascending and the last is the number of directions of `spec`. Shorter maps are prefixes of the
+/// longest, so a single pass covers them all.
 ///
 /// # Errors
-/// As [`FeatureMap::transform_into`].
+/// The same as [`FeatureMap::transform_into`].
 pub fn pair_errors(
     spec: &FeatureSpec,
     rows: Rows<'_, f32>,
@@ -193,7 +199,7 @@ pub fn pair_errors(
     Ok((0..candidates.len()).map(of_candidate).collect())
 }
 
-/// <phi_2m(x), phi_2m(y)> for each candidate m, from the longest map's features of x and then of y.
+/// <phi_2m(x), phi_2m(y)> for each candidate m, given the longest map's features of x followed by those of y.
 fn prefix_estimates(phi: &[f32], candidates: &[usize]) -> Vec<f64> {
     let (x, y) = phi.split_at(phi.len() / 2);
     let largest = (x.len() / 2) as f64;
@@ -251,7 +257,7 @@ mod tests {
         };
         let all = [0.2, 0.04, 0.3, 0.05, 0.01].map(measured);
         let found = smallest(&[1, 2, 4, 8, 16], &all, |m| m.mean_bound, 0.05);
-        assert_eq!(found, Some(8)); // 2 would pass by luck, but 4 failed before
+        assert_eq!(found, Some(8)); // 2 would pass by chance, but 4 failed first
         assert_eq!(smallest(&[1], &[measured(1.0)], |m| m.mean_bound, 0.05), None);
     }
 
@@ -269,8 +275,8 @@ mod tests {
     }
 
     /// 1,000 plans at 90 % confidence, each from fresh pairs of a finite population whose true mean and
-    /// quantile are known for every candidate: the chosen width fails to keep its promise in at most
-    /// 10 % of them, up to three binomial standard errors, and it fails to exist in none.
+    /// quantile are known for every candidate: the bound of the chosen width is violated in at most
+    /// 10 % of them, up to three binomial standard errors, and a width is always found.
     #[test]
     fn the_stated_confidence_holds_over_repetitions() {
         let (n_rows, d, n_pairs, repetitions, confidence) = (400, 8, 400, 1000, 0.9);

@@ -12,24 +12,24 @@ use crate::{Error, Kernel, Normalize};
 const FORMAT: u64 = 1;
 const MAX_INPUT_DIM: usize = 1 << 20;
 const MAX_OUTPUT_DIM: usize = 1 << 24;
-/// m d: eight gigabytes of directions in f32.
+/// Limit on m d: eight gigabytes of directions in f32.
 const MAX_DIRECTION_ELEMENTS: usize = 1 << 31;
 
 choices! {
-    /// How U is drawn.
+    /// How the directions U are drawn
     pub enum Directions {
-        /// Independent
+        /// Independent directions
         Iid = "iid",
-        /// Orthogonal inside blocks of d: a smaller error
+        /// Orthogonal within blocks of d: smaller error
         Orthogonal = "orthogonal",
-        /// Nothing stored, O(D log d) for a row: fastest for wide vectors
+        /// Not stored, O(D log d) per row: fastest for wide vectors
         Hadamard = "hadamard",
-        /// Evenly spread points, for vectors of up to 32 values
+        /// Evenly spread (quasi-Monte Carlo) points, for vectors of up to 32 values
         Halton = "halton",
     }
 }
 
-/// Settings of a [`FeatureSpec`]. Setters take anything; [`build`](Self::build) checks once.
+/// Settings of a [`FeatureSpec`]. Setters accept anything; [`build`](Self::build) validates all settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureSpecParams {
     input_dim: usize,
@@ -42,37 +42,37 @@ pub struct FeatureSpecParams {
 }
 
 impl FeatureSpecParams {
-    /// Seed of the directions. Default: 0.
+    /// Sets the random seed of the directions. Default: 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// The kernel. Default: gaussian.
+    /// Sets the kernel. Default: gaussian.
     pub fn kernel(mut self, kernel: Kernel) -> Self {
         self.kernel = kernel;
         self
     }
 
-    /// `l`, in the units of the normalized rows. Default: 1.
+    /// Sets the length scale l, in the units of the normalized rows. Default: 1.
     pub fn length_scale(mut self, length_scale: f64) -> Self {
         self.length_scale = length_scale;
         self
     }
 
-    /// How U is drawn. Default: orthogonal, or iid where the kernel allows nothing else.
+    /// Sets the family of directions. Default: orthogonal, or iid where the kernel allows nothing else.
     pub fn directions(mut self, directions: Directions) -> Self {
         self.directions = Some(directions);
         self
     }
 
-    /// What is done to a row first. Default: unit length.
+    /// Sets the normalization of rows. Default: unit length.
     pub fn normalize(mut self, normalize: Normalize) -> Self {
         self.normalize = normalize;
         self
     }
 
-    /// Checks the settings and fixes the ids.
+    /// Validates the settings and computes the ids.
     ///
     /// # Errors
     /// [`Error::Param`] names the first setting that is out of range.
@@ -148,7 +148,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// A checked spec with its ids.
+/// A validated spec with its ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureSpec {
     params: FeatureSpecParams,
@@ -202,7 +202,8 @@ impl FeatureSpec {
                 Normalize::Standardize { means, deviations }
             }
             _ => {
-                let why = "means and deviations belong to normalize standardize, and only there";
+                let why =
+                    "means and deviations must be present exactly when normalize is standardize";
                 return Err(Error::Document(why.into()));
             }
         };
@@ -212,11 +213,13 @@ impl FeatureSpec {
             }
             (None, ..) => {
                 let (name, known) = (d.kernel, Kernel::NAMES.join(", "));
-                return Err(Error::Document(format!("unknown kernel `{name}`; known are {known}")));
+                return Err(Error::Document(format!(
+                    "unknown kernel `{name}`; known kernels: {known}"
+                )));
             }
             (Some(kernel), None, None) if !matches!(kernel, Kernel::Mixture { .. }) => kernel,
             _ => {
-                let why = "scales and weights belong to kernel mixture, and only there";
+                let why = "scales and weights must be present exactly when kernel is mixture";
                 return Err(Error::Document(why.into()));
             }
         };
@@ -241,7 +244,7 @@ impl FeatureSpec {
         Ok(spec)
     }
 
-    /// The JSON document, ended by a newline.
+    /// Returns the JSON document, ending with a newline.
     pub fn to_json(&self) -> String {
         let p = &self.params;
         let (normalize, means, deviations) = match &p.normalize {
@@ -271,11 +274,11 @@ impl FeatureSpec {
             spec_id: self.spec_id.clone(),
             directions_id: self.directions_id.clone(),
         };
-        // INVARIANT: numbers, strings and lists of finite floats always serialise.
-        serde_json::to_string_pretty(&document).expect("a checked spec serialises") + "\n"
+        // INVARIANT: numbers, strings and lists of finite floats always serialize.
+        serde_json::to_string_pretty(&document).expect("a checked spec serializes") + "\n"
     }
 
-    /// The same map cut to its first `output_dim` coordinates (rescaled).
+    /// Returns the spec of the first `output_dim` coordinates of this map (rescaled).
     ///
     /// # Errors
     /// [`Error::Param`] if `output_dim` is odd or larger than the spec's.
@@ -287,43 +290,43 @@ impl FeatureSpec {
         FeatureSpecParams { output_dim, ..self.params.clone() }.build()
     }
 
-    /// d, the width of the rows.
+    /// Returns d, the width of the rows.
     pub fn input_dim(&self) -> usize {
         self.params.input_dim
     }
 
-    /// D = 2m, the width of phi.
+    /// Returns D = 2m, the width of phi.
     pub fn output_dim(&self) -> usize {
         self.params.output_dim
     }
 
-    /// m, the number of directions.
+    /// Returns m, the number of directions.
     pub fn n_directions(&self) -> usize {
         self.params.output_dim / 2
     }
 
-    /// The seed of the directions.
+    /// Returns the random seed of the directions.
     pub fn seed(&self) -> Seed {
         // INVARIANT: `build` checked the range.
         Seed::new(self.params.seed).expect("the seed was checked")
     }
 
-    /// The kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> &Kernel {
         &self.params.kernel
     }
 
-    /// l.
+    /// Returns the length scale l.
     pub fn length_scale(&self) -> f64 {
         self.params.length_scale
     }
 
-    /// How U is drawn.
+    /// Returns the family of directions.
     pub fn directions(&self) -> Directions {
         self.params.family()
     }
 
-    /// The same map with another family of directions, to compare them.
+    /// Returns the same map with another family of directions, for comparisons.
     ///
     /// # Errors
     /// [`Error::Param`] if the kernel does not allow the family.
@@ -331,7 +334,7 @@ impl FeatureSpec {
         self.params.clone().directions(directions).build()
     }
 
-    /// The same map with another seed or width, to study it.
+    /// Returns the same map with another seed or width, for ablations.
     ///
     /// # Errors
     /// [`Error::Param`] if the seed or the width is out of range.
@@ -339,17 +342,17 @@ impl FeatureSpec {
         FeatureSpecParams { output_dim, ..self.params.clone() }.seed(seed).build()
     }
 
-    /// What is done to a row first.
+    /// Returns the normalization of rows.
     pub fn normalize(&self) -> &Normalize {
         &self.params.normalize
     }
 
-    /// Names every bit of phi.
+    /// Returns the id that identifies every bit of phi.
     pub fn spec_id(&self) -> &str {
         &self.spec_id
     }
 
-    /// Equal for specs of which one is a prefix of the other.
+    /// Returns the id of the directions, which a spec shares with its prefixes.
     pub fn directions_id(&self) -> &str {
         &self.directions_id
     }

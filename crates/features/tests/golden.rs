@@ -1,5 +1,5 @@
-//! The values of `tests/golden/`, written by the independent Python reference
-//! (`python/reference/make_golden.py`), must come out bit for bit.
+//! Bit-for-bit comparison with the values of `tests/golden/`, which the independent Python reference
+//! (`python/reference/make_golden.py`) wrote.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 

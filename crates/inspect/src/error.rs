@@ -1,16 +1,16 @@
-//! What can go wrong in a comparison.
+//! Errors of a comparison.
 
 /// The result of a comparison.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong in a comparison.
+/// Errors of a comparison.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Tables, settings or limits were refused, or the job was stopped.
+    /// Invalid tables, settings or limits, or an interruption by the user.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
-    /// A feature map was refused.
+    /// An error of a feature map.
     #[error(transparent)]
     Features(#[from] veridical_features::Error),
 }

@@ -1,8 +1,8 @@
-//! What changed between representations of the same things, and whether it matters. One folder per question:
+//! Comparison of embedding tables of the same ids: what changed, and does it matter? One folder per question:
 //!
-//! - [`stability`]: is it safe to put a new table in the place of an old one? [`stability::compare`] answers with a
+//! - [`stability`]: is it safe to replace an old table by a new one? [`stability::compare`] answers with a
 //!   [`stability::Report`]: sanity, geometry, neighbors, downstream models, consumers, a verdict, limits.
-//! - [`align`]: which map takes a new table to the frame of an old one, and how good is it?
+//! - [`align`]: which linear map takes a new table to the coordinates of an old one, and how good is it?
 
 pub mod align;
 mod error;
@@ -11,9 +11,14 @@ pub mod stability;
 pub use error::{Error, Result};
 pub use stability::{
     Angles, Aspect, Changed, CompareSettings, Comparison, Components, Consumer, ConsumerReport,
-    ConsumerVerdict, Coordinates, Decile, Downstream, Floor, Gate, Harm, KernelAt, Kind, Labelled,
+    ConsumerVerdict, Coordinates, Decile, Downstream, Floor, Gate, Harm, KernelAt, Kind, Labeled,
     Level, Limit, Linear, Measure, Outcome, PairMeasure, PairSpread, PairValue, Probed, Run, Runs,
     Sanity, Scores, TargetAlignment, Theory, Treated, Treatment, TreatmentScores, Verdict,
     accuracy, changed, consumer, consumers, downstream, floor_of, geometry, linear, macro_f1,
     measures, propose, run_pairs, sanity, target_alignment, theory, treatments, verdict,
 };
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

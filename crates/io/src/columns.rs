@@ -12,7 +12,7 @@ use veridical_data::Ids;
 
 use crate::{Dtype, Error, IdKind, ReadOptions, Result};
 
-/// Which columns of a schema play which part.
+/// The roles of the columns of a schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub vector: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Chosen {
     pub id_kind: IdKind,
     pub kept: Vec<usize>,
     pub dtype: Dtype,
-    /// What the user should know about the choice.
+    /// A note for the user about the choice.
     pub note: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Chosen {
     }
 }
 
-/// Chooses by name if asked to, else the only list of floats and `id` or the only `*_id`.
+/// Chooses columns by name if requested, else the only list of floats and `id` or the only `*_id`.
 pub(crate) fn choose(schema: &Schema, options: &ReadOptions, path: &Path) -> Result<Chosen> {
     let refused = |what: String| Error::content(path, what);
     let names = || schema.fields().iter().map(|f| describe(f)).collect::<Vec<_>>().join(", ");
@@ -112,7 +112,7 @@ pub(crate) fn choose(schema: &Schema, options: &ReadOptions, path: &Path) -> Res
     Ok(Chosen { vector, id, id_kind, kept, dtype, note })
 }
 
-/// `id`, or the only column that ends in `_id`, among columns given as (place, name).
+/// `id`, or the only column with a name that ends in `_id`, among columns given as (position, name).
 pub(crate) fn default_id(columns: &[(usize, &str)], path: &Path) -> Result<Option<usize>> {
     if let Some((place, _)) = columns.iter().find(|(_, name)| *name == "id") {
         return Ok(Some(*place));
@@ -156,7 +156,7 @@ pub(crate) fn id_kind(data_type: &DataType) -> Option<IdKind> {
     }
 }
 
-/// Ids as 64-bit integers or UTF-8.
+/// Decodes ids as 64-bit integers or UTF-8.
 pub(crate) fn decode_ids(
     array: &ArrayRef,
     kind: IdKind,
@@ -174,7 +174,7 @@ pub(crate) fn decode_ids(
     let options = arrow_cast::CastOptions { safe: false, ..Default::default() };
     let cast = arrow_cast::cast_with_options(array, &target, &options)
         .map_err(|e| Error::content(path, format!("the ids do not fit 64-bit integers: {e}")))?;
-    // INVARIANT: the cast gave one of the two types that `from_array` takes.
+    // INVARIANT: the cast returns one of the two types that `from_array` takes.
     Ok(Ids::from_array(&cast).expect("ids were cast to int64 or utf8"))
 }
 
@@ -183,8 +183,8 @@ fn first_null(array: &ArrayRef) -> Option<usize> {
     (0..array.len()).find(|&row| nulls.is_null(row))
 }
 
-/// The vectors of a column, row-major; a missing value or row reads as NaN. `dim` is the width that
-/// earlier rows had.
+/// The vectors of a column, row-major; a missing value or row is read as NaN. `dim` is the width of the
+/// earlier rows.
 pub(crate) fn decode_vectors(
     array: &ArrayRef,
     dim: Option<usize>,
@@ -284,7 +284,7 @@ fn missing_rows_as_nan(
     vectors.into()
 }
 
-/// Any float array as singles, without a copy where it holds singles already.
+/// Converts any float array to f32, without a copy if it already is.
 fn floats(values: &ArrayRef, path: &Path) -> Result<ScalarBuffer<f32>> {
     let mut singles: ScalarBuffer<f32> = match values.data_type() {
         DataType::Float32 => values.as_primitive::<Float32Type>().values().clone(),
@@ -308,7 +308,7 @@ fn floats(values: &ArrayRef, path: &Path) -> Result<ScalarBuffer<f32>> {
     Ok(singles)
 }
 
-/// The columns that are carried along, dictionaries unpacked so that every chunk has one type.
+/// The type of a column that is copied to the output: dictionaries are unpacked so that every chunk has one type.
 pub(crate) fn kept_field(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Dictionary(_, value) => value.as_ref().clone(),
@@ -317,7 +317,7 @@ pub(crate) fn kept_field(field: &Field) -> Field {
     Field::new(field.name(), data_type, true)
 }
 
-/// A carried column in the type of its [`kept_field`].
+/// Converts a copied column to the type of its [`kept_field`].
 pub(crate) fn kept_column(array: &ArrayRef, field: &Field, path: &Path) -> Result<ArrayRef> {
     if array.data_type() == field.data_type() {
         return Ok(Arc::clone(array));

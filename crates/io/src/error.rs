@@ -1,68 +1,68 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of working with tables.
+/// The result of reading or writing files.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What can go wrong with a table, grouped by who can put it right.
+/// What can go wrong in reading or writing, grouped by who can fix it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused to read.
+    /// The operating system failed to read.
     #[error("{path}: cannot {action}: {source}")]
     Read {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// What was attempted.
         action: &'static str,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The operating system refused to write; what was written so far is kept for `--resume`.
+    /// The operating system failed to write; what was written so far is kept for `--resume`.
     #[error("{path}: cannot write: {source}{}", write_remedy(path, source))]
     Write {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// An object store refused or failed; `what` says what was asked for and what to do.
+    /// An object store refused or failed; `what` says what was requested and what to do.
     #[error("{path}: {what}")]
     Store {
-        /// The object.
+        /// The URL of the object.
         path: String,
-        /// What, why and what to do.
+        /// What failed, why, and what to do.
         what: String,
         /// Whether the same request may succeed later.
         is_transient: bool,
     },
-    /// The bytes are not what the format promises.
+    /// The bytes violate the file format.
     #[error(
         "{path}: not a readable {format} file: {what}; it may be truncated or damaged, write it again"
     )]
     Malformed {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What it was taken for.
+        /// The format that the file was read as.
         format: &'static str,
         /// What is wrong.
         what: String,
     },
-    /// The file is readable, but its content does not serve; `what` names place and remedy.
+    /// The file is valid, but its content cannot be used; `what` names the position and the remedy.
     #[error("{path}: {what}")]
     Content {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// What, where and what to do.
+        /// What is wrong, where, and what to do.
         what: String,
     },
-    /// The file holds no rows; passed over among the files of a folder.
+    /// The file has no rows; such files are skipped in a folder.
     #[error("{path}: the table is empty: it has no rows")]
     NoRows {
-        /// The file.
+        /// The path of the file.
         path: String,
     },
-    /// A value does not serve, a setting or a request is refused, an output is there, or the user interrupted.
+    /// A value or setting is invalid, an output exists, or the user interrupted the job.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
 }
@@ -77,11 +77,11 @@ fn write_remedy(path: &str, source: &io::Error) -> &'static str {
     }
 }
 
-/// How stdout is called in messages.
+/// The name of stdout in messages.
 pub(crate) const STDOUT: &str = "stdout";
 
 impl Error {
-    /// Stdout refused to be written.
+    /// Creates the error of writing to stdout.
     pub fn stdout(source: io::Error) -> Self {
         Self::Write { path: STDOUT.into(), source }
     }
@@ -106,19 +106,19 @@ impl Error {
         Self::Malformed { path: path.display().to_string(), format, what: what.to_string() }
     }
 
-    /// Whether the work done so far can be taken up again: true for an interruption, for a disk that
-    /// refuses to write and for a store that fails, false for bad input.
+    /// Returns whether the work done so far can be resumed: true for an interruption, for a disk that
+    /// cannot be written and for a store that fails, false for bad input.
     pub fn is_resumable(&self) -> bool {
         self.is_interrupted()
             || matches!(self, Self::Write { .. } | Self::Store { is_transient: true, .. })
     }
 
-    /// Whether the user asked the job to stop.
+    /// Returns whether the user interrupted the job.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Core(e) if e.is_interrupted())
     }
 
-    /// Whether a closed pipe caused it, which is not an error for a command line.
+    /// Returns whether a closed pipe is the cause, which is not an error on a command line.
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -1,4 +1,4 @@
-//! A folder, on a disk or in a store, as files that belong together.
+//! A folder, on disk or in an object store, as a set of files that belong together.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ pub struct FolderFiles {
 }
 
 impl FolderFiles {
-    /// Those of `folder`, which need not exist.
+    /// Creates the set of files of `folder`, which need not exist.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Where a file is; `""` is the folder itself.
+    /// Returns the path of a file; `""` is the folder itself.
     pub fn path(&self, name: &str) -> PathBuf {
         match name.trim_start_matches('/') {
             "" => self.folder.clone(),
@@ -69,7 +69,7 @@ mod tests {
         assert!(files.tensors("a.safetensors").unwrap().is_none());
         let message = files.read("inner/a.json", 4).unwrap_err().to_string();
         let shown = files.shown("inner/a.json");
-        assert_eq!(message, format!("{shown}: 5 bytes are too many where at most 4 are expected"));
+        assert_eq!(message, format!("{shown}: 5 bytes, expected at most 4"));
         assert_eq!(files.shown(""), folder.path().display().to_string());
         let tensor = NamedTensor { name: "w", shape: &[2], values: &[1.0, 2.0] };
         write_tensors(&files.path("a.safetensors"), &[tensor]).unwrap();

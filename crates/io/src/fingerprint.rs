@@ -1,10 +1,10 @@
-//! BLAKE3 fingerprints of files: has the input changed since the job was begun?
+//! BLAKE3 fingerprints of files: has the input changed since the job was started?
 //!
 //! `blake3:<hex>` covers every byte. Files above 64 MiB get `blake3-sampled:<hex>`, which covers the
-//! length, the first and last 8 MiB and 256 blocks of 64 KiB at even distances: a second pass over
-//! terabytes would cost more than the job. Objects of a store have `etag:<etag>:<size>`.
+//! length, the first and last 8 MiB and 256 evenly spaced blocks of 64 KiB: a second pass over
+//! terabytes would cost more than the job. Objects in a store have `etag:<etag>:<size>`.
 //!
-//! What was understood of a file has a fingerprint of its own: [`veridical_data::fingerprint`].
+//! The parsed content of a file has a fingerprint of its own: [`veridical_data::fingerprint`].
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -18,10 +18,18 @@ const END: u64 = 8 << 20;
 const BLOCKS: u64 = 256;
 const BLOCK: u64 = 64 << 10;
 
-/// The fingerprint of one file.
+/// Returns the fingerprint of a file.
+///
+/// ```
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("a.txt");
+/// std::fs::write(&path, "abc")?;
+/// assert!(veridical_io::fingerprint::of_file(&path)?.starts_with("blake3:6437b3ac"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::Read`] if it cannot be read.
+/// [`Error::Read`] if the file cannot be read.
 pub fn of_file(path: &Path) -> Result<String> {
     let failed = |e| Error::read(path, "read", e);
     let mut file = storage::open(path)?;

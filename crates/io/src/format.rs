@@ -1,4 +1,4 @@
-//! Where a table is and how it is encoded.
+//! The location and the file format of a table.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// Parquet.
+    /// Apache Parquet.
     Parquet,
     /// Arrow IPC, file or stream.
     Arrow,
@@ -36,7 +36,7 @@ pub enum Format {
 
 const KNOWN: &str = ".parquet, .arrow, .feather, .ipc, .npy, .npz, .safetensors, .csv, .tsv, .vec \
                      (word2vec text), .bin (word2vec binary), .txt (GloVe or word2vec text)";
-/// The names of formats that are not endings alone.
+/// The names of formats, with descriptions.
 const NAMES: [(&str, &str); 10] = [
     ("parquet", "Parquet"),
     ("arrow", "Arrow IPC, file or stream"),
@@ -65,16 +65,18 @@ impl<'de> Deserialize<'de> for Format {
         let name = String::deserialize(from)?;
         Self::from_name(&name).ok_or_else(|| {
             let names = NAMES.map(|(name, _)| name).join(", ");
-            serde::de::Error::custom(format!("there is no format `{name}`; there are {names}"))
+            serde::de::Error::custom(format!(
+                "there is no format `{name}`; the formats are {names}"
+            ))
         })
     }
 }
 
-/// How the list of the tensors of a model that is cut into several files ends.
+/// The file name suffix of the index of a model that is split into several files.
 const INDEX: &str = ".safetensors.index.json";
 
 impl Format {
-    /// The name that settings know.
+    /// Returns the name used in settings.
     pub const fn key(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -90,7 +92,7 @@ impl Format {
         }
     }
 
-    /// From a name such as `parquet` or an extension.
+    /// Returns the format of a name such as `parquet` or of a file extension.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "parquet" | "pq" => Self::Parquet,
@@ -107,7 +109,10 @@ impl Format {
         })
     }
 
-    /// From the extension of `path`, looking through `.gz`, `.xz` and `.zst`.
+    /// Infers the format from the extension of `path`, ignoring `.gz`, `.xz` and `.zst`.
+    ///
+    /// # Errors
+    /// [`Error::Content`] for an unknown extension, and for a compressed file of a format that cannot be compressed as a whole.
     pub fn of_path(path: &Path) -> Result<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let plain =
@@ -119,7 +124,7 @@ impl Format {
         let format = format.ok_or_else(|| {
             Error::content(
                 path,
-                format!("cannot tell the format from the name; known endings are {KNOWN}"),
+                format!("cannot infer the format from the file name; known extensions are {KNOWN}"),
             )
         })?;
         if plain.len() != name.len() && !format.is_compressible() {
@@ -129,22 +134,22 @@ impl Format {
         Ok(format)
     }
 
-    /// Whether it is delimited text.
+    /// Returns whether it is delimited text.
     pub const fn is_delimited(self) -> bool {
         matches!(self, Self::Csv | Self::Tsv)
     }
 
-    /// Whether every id is a word in the midst of numbers.
+    /// Returns whether each row is a word followed by numbers.
     pub const fn has_words(self) -> bool {
         matches!(self, Self::Word2vec | Self::Word2vecBinary | Self::Glove)
     }
 
-    /// Whether it is read from front to back, so that a file may be compressed as a whole.
+    /// Returns whether it is read sequentially, so that a file may be compressed as a whole.
     pub const fn is_compressible(self) -> bool {
         self.is_delimited() || self.has_words()
     }
 
-    /// The extension of files written in it.
+    /// Returns the extension of files written in it.
     pub const fn extension(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
@@ -160,7 +165,7 @@ impl Format {
         }
     }
 
-    /// The name in messages.
+    /// Returns the name used in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Parquet => "Parquet",
@@ -177,7 +182,7 @@ impl Format {
     }
 }
 
-/// Whether a path names the list of the tensors of a model rather than the tensors.
+/// Whether a path names the tensor index of a model rather than the tensors.
 pub(crate) fn is_index(path: &Path) -> bool {
     path.to_string_lossy().to_ascii_lowercase().ends_with(INDEX)
 }
@@ -204,7 +209,14 @@ impl Compression {
     }
 }
 
-/// Where a table comes from or goes to.
+/// The source or destination of a table.
+///
+/// ```
+/// use veridical_io::Source;
+///
+/// assert_eq!(Source::from_arg("-"), Source::Stream);
+/// assert!(Source::from_arg("items.parquet").path().is_some());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A file or folder.
@@ -214,13 +226,13 @@ pub enum Source {
 }
 
 impl Source {
-    /// Reads a command-line argument.
+    /// Parses a command-line argument.
     pub fn from_arg(arg: impl AsRef<Path>) -> Self {
         let path = arg.as_ref();
         if path == Path::new("-") { Self::Stream } else { Self::Path(path.to_owned()) }
     }
 
-    /// The path, if it is one.
+    /// Returns the path, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Path(path) => Some(path),
@@ -243,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_known_by_their_endings() {
+    fn formats_are_inferred_from_extensions() {
         let of = |name: &str| Format::of_path(Path::new(name));
         assert_eq!(of("a/b.PARQUET").unwrap(), Format::Parquet);
         assert_eq!(of("a.csv.gz").unwrap(), Format::Csv);
@@ -257,6 +269,9 @@ mod tests {
         );
         assert!(of("a.npy.gz").unwrap_err().to_string().contains("decompress it first"));
         let message = of("vectors").unwrap_err().to_string();
-        assert!(message.starts_with("vectors: cannot tell the format from the name"), "{message}");
+        assert!(
+            message.starts_with("vectors: cannot infer the format from the file name"),
+            "{message}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Decoders of other projects may panic on hostile bytes. Here such a panic becomes an error about
-//! the file, and nobody hears of it: the first guard puts a hook before the host's that keeps silent about guarded panics.
+//! Third-party decoders may panic on hostile bytes. This module turns such a panic into an error about
+//! the file, silently: the first guard installs a panic hook before the host's that ignores guarded panics.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -26,7 +26,7 @@ fn silent_where_guarded(host: Hook) -> Hook {
     })
 }
 
-/// Runs a foreign decoder. After an error its state is not used again.
+/// Runs a third-party decoder. After an error its state is not used again.
 pub(crate) fn guard<T>(
     path: &Path,
     format: &'static str,
@@ -41,7 +41,7 @@ pub(crate) fn guard<T>(
 
 fn message(panic: &Box<dyn Any + Send>) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the decoder gave up")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("the decoder failed")
 }
 
 #[cfg(test)]

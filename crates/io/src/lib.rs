@@ -1,15 +1,15 @@
-//! Bytes: what users have is read and what is learned is written, so that a killed job loses nothing.
+//! Reading and writing files: input data in all supported formats, and outputs that survive a killed job.
 //!
 //! - [`TableReader`]: streams a file or folder (Parquet, Arrow IPC, npy, npz, safetensors, CSV/TSV,
-//!   word2vec, GloVe) as [`Chunk`]s; no reader allocates by what a header promises.
-//! - [`TableWriter`]: writes through `OUTPUT.partial/`, resumable, published by one rename.
-//! - [`read_table`], [`write_table`]: a whole table; [`interactions`], [`read_labels`], [`read_edges`], [`read_corpus`],
+//!   word2vec, GloVe) as [`Chunk`]s; no reader allocates memory by the size that a header claims.
+//! - [`TableWriter`]: writes through `OUTPUT.partial/`, can be resumed, and publishes by one rename.
+//! - [`read_table`], [`write_table`]: whole tables; [`interactions`], [`read_labels`], [`read_edges`], [`read_corpus`],
 //!   [`examples`]: the other kinds of data.
-//! - [`models`]: a feature map as ONNX, SavedModel or safetensors.
-//! - [`publish`]: the one way in which output appears, whole or not at all.
-//! - [`storage`]: objects of S3, Google and Azure, written like paths.
-//! - [`ColumnWriter`]: tables of results. [`run`]: what a training leaves behind.
-//! - [`fingerprint`]: BLAKE3 of files.
+//! - [`models`]: exports a feature map as ONNX, SavedModel or safetensors.
+//! - [`publish`]: makes output appear whole or not at all.
+//! - [`storage`]: objects in S3, Google Cloud Storage and Azure, addressed like paths.
+//! - [`ColumnWriter`]: result tables. [`run`]: run folders, the output of training.
+//! - [`fingerprint`]: BLAKE3 hashes of files.
 //!
 //! ```
 //! use veridical_core::Seed;
@@ -61,9 +61,14 @@ pub use read::{OnNan, ReadOptions, TableReader, read_ids};
 pub use records::{ColumnMap, RecordFormat, RecordOptions};
 pub use table::{Chunk, Dtype, IdKind, TableSchema, collect_table, read_table, write_table};
 pub use text::{
-    Documents, LabelledOptions, TextOptions, read_corpus, read_corpus_with, read_labelled,
+    Documents, LabeledOptions, TextOptions, read_corpus, read_corpus_with, read_labeled,
 };
 pub use write::{
     ColumnWriter, Cuts, GROUP_ROWS, OutputSchema, ParquetCompression, Piece, Resumed, TableWriter,
     Vectors, WriteOptions, WrittenDtype, difference,
 };
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -1,4 +1,4 @@
-//! Paths that are settings: what is read, and what is written.
+//! Paths as settings: inputs and outputs.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -26,7 +26,7 @@ macro_rules! place {
             pub struct $name(PathBuf);
 
             impl $name {
-                /// Where the bytes are: a file, a store, or a stream for `-`.
+                /// Returns the source at this path: a file, an object store, or a stream for `-`.
                 pub fn source(&self) -> Source {
                     Source::from_arg(&self.0)
                 }
@@ -80,13 +80,13 @@ macro_rules! place {
 }
 
 place! {
-    /// A file or a folder that is read.
+    /// A file or folder to read.
     Input: Read;
-    /// A file or a folder that is written.
+    /// A file or folder to write.
     Output: Written;
 }
 
-/// Text, except for names that are no UTF-8.
+/// Text, or bytes for names that are not UTF-8.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a path")]
 enum Spelled {
@@ -94,7 +94,7 @@ enum Spelled {
     Bytes(OsString),
 }
 
-/// A path as the value of a setting.
+/// Converts a path to the value of a setting.
 pub fn path_value(path: &OsStr) -> Value {
     // INVARIANT: text and bytes serialize.
     serde_json::to_value(Input::from(path)).expect("a path serializes")

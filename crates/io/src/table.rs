@@ -1,4 +1,4 @@
-//! The pieces of a vector table on its way from and to the disk, and whole tables read and written.
+//! The parts of a vector table in transit from and to disk, and functions for whole tables.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use veridical_data::{Ids, Table};
 use crate::{IfExists, OutputSchema, Piece, ReadOptions, Result, Source};
 use crate::{TableReader, TableWriter, Vectors, WriteOptions};
 
-/// A float type on disk.
+/// A floating-point type on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dtype {
-    /// IEEE half.
+    /// IEEE half precision.
     F16,
     /// bfloat16.
     Bf16,
-    /// IEEE single.
+    /// IEEE single precision.
     #[default]
     F32,
-    /// IEEE double; rounded to single when read.
+    /// IEEE double precision; rounded to single precision when read.
     F64,
 }
 
 impl Dtype {
-    /// Bytes of one value.
+    /// Returns the size of one value in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::F16 | Self::Bf16 => 2,
@@ -36,7 +36,7 @@ impl Dtype {
         }
     }
 
-    /// The name used in flags and reports.
+    /// Returns the name used in flags and reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::F16 => "f16",
@@ -47,10 +47,10 @@ impl Dtype {
     }
 }
 
-/// What the ids of a table are.
+/// The kind of ids of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdKind {
-    /// The table has none: rows are numbered from 0.
+    /// The table has no ids: rows are numbered from 0.
     RowNumber,
     /// 64-bit integers.
     Int,
@@ -58,68 +58,68 @@ pub enum IdKind {
     Text,
 }
 
-/// What a reader found out about a table.
+/// The schema of a table, as found by a reader.
 #[derive(Clone, Debug)]
 pub struct TableSchema {
-    /// d.
+    /// The dimension d of the vectors.
     pub dim: usize,
-    /// What the ids are.
+    /// The kind of ids.
     pub ids: IdKind,
-    /// How the vectors are stored.
+    /// The type of the stored values.
     pub dtype: Dtype,
-    /// The columns carried along, in the order they were asked for.
+    /// The columns copied to the output, in the order requested.
     pub kept: Vec<Field>,
 }
 
 /// Consecutive rows of a table.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// Number of the first row in the whole table.
+    /// The row number of the first row in the whole table.
     pub first_row: u64,
     /// One id per row.
     pub ids: Ids,
-    /// Row-major.
+    /// The vectors, row-major.
     pub vectors: ScalarBuffer<f32>,
-    /// The columns carried along.
+    /// The columns copied to the output.
     pub kept: Vec<ArrayRef>,
-    /// The number of every row, once rows were left out; otherwise they follow on `first_row`.
+    /// The row number of every row once rows were dropped; otherwise they follow `first_row`.
     pub(crate) row_numbers: Option<Vec<u64>>,
-    /// How many values of every row were set to 0, if any was.
+    /// The number of values of every row that were set to 0, if any.
     pub(crate) zeroed: Option<Vec<u32>>,
 }
 
 impl Chunk {
-    /// Rows as they are read, without columns that are carried along.
+    /// Rows as read, without copied columns.
     pub(crate) fn bare(first_row: u64, ids: Ids, vectors: ScalarBuffer<f32>) -> Self {
         Self { first_row, ids, vectors, kept: Vec::new(), row_numbers: None, zeroed: None }
     }
 
-    /// Number of row `i` in the whole table.
+    /// Returns the row number of row `i` in the whole table.
     pub fn row_number(&self, i: usize) -> u64 {
         self.row_numbers.as_ref().map_or(self.first_row + i as u64, |numbers| numbers[i])
     }
 
-    /// The numbers of all rows in the whole table.
+    /// Returns the row numbers of all rows in the whole table.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         (0..self.n_rows()).map(|i| self.row_number(i))
     }
 
-    /// Values that were set to 0 because they were not numbers.
+    /// Returns the number of values that were set to 0 because they were NaN, infinite or missing.
     pub fn zeroed_values(&self) -> u64 {
         self.zeroed.iter().flatten().map(|&n| u64::from(n)).sum()
     }
 
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn n_rows(&self) -> usize {
         self.ids.len()
     }
 
-    /// d.
+    /// Returns the dimension d of the vectors.
     pub fn dim(&self) -> usize {
         self.vectors.len().checked_div(self.n_rows()).unwrap_or(0)
     }
 
-    /// Some of the rows.
+    /// Returns the `n` rows from position `from` on.
     pub fn slice(&self, from: usize, n: usize) -> Self {
         let dim = self.dim();
         let row_numbers = self.row_numbers.as_ref().map(|numbers| numbers[from..from + n].to_vec());
@@ -136,13 +136,13 @@ impl Chunk {
 }
 
 impl Chunk {
-    /// Chunks that follow each other, as one.
+    /// Concatenates consecutive chunks.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Shape`] if their columns are not of the same types.
+    /// [`veridical_core::Error::Shape`] if the types of their columns differ.
     ///
     /// # Panics
-    /// If there is no chunk.
+    /// If `chunks` is empty.
     pub fn concat(chunks: &[Self]) -> Result<Self> {
         if let [only] = chunks {
             return Ok(only.clone());
@@ -150,7 +150,7 @@ impl Chunk {
         let joined = |arrays: Vec<ArrayRef>| -> Result<ArrayRef> {
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
             arrow_select::concat::concat(&arrays)
-                .map_err(|e| Core::shape(format!("rows cannot be put together: {e}"), "").into())
+                .map_err(|e| Core::shape(format!("rows cannot be concatenated: {e}"), "").into())
         };
         let ids = joined(chunks.iter().map(|c| c.ids.to_array()).collect())?;
         let column = |k| joined(chunks.iter().map(|c| Arc::clone(&c.kept[k])).collect());
@@ -176,16 +176,27 @@ impl Chunk {
 
 /// Reads a whole table.
 ///
+/// ```
+/// use veridical_io::{ReadOptions, Source, read_table};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("t.csv");
+/// std::fs::write(&path, "id,x,y\na,1,2\nb,3,4\n")?;
+/// let table = read_table(&Source::from_arg(&path), &ReadOptions::default())?;
+/// assert_eq!((table.dim, table.ids.get(1), table.row(1)), (2, "b".to_owned(), &[3.0, 4.0][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
-/// As [`TableReader`].
+/// The errors of [`TableReader`].
 pub fn read_table(source: &Source, options: &ReadOptions) -> Result<Table> {
     collect_table(TableReader::open(source, options)?)
 }
 
-/// Reads what is left of a table.
+/// Reads the remaining rows of a table.
 ///
 /// # Errors
-/// As [`TableReader`].
+/// The errors of [`TableReader`].
 pub fn collect_table(mut reader: TableReader) -> Result<Table> {
     let dim = reader.schema().dim;
     let mut vectors = Vec::new();
@@ -196,15 +207,15 @@ pub fn collect_table(mut reader: TableReader) -> Result<Table> {
         ids.push(Chunk { vectors: none, kept: Vec::new(), ..chunk });
     }
     if ids.is_empty() {
-        return Err(Core::unfit(format!("{}: no rows are left", reader.source()), "").into());
+        return Err(Core::unfit(format!("{}: no rows remain", reader.source()), "").into());
     }
     Ok(Table { ids: Chunk::concat(&ids)?.ids, dim, vectors })
 }
 
-/// Writes a table to `path`, replacing what is there.
+/// Writes a table to `path`, replacing an existing file.
 ///
 /// # Errors
-/// As [`TableWriter`].
+/// The errors of [`TableWriter`].
 pub fn write_table(table: &Table, path: &Path) -> Result<()> {
     let schema = OutputSchema {
         dim: table.dim,

@@ -1,8 +1,8 @@
-//! What tests of several modules share.
+//! Helpers shared by the tests of several modules.
 
 use std::path::PathBuf;
 
-/// A real data set, from `$VERIDICAL_DATA`, else from `../shared/data` beside the checkout.
+/// A real dataset, from `$VERIDICAL_DATA`, else from `../shared/data` beside the checkout.
 pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data");
     let folder = std::env::var_os("VERIDICAL_DATA").map_or_else(|| beside.into(), PathBuf::from);

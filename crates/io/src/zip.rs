@@ -1,4 +1,4 @@
-//! Zip, as much of it as npz needs: the directory at the end of the file, entries that are stored or
+//! The subset of zip that npz needs: the directory at the end of the file, entries that are stored or
 //! deflated, zip64, and checksums (PKWARE's APPNOTE 6.3, sections 4.3 to 4.5).
 //!
 //! Written archives are stored, always in zip64 form, with the timestamp of 1980-01-01: their bytes
@@ -21,23 +21,23 @@ const END64: [u8; 4] = *b"PK\x06\x06";
 const LOCATOR64: [u8; 4] = *b"PK\x06\x07";
 const END_LEN: u64 = 22;
 const LOCATOR_LEN: u64 = 20;
-/// A directory larger than this is not that of a table.
+/// A larger directory cannot belong to a table.
 const MAX_DIRECTORY: u64 = 64 << 20;
-/// No deflated byte stands for more.
+/// The largest expansion that deflate can reach.
 const MAX_RATIO: u64 = 1032;
 const STORED: u16 = 0;
 const DEFLATED: u16 = 8;
 const ZIP64: u16 = 1;
-/// The version that knows zip64.
+/// The version that introduced zip64.
 const VERSION: u16 = 45;
-/// 1980-01-01, the first day there is.
+/// 1980-01-01, the first date that zip can represent.
 const DAY: u16 = 0x21;
 
 /// A file in an archive.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub name: String,
-    /// Bytes once it is decompressed.
+    /// Decompressed size in bytes.
     pub size: u64,
     compressed: u64,
     method: u16,
@@ -47,12 +47,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Whether its bytes lie in the archive as they are.
+    /// Whether its bytes are stored uncompressed.
     pub fn is_stored(&self) -> bool {
         self.method == STORED
     }
 
-    /// Where its bytes begin.
+    /// The offset of its bytes.
     pub fn data_start(&self, file: &mut InputFile) -> Result<u64> {
         let mut header = [0; 30];
         let at = SeekFrom::Start(self.header_at);
@@ -63,12 +63,12 @@ impl Entry {
         let names = u64::from(u16_at(&header, 26)) + u64::from(u16_at(&header, 28));
         let start = self.header_at + 30 + names;
         if start.checked_add(self.compressed).is_none_or(|end| end > file.len()) {
-            return Err(format!("`{}` ends behind the end of the file", self.name));
+            return Err(format!("`{}` extends beyond the end of the file", self.name));
         }
         Ok(start)
     }
 
-    /// Reads its bytes from the first on.
+    /// Reads its bytes from the start.
     pub fn open(&self, mut file: InputFile) -> Result<EntryReader> {
         if self.is_encrypted {
             return Err(format!("`{}` is encrypted", self.name));
@@ -95,7 +95,7 @@ impl Entry {
     }
 }
 
-/// The bytes of an entry; the last one is handed out only if the checksum is right.
+/// The bytes of an entry; the last one is returned only if the checksum is correct.
 pub(crate) struct EntryReader {
     content: Content,
     left: u64,
@@ -128,7 +128,7 @@ impl Read for EntryReader {
         self.hasher.update(&out[..n]);
         self.left -= n as u64;
         if self.left == 0 && self.hasher.clone().finalize() != self.crc {
-            return Err(bad("does not have its checksum"));
+            return Err(bad("has a wrong checksum"));
         }
         Ok(n)
     }
@@ -155,7 +155,7 @@ pub(crate) fn directory(file: &mut InputFile) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Where the directory is and how long.
+/// The offset and length of the directory.
 fn locate(file: &mut InputFile) -> Result<(u64, u64)> {
     let len = file.len();
     if len < END_LEN {
@@ -255,7 +255,7 @@ pub(crate) struct NewEntry {
     pub name: &'static str,
     pub size: u64,
     pub crc: u32,
-    /// Where its local header is.
+    /// The offset of its local header.
     pub at: u64,
 }
 
@@ -265,7 +265,7 @@ pub(crate) const fn local_len(name: &str) -> usize {
 }
 
 impl NewEntry {
-    /// What stands before its bytes.
+    /// The header that precedes its bytes.
     pub fn local_header(&self) -> Vec<u8> {
         let mut out = LOCAL.to_vec();
         self.push_common(&mut out, 20);
@@ -297,13 +297,13 @@ impl NewEntry {
     }
 }
 
-/// The directory and the end of an archive; it begins at byte `at`.
+/// The directory and the end of an archive; it begins at offset `at`.
 pub(crate) fn end(entries: &[NewEntry], at: u64) -> Vec<u8> {
     let mut out = Vec::new();
     entries.iter().for_each(|entry| entry.push_central(&mut out));
     let (n, len) = (entries.len() as u64, out.len() as u64);
     out.extend(END64);
-    out.extend(44u64.to_le_bytes()); // of this record, behind this field
+    out.extend(44u64.to_le_bytes()); // of the rest of this record
     out.extend(VERSION.to_le_bytes());
     out.extend(VERSION.to_le_bytes());
     out.extend([0; 8]); // disks

@@ -1,4 +1,4 @@
-//! Products and singular values of matrices in f64, with the same bytes on any number of threads.
+//! Products and singular value decompositions of f64 matrices, with the same bytes on any number of threads.
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -6,21 +6,21 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::svd;
 use faer::{Accum, Mat, MatRef, Par};
 
-/// Into how many parts faer divides the work on a large matrix, whatever the number of threads.
+/// Number of parts faer splits the work on a large matrix into, independent of the number of threads.
 const PARTS: usize = 8;
-/// Multiply-adds from which threads are worth their start.
+/// Multiply-adds above which starting threads pays off.
 const LARGE: usize = 1 << 22;
 
 fn parts(multiply_adds: usize) -> Par {
     if multiply_adds < LARGE { Par::Seq } else { Par::rayon(PARTS) }
 }
 
-/// A row-major matrix of `columns` columns.
+/// View of a row-major matrix with `columns` columns.
 pub(crate) fn view(matrix: &[f64], columns: usize) -> MatRef<'_, f64> {
     MatRef::from_row_major_slice(matrix, matrix.len() / columns, columns)
 }
 
-/// A B.
+/// The matrix product A B.
 pub(crate) fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     let mut out = Mat::zeros(a.nrows(), b.ncols());
     let par = parts(a.nrows() * a.ncols() * b.ncols());
@@ -28,13 +28,13 @@ pub(crate) fn product(a: MatRef<'_, f64>, b: MatRef<'_, f64>) -> Mat<f64> {
     out
 }
 
-/// Row-major.
+/// Copies the matrix into a row-major vector.
 pub(crate) fn row_major(matrix: MatRef<'_, f64>) -> Vec<f64> {
     let row = |i| (0..matrix.ncols()).map(move |j| matrix[(i, j)]);
     (0..matrix.nrows()).flat_map(row).collect()
 }
 
-/// A = U diag(s) V' with thin U and V, largest s first.
+/// Thin singular value decomposition A = U diag(s) V', largest s first.
 pub(crate) struct Svd {
     pub u: Mat<f64>,
     pub s: Vec<f64>,
@@ -43,7 +43,7 @@ pub(crate) struct Svd {
 
 impl Svd {
     /// # Panics
-    /// If the matrix holds values that are no numbers.
+    /// If the matrix holds values that are not finite.
     pub(crate) fn of(a: MatRef<'_, f64>) -> Self {
         let (n, m) = a.shape();
         let size = n.min(m);
@@ -59,7 +59,7 @@ impl Svd {
             MemStack::new(&mut MemBuffer::new(need)),
             Default::default(),
         );
-        // INVARIANT: the iteration converges for a matrix of numbers; callers have checked that it is one.
+        // INVARIANT: the iteration converges for a finite matrix, and callers have checked that the matrix is finite.
         solved.expect("singular values converge");
         Self { u, s, v }
     }
@@ -69,7 +69,7 @@ impl Svd {
 mod tests {
     use super::*;
 
-    /// 200 x 170 is above the size from which work is divided.
+    /// 200 x 170 is above the size at which work is split.
     #[test]
     fn factors_multiply_to_the_matrix_with_the_same_bytes_on_any_threads() {
         let (n, m) = (200, 170);
@@ -85,7 +85,7 @@ mod tests {
         };
         let (got, s) = run(1);
         assert!(s.windows(2).all(|w| w[0] >= w[1]));
-        // Singular values up to about 200, rounding of n eps of them.
+        // Singular values reach about 200; rounding is n eps of them.
         assert!(got.iter().zip(&values).all(|(g, w)| (g - w).abs() < 1e-11));
         assert!(run(2) == (got.clone(), s.clone()) && run(5) == (got, s));
     }

@@ -1,11 +1,11 @@
-//! Eigenvectors of small symmetric matrices, and what comes of them: orthonormal columns, principal components.
+//! Eigendecomposition of small symmetric matrices, and its uses: orthonormal bases and principal components.
 //!
 //! eigen          A = V diag(l) V', largest l first
 //! orthonormal    Y V diag(l)^-1/2 for Y'Y = V diag(l) V' (Stathopoulos & Wu 2002), twice, so that the result is
 //!                orthonormal to rounding; directions below 1e-14 of the largest l become columns of zeros
 //! PCA            rows less their mean, times the eigenvectors of their covariance (n - 1)
 //!
-//! Signs: the entry of largest size in every eigenvector is positive (the first of them, on ties).
+//! Signs: the entry of largest absolute value in every eigenvector is positive (the first such entry, on ties).
 
 use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -14,7 +14,7 @@ use faer::{MatMut, MatRef, Par};
 use rayon::prelude::*;
 use veridical_core::{Error, Result, Rows};
 
-/// Eigenvalues, largest first, and eigenvectors as columns of a row-major n x n matrix.
+/// Computes the eigenvalues of a symmetric matrix, largest first, and its eigenvectors as columns of a row-major n x n matrix.
 ///
 /// ```
 /// let (values, vectors) = veridical_learn::eigen(&[1.0, 0.0, 0.0, 3.0], 2);
@@ -22,10 +22,10 @@ use veridical_core::{Error, Result, Rows};
 /// ```
 ///
 /// # Panics
-/// If the matrix is not n x n, or holds values that are no numbers.
+/// If the matrix is not n x n, or holds values that are not finite.
 pub fn eigen(matrix: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     assert_eq!(matrix.len(), n * n, "a square matrix");
-    assert!(matrix.iter().all(|x| x.is_finite()), "numbers only");
+    assert!(matrix.iter().all(|x| x.is_finite()), "a finite matrix");
     let (mut values, mut vectors) = (vec![0.0; n], vec![0.0; n * n]);
     let compute = evd::ComputeEigenvectors::Yes;
     let scratch = evd::self_adjoint_evd_scratch::<f64>(n, compute, Par::Seq, Default::default());
@@ -38,7 +38,7 @@ pub fn eigen(matrix: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
         MemStack::new(&mut memory),
         Default::default(),
     );
-    // INVARIANT: the QR iteration for a symmetric matrix of numbers converges.
+    // INVARIANT: the QR iteration converges for a finite symmetric matrix.
     solved.expect("eigenvalues converge");
     values.reverse();
     let mut columns = vec![0.0; n * n];
@@ -49,13 +49,13 @@ pub fn eigen(matrix: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
     (values, columns)
 }
 
-/// The sign that makes the entry of largest size positive.
+/// The sign that makes the entry of largest absolute value positive.
 pub(crate) fn sign_of(vector: impl Iterator<Item = f64>) -> f64 {
     let largest = vector.fold(0.0f64, |m, x| if x.abs() > m.abs() { x } else { m });
     if largest < 0.0 { -1.0 } else { 1.0 }
 }
 
-/// Y'Y of rows of `k` values, blocks of rows summed in their order.
+/// Gram matrix Y'Y of rows of `k` values; blocks of rows are summed in order.
 pub(crate) fn gram_f64(rows: &[f64], k: usize) -> Vec<f64> {
     let block = (rows.len() / k.max(1)).div_ceil(64).max(64) * k;
     let partial = |block: &[f64]| {
@@ -74,7 +74,7 @@ pub(crate) fn gram_f64(rows: &[f64], k: usize) -> Vec<f64> {
     total
 }
 
-/// Rows of k values times a k x m matrix.
+/// Product of rows of k values with a k x m matrix.
 pub(crate) fn times(rows: &[f64], k: usize, matrix: &[f64], m: usize) -> Vec<f64> {
     let mut out = vec![0.0; rows.len() / k * m];
     out.par_chunks_exact_mut(m).zip(rows.par_chunks_exact(k)).for_each(|(out, row)| {
@@ -85,7 +85,13 @@ pub(crate) fn times(rows: &[f64], k: usize, matrix: &[f64], m: usize) -> Vec<f64
     out
 }
 
-/// An orthonormal basis of the columns of `y` (rows of k values), columns of zeros where they depend.
+/// Computes an orthonormal basis of the columns of `y` (rows of k values); linearly dependent columns become zeros.
+///
+/// ```
+/// let basis = veridical_learn::orthonormal(&[3.0, 6.0, 4.0, 8.0], 2); // the second column is twice the first
+/// let squared_norm = basis.iter().map(|x| x * x).sum::<f64>();
+/// assert!((squared_norm - 1.0).abs() < 1e-12); // rank 1: one unit vector and one column of zeros
+/// ```
 pub fn orthonormal(y: &[f64], k: usize) -> Vec<f64> {
     let once = |y: &[f64]| {
         let (values, mut vectors) = eigen(&gram_f64(y, k), k);
@@ -100,24 +106,24 @@ pub fn orthonormal(y: &[f64], k: usize) -> Vec<f64> {
     once(&once(y))
 }
 
-/// Principal components of a table.
+/// Principal component analysis (PCA) fitted on a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pca {
-    /// The mean row.
+    /// Mean row, which is subtracted before projecting.
     pub mean: Vec<f64>,
-    /// One direction per component, largest variance first: k rows of d values.
+    /// Principal directions, largest variance first: k rows of d values.
     pub directions: Vec<f64>,
-    /// Variance along each.
+    /// Variance along each direction.
     pub variances: Vec<f64>,
-    /// Of all directions together.
+    /// Total variance of the rows, over all d directions.
     pub total_variance: f64,
 }
 
 impl Pca {
-    /// The first `k` components of the rows.
+    /// Fits the first `k` principal components of the rows.
     ///
     /// # Errors
-    /// [`Error::Shape`] for more components than values, [`Error::Unfit`] if there are no rows or a value is no number.
+    /// [`Error::Shape`] if k exceeds the number of columns, [`Error::Unfit`] if there are no rows or a value is not finite.
     ///
     /// ```
     /// use veridical_core::Rows;
@@ -132,7 +138,7 @@ impl Pca {
     pub fn fit(rows: Rows<'_, f32>, k: usize) -> Result<Self> {
         let (n, dim) = (rows.n(), rows.dim());
         if k > dim {
-            let what = format!("rows of {dim} values have no {k} components");
+            let what = format!("rows of {dim} values do not have {k} components");
             return Err(Error::shape(what, ""));
         }
         if n == 0 || !rows.values().iter().all(|x| x.is_finite()) {
@@ -143,11 +149,11 @@ impl Pca {
             mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x));
         }
         mean.iter_mut().for_each(|m| *m /= n as f64);
-        let centred: Vec<f64> = rows
+        let centered: Vec<f64> = rows
             .iter()
             .flat_map(|row| row.iter().zip(&mean).map(|(&x, m)| f64::from(x) - m))
             .collect();
-        let mut covariance = gram_f64(&centred, dim);
+        let mut covariance = gram_f64(&centered, dim);
         covariance.iter_mut().for_each(|c| *c /= n.saturating_sub(1).max(1) as f64);
         let total_variance = (0..dim).map(|i| covariance[i * dim + i]).sum();
         let (mut variances, vectors) = eigen(&covariance, dim);
@@ -157,10 +163,10 @@ impl Pca {
         Ok(Self { directions: directions.collect(), mean, variances, total_variance })
     }
 
-    /// Coordinates along the components, k per row.
+    /// Projects rows on the components and returns k coordinates per row.
     ///
     /// # Errors
-    /// [`Error::Shape`] for rows of another width.
+    /// [`Error::Shape`] if the rows have another width than those seen at fit.
     pub fn transform(&self, rows: Rows<'_, f32>) -> Result<Vec<f32>> {
         let dim = self.mean.len();
         if rows.dim() != dim {
@@ -184,7 +190,7 @@ mod tests {
         (0..n).map(|i| ((i * 7919 + 13) % 101) as f64 / 50.0 - 1.0).collect()
     }
 
-    /// Entries of size 1, so everything is right to n eps with room of a hundred.
+    /// Entries are at most 1, so errors are about n eps; the tolerance allows a hundred times that.
     #[test]
     fn a_symmetric_matrix_is_the_sum_of_its_eigenparts() {
         let n = 12;
@@ -202,7 +208,7 @@ mod tests {
         assert!(largest > 0.0);
     }
 
-    /// The last column is the sum of two others, so one direction is missing.
+    /// The last column is the sum of two others, so the rank is one less than the number of columns.
     #[test]
     fn bases_are_orthonormal_and_dependent_columns_vanish() {
         let (n, k) = (40, 5);

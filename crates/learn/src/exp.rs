@@ -1,4 +1,4 @@
-//! The exponential of numbers up to 0, in operations that a loop over a slice does for several values at once.
+//! Exponential of nonpositive numbers, written so that a loop over a slice vectorizes.
 //!
 //! exp(x) = 2^n exp(r),  n the integer nearest to x / ln 2,  r = x - n ln 2, |r| <= ln 2 / 2, with ln 2 in two parts
 //! (Cody & Waite 1980). exp(r) by its series to r^12, whose next term is below 1.7e-16. The exponent of the result is
@@ -6,12 +6,12 @@
 
 const LN2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-/// Adding it rounds to an integer, which then stands in the low bits.
+/// Adding this constant rounds to an integer, which is then in the low bits.
 const ROUND: f64 = 6_755_399_441_055_744.0;
-/// Results below are this one's, 3e-308.
+/// Arguments are clamped here; exp(-708) is 3e-308.
 const LEAST: f64 = -708.0;
 
-/// 1/12!, 1/11!, .., 1/0!.
+/// Taylor coefficients 1/12!, 1/11!, .., 1/0!.
 const SERIES: [f64; 13] = [
     1.0 / 479_001_600.0,
     1.0 / 39_916_800.0,
@@ -28,7 +28,9 @@ const SERIES: [f64; 13] = [
     1.0,
 ];
 
-/// exp(x) for x <= 0.
+/// Computes exp(x) for x <= 0.
+///
+/// Arguments below -708 return exp(-708), about 3e-308.
 #[inline(always)]
 pub fn exp(x: f64) -> f64 {
     let x = if x > LEAST { x } else { LEAST };
@@ -44,7 +46,7 @@ pub fn exp(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The series is off by 1.7e-16, Horner's rule and the last product by an ulp each: 6e-16 together.
+    /// The series is off by 1.7e-16, Horner's rule and the last product by an ulp each: 6e-16 in total.
     #[test]
     fn as_the_library_has_it() {
         for i in 0..200_000 {

@@ -1,15 +1,15 @@
-//! The small estimators everybody needs, on matrices in row-major order.
+//! Small estimators shared by the other crates, on row-major matrices.
 //!
-//! - [`products`]: inner products of all rows of two tables; [`cosine_neighbours`]: the nearest of them.
-//! - [`top_k`]: the best of many scores, ties decided by number.
-//! - [`RidgePath`]: ridge regression for all penalties at once.
-//! - [`gram`], [`solve_spd`], [`invert_spd`]: least squares.
-//! - [`eigen`], [`Pca`], [`randomised_svd`]: directions of large variance.
-//! - [`PairMoments`]: what two tables have in common, in one pass; [`Procrustes`], [`ridge_map`], [`low_rank_map`],
-//!   [`generalised_procrustes`]: the [`LinearMap`] from one to another; [`canonical_correlations`].
-//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nadaraya_watson`]: classes of rows.
+//! - [`products`]: inner products of all pairs of rows of two tables; [`cosine_neighbors`]: nearest neighbors by cosine.
+//! - [`top_k`]: the k highest scores, ties broken by number.
+//! - [`RidgePath`]: ridge regression for a whole path of penalties.
+//! - [`gram`], [`solve_spd`], [`invert_spd`]: Gram matrices and symmetric positive definite systems.
+//! - [`eigen`], [`Pca`], [`randomized_svd`]: eigenvectors, principal components and leading singular vectors.
+//! - [`PairMoments`]: joint first and second moments of two tables, in one pass; [`Procrustes`], [`ridge_map`],
+//!   [`low_rank_map`], [`generalized_procrustes`]: the [`LinearMap`] from one table to the other; [`canonical_correlations`].
+//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nadaraya_watson`]: classifiers.
 //!
-//! Work is divided by the sizes alone, so every result has the same bytes on any number of threads.
+//! Work is split by problem size alone, so every result has the same bytes on any number of threads.
 
 mod dense;
 mod eigen;
@@ -30,11 +30,16 @@ pub use eigen::{Pca, eigen, orthonormal};
 pub use logistic::{Logistic, LogisticSettings, OneVsRest, logistic_path};
 pub use map::LinearMap;
 pub use moments::PairMoments;
-pub use procrustes::{Procrustes, generalised_procrustes, residual};
-pub use product::{cosine_neighbours, dot, products, to_unit_rows, unit_rows};
+pub use procrustes::{Procrustes, generalized_procrustes, residual};
+pub use product::{cosine_neighbors, dot, products, to_unit_rows, unit_rows};
 pub use regress::{canonical_correlations, low_rank_map, ridge_map};
 pub use ridge::{RidgeFit, RidgePath};
 pub use solve::{gram, invert_spd, solve_spd};
-pub use svd::{Operator, randomised_svd};
+pub use svd::{Operator, randomized_svd};
 pub use top_k::{Best, Scored, top_k};
 pub use votes::{Metric, knn_predict, nadaraya_watson};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

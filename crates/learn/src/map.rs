@@ -1,23 +1,23 @@
 //! Affine maps of rows, y = (x - from) M + to.
 //!
-//! Each output value is one chain of f64 fused multiply-adds over the inputs in their order, then rounded to f32:
-//! the same bits for one row as for many, in any chunks and on any threads. Library products do not promise that.
+//! Each output value is one chain of f64 fused multiply-adds over the inputs in order, then rounded to f32:
+//! the bits of a row do not depend on the other rows, the chunks or the threads. GEMM libraries do not guarantee that.
 //!
-//! Limit: 2 fused vector operations per cycle on AVX2; a tile of 6 rows x 2 vectors needs per input twelve of them,
-//! two loads and six broadcasts.
+//! Limit: 2 fused vector operations per cycle on AVX2; per input value, a tile of 6 rows x 2 vectors needs twelve of
+//! them, two loads and six broadcasts.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-/// Rows of a tile.
+/// Rows per tile.
 const TILE_ROWS: usize = 6;
-/// Vectors across a panel of columns.
+/// Vectors per panel of columns.
 const TILE_VECTORS: usize = 2;
-/// Rows that one thread takes at a time, and multiply-adds below which there is one thread.
+/// Rows that one thread takes at a time, and multiply-adds below which a single thread is used.
 const BLOCK_ROWS: usize = 16 * TILE_ROWS;
 const SMALL: usize = 1 << 18;
 
-/// y = (x - from) M + to.
+/// An affine map of rows, y = (x - from) M + to.
 ///
 /// ```
 /// use veridical_learn::LinearMap;
@@ -28,38 +28,38 @@ const SMALL: usize = 1 << 18;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearMap {
-    /// What is taken from a row first.
+    /// Shift subtracted from a row before the product.
     pub from: Vec<f64>,
     /// M: one row per input value, one column per output value, row-major.
     pub matrix: Vec<f64>,
-    /// What is added last.
+    /// Shift added to the product.
     pub to: Vec<f64>,
 }
 
 impl LinearMap {
-    /// The map that changes nothing.
+    /// Returns the identity map on rows of `dim` values.
     pub fn identity(dim: usize) -> Self {
         let mut matrix = vec![0.0; dim * dim];
         matrix.iter_mut().step_by(dim + 1).for_each(|m| *m = 1.0);
         Self { from: vec![0.0; dim], matrix, to: vec![0.0; dim] }
     }
 
-    /// x M, without shifts, to rows of `output_dim` values.
+    /// The map x M without shifts, to rows of `output_dim` values.
     pub(crate) fn plain(matrix: Vec<f64>, input_dim: usize, output_dim: usize) -> Self {
         Self { from: vec![0.0; input_dim], matrix, to: vec![0.0; output_dim] }
     }
 
-    /// Values of a row that goes in.
+    /// Returns the number of values in an input row.
     pub fn input_dim(&self) -> usize {
         self.from.len()
     }
 
-    /// Values of a row that comes out.
+    /// Returns the number of values in an output row.
     pub fn output_dim(&self) -> usize {
         self.to.len()
     }
 
-    /// Whether it shifts nothing and keeps all inner products: M'M = I to 1e-9. Reflections count.
+    /// Returns whether the map is orthogonal without shifts: M'M = I to 1e-9. Reflections count as rotations.
     pub fn is_rotation(&self) -> bool {
         let d = self.output_dim();
         let shifts = self.from.iter().chain(&self.to).any(|&x| x != 0.0);
@@ -73,10 +73,10 @@ impl LinearMap {
         })
     }
 
-    /// The rows mapped.
+    /// Maps the rows.
     ///
     /// # Panics
-    /// If the rows are not whole, or the parts of the map do not fit.
+    /// If the rows are not whole, or the parts of the map have inconsistent sizes.
     pub fn apply(&self, rows: &[f32]) -> Vec<f32> {
         let (d_in, d_out) = (self.input_dim(), self.output_dim());
         assert_eq!(self.matrix.len(), d_in * d_out, "a matrix of inputs x outputs");
@@ -97,7 +97,7 @@ impl LinearMap {
     }
 }
 
-/// M in panels of a few vectors, row by row, zeros where columns are missing.
+/// Packs M into panels of a few vectors, row by row, padded with zeros.
 struct Pack<'a>(&'a LinearMap);
 
 impl WithSimd for Pack<'_> {
@@ -117,7 +117,7 @@ impl WithSimd for Pack<'_> {
     }
 }
 
-/// Maps a block of rows.
+/// Maps one block of rows.
 struct Apply<'a> {
     map: &'a LinearMap,
     packed: &'a [f64],
@@ -133,7 +133,7 @@ impl WithSimd for Apply<'_> {
         let Self { map, packed, rows, out } = self;
         let (d_in, d_out) = (map.input_dim(), map.output_dim());
         let width = TILE_VECTORS * S::F64_LANES;
-        // Value k of the rows of a tile side by side.
+        // Value k of the rows of a tile, side by side.
         let mut tiles = vec![[0.0f64; TILE_ROWS]; rows.len().div_ceil(TILE_ROWS * d_in) * d_in];
         for (tile, rows) in tiles.chunks_exact_mut(d_in).zip(rows.chunks(TILE_ROWS * d_in)) {
             for (r, row) in rows.chunks_exact(d_in).enumerate() {
@@ -159,7 +159,7 @@ impl WithSimd for Apply<'_> {
     }
 }
 
-/// One chain per element of a tile.
+/// Accumulates one chain per element of a tile.
 #[inline(always)]
 fn multiply<S: Simd>(
     simd: S,
@@ -195,7 +195,7 @@ mod tests {
     }
 
     proptest! {
-        /// The formula as a chain of scalar fused multiply-adds has the same bits, so rows do not know each other.
+        /// The formula as a chain of scalar fused multiply-adds has the same bits, so rows are independent of each other.
         #[test]
         fn every_row_is_its_own_chain(n in 1usize..40, d_in in 1usize..40, d_out in 1usize..40) {
             let (map, rows) = (map(d_in, d_out), rows(n, d_in));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn rotations_are_told_from_other_maps() {
+    fn rotations_are_distinguished_from_other_maps() {
         let identity = LinearMap::identity(3);
         assert!(identity.is_rotation());
         assert_eq!(identity.apply(&[1.0, 2.0, 3.0]), [1.0, 2.0, 3.0]);

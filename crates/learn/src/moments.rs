@@ -1,15 +1,15 @@
-//! First and second moments of rows that belong together, (a_i, b_i), in one pass and in f64.
+//! First and second moments of paired rows (a_i, b_i), in one pass and in f64.
 //!
 //! sums    S_a = sum a_i, S_b = sum b_i
-//! second  A'A, A'B, B'B, not centred; centred they are A'B - S_a S_b' / n
+//! second  A'A, A'B, B'B, not centered; centered they are A'B - S_a S_b' / n
 //!
-//! They determine Procrustes' rotation, linear maps, canonical correlations and CKA, and they add: the moments of two
-//! lots of rows are the sum of theirs, so a lot can be taken out again (jackknife). Products of f32 values are exact in
-//! f64; a sum of n of them is right to n eps of the sum of sizes, 2e-10 for a million rows.
+//! They determine Procrustes' rotation, linear maps, canonical correlations and CKA, and they are additive: the moments of
+//! two sets of rows are the sum of theirs, so a set can be subtracted again (jackknife). Products of f32 values are exact in
+//! f64; a sum of n of them is accurate to n eps of the sum of absolute values, 2e-10 for a million rows.
 //!
-//! Limit: the f64 GEMM rate at (d_a^2 + d_b^2) / 2 + d_a d_b fused multiply-adds per row: of the symmetric matrices the
-//! upper half alone is computed, by panels of rows. Panels are given to threads, and every panel adds the rows in
-//! their order, 1,024 at a time, so the bytes do not depend on the threads and the memory is that of the moments.
+//! Limit: the f64 GEMM rate at (d_a^2 + d_b^2) / 2 + d_a d_b fused multiply-adds per row: of the symmetric matrices only
+//! the upper half is computed, in panels of rows. Threads process panels, and every panel adds the rows in order, 1,024 at
+//! a time, so the bytes do not depend on the threads and no memory is needed beyond the moments.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -17,10 +17,10 @@ use rayon::prelude::*;
 
 /// Rows converted to f64 at a time.
 const STEP: usize = 1024;
-/// Multiply-adds below which threads cost more than they give.
+/// Multiply-adds below which threads cost more than they save.
 const SMALL: usize = 1 << 19;
 
-/// Moments of rows (a_i, b_i).
+/// First and second moments of paired rows (a_i, b_i).
 ///
 /// ```
 /// let moments = veridical_learn::PairMoments::of(&[1.0, 2.0, 3.0], 1, &[2.0, 4.0, 6.0], 1);
@@ -39,7 +39,7 @@ pub struct PairMoments {
 }
 
 impl PairMoments {
-    /// Of no rows, of `dim_a` and `dim_b` values.
+    /// Returns the moments of no rows, with `dim_a` and `dim_b` columns.
     ///
     /// # Panics
     /// If a width is 0.
@@ -56,7 +56,10 @@ impl PairMoments {
         }
     }
 
-    /// Of these rows.
+    /// Returns the moments of the given rows.
+    ///
+    /// # Panics
+    /// If a width is 0, or the slices do not hold the same number of whole rows.
     pub fn of(a: &[f32], dim_a: usize, b: &[f32], dim_b: usize) -> Self {
         let mut moments = Self::new(dim_a, dim_b);
         moments.add(a, b);
@@ -66,11 +69,11 @@ impl PairMoments {
     /// Adds n rows of each table.
     ///
     /// # Panics
-    /// If the slices are not equally many whole rows.
+    /// If the slices do not hold the same number of whole rows.
     pub fn add(&mut self, a: &[f32], b: &[f32]) {
         let [dim_a, dim_b] = self.dims;
         let n = a.len() / dim_a;
-        assert!(a.len() == n * dim_a && b.len() == n * dim_b, "equally many whole rows");
+        assert!(a.len() == n * dim_a && b.len() == n * dim_b, "the same number of whole rows");
         let (mut wide_a, mut wide_b) = (Vec::new(), Vec::new());
         for (a, b) in a.chunks(STEP * dim_a).zip(b.chunks(STEP * dim_b)) {
             widen(a, &mut wide_a, &mut self.sum_a);
@@ -91,7 +94,7 @@ impl PairMoments {
         self.count += n as u64;
     }
 
-    /// Adds the rows of another.
+    /// Adds the rows of other moments.
     ///
     /// # Panics
     /// If the widths differ.
@@ -100,12 +103,12 @@ impl PairMoments {
         self.count += other.count;
     }
 
-    /// Takes out rows that were added, as in a jackknife.
+    /// Removes rows that were added earlier, as in a jackknife.
     ///
     /// # Panics
-    /// If the widths differ, or there are fewer rows than are to go.
+    /// If the widths differ, or more rows are removed than were added.
     pub fn remove(&mut self, other: &Self) {
-        assert!(other.count <= self.count, "rows that were added");
+        assert!(other.count <= self.count, "at most the rows that were added");
         self.combine(other, -1.0);
         self.count -= other.count;
     }
@@ -122,50 +125,50 @@ impl PairMoments {
         add(&mut self.bb, &other.bb);
     }
 
-    /// How many rows were added.
+    /// Returns the number of rows added.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Values of a row a.
+    /// Returns the number of columns of the first table.
     pub fn dim_a(&self) -> usize {
         self.dims[0]
     }
 
-    /// Values of a row b.
+    /// Returns the number of columns of the second table.
     pub fn dim_b(&self) -> usize {
         self.dims[1]
     }
 
-    /// Sum of the rows a.
+    /// Returns the sum of the rows a_i.
     pub fn sum_a(&self) -> &[f64] {
         &self.sum_a
     }
 
-    /// Sum of the rows b.
+    /// Returns the sum of the rows b_i.
     pub fn sum_b(&self) -> &[f64] {
         &self.sum_b
     }
 
-    /// A'A, row-major.
+    /// Returns A'A, row-major.
     pub fn aa(&self) -> &[f64] {
         &self.aa
     }
 
-    /// A'B, row-major: dim_a rows of dim_b values.
+    /// Returns A'B, row-major: dim_a rows of dim_b values.
     pub fn ab(&self) -> &[f64] {
         &self.ab
     }
 
-    /// B'B, row-major.
+    /// Returns B'B, row-major.
     pub fn bb(&self) -> &[f64] {
         &self.bb
     }
 
-    /// Moments of the rows (a_i - p, b_i - q).
+    /// Returns the moments of the shifted rows (a_i - p, b_i - q).
     ///
     /// # Panics
-    /// If p or q has another width.
+    /// If p or q has the wrong width.
     pub fn shifted(&self, p: &[f64], q: &[f64]) -> Self {
         assert!(p.len() == self.dims[0] && q.len() == self.dims[1], "equal widths");
         let n = self.count as f64;
@@ -190,20 +193,20 @@ impl PairMoments {
         }
     }
 
-    /// The mean rows.
+    /// Returns the mean rows of the two tables.
     pub fn means(&self) -> [Vec<f64>; 2] {
         let n = self.count.max(1) as f64;
         [&self.sum_a, &self.sum_b].map(|sum| sum.iter().map(|s| s / n).collect())
     }
 
-    /// Moments of the rows less their means.
-    pub fn centred(&self) -> Self {
+    /// Returns the moments of the rows minus their means.
+    pub fn centered(&self) -> Self {
         let [a, b] = self.means();
         self.shifted(&a, &b)
     }
 }
 
-/// Rows as f64, added to their sum.
+/// Converts rows to f64 and adds them to their sum.
 fn widen(rows: &[f32], wide: &mut Vec<f64>, sum: &mut [f64]) {
     wide.clear();
     wide.extend(rows.iter().map(|&x| f64::from(x)));
@@ -212,12 +215,12 @@ fn widen(rows: &[f32], wide: &mut Vec<f64>, sum: &mut [f64]) {
     }
 }
 
-/// Some rows in f64 and their width.
+/// Rows in f64 with their width.
 #[derive(Clone, Copy)]
 struct Side<'a>(&'a [f64], usize);
 
 impl<'a> Side<'a> {
-    /// The rows of X'Y in panels; of a symmetric matrix the columns from the diagonal on.
+    /// Splits the rows of X'Y into panels; of a symmetric matrix only the columns from the diagonal on.
     fn panels<'m>(
         self,
         matrix: &'m mut [f64],
@@ -256,7 +259,7 @@ impl Panel<'_> {
     }
 }
 
-/// The lower triangle from the upper one.
+/// Copies the upper triangle to the lower one.
 fn mirror(matrix: &mut [f64], n: usize) {
     for i in 1..n {
         for j in 0..i {
@@ -284,12 +287,12 @@ mod tests {
         out
     }
 
-    /// Sums of n products of values up to 1 in another order: n eps times their sizes.
+    /// Sums of n products of values up to 1 in another order: n eps times their absolute values.
     fn close(got: &[f64], want: &[f64], n: usize) {
         assert_eq!(got.len(), want.len());
         let tolerance = (n * n) as f64 * f64::EPSILON;
         for (g, w) in got.iter().zip(want) {
-            assert!((g - w).abs() <= tolerance, "{g} for {w}");
+            assert!((g - w).abs() <= tolerance, "{g} instead of {w}");
         }
     }
 
@@ -330,10 +333,10 @@ mod tests {
     }
 
     #[test]
-    fn centred_moments_are_those_of_the_centred_rows() {
+    fn centered_moments_are_those_of_the_centered_rows() {
         let (n, da, db) = (64, 3, 5);
         let (a, b) = (rows(n, da, 11), rows(n, db, 12));
-        let centred = PairMoments::of(&a, da, &b, db).centred();
+        let centered = PairMoments::of(&a, da, &b, db).centered();
         let less_mean = |rows: &[f32], dim: usize| -> Vec<Vec<f64>> {
             let mean = |j: usize| {
                 rows.iter().skip(j).step_by(dim).map(|&x| f64::from(x)).sum::<f64>() / n as f64
@@ -350,9 +353,9 @@ mod tests {
         let want = |x, y, dx: usize, dy: usize| -> Vec<f64> {
             (0..dx * dy).map(|at| product(x, y, at / dy, at % dy)).collect()
         };
-        close(centred.ab(), &want(&x, &y, da, db), n);
-        close(centred.aa(), &want(&x, &x, da, da), n);
-        close(centred.bb(), &want(&y, &y, db, db), n);
-        close(centred.sum_a(), &vec![0.0; da], n);
+        close(centered.ab(), &want(&x, &y, da, db), n);
+        close(centered.aa(), &want(&x, &x, da, da), n);
+        close(centered.bb(), &want(&y, &y, db, db), n);
+        close(centered.sum_a(), &vec![0.0; da], n);
     }
 }

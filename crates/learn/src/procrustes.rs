@@ -1,19 +1,19 @@
-//! Rotations that bring one table to another.
+//! Orthogonal Procrustes: rotations that align one table with another.
 //!
-//! Rows a_i of a reference and b_i of a table to be aligned, as matrices A and B.
+//! Rows a_i of a reference and b_i of the table to align, as matrices A and B.
 //!
 //! Procrustes   min over R'R = I of |A - B R|_F: R = U V' of the singular value decomposition B'A = U S V'
-//!              (Schönemann 1966). R may be a reflection. With centering, rows less their means; with scaling,
+//!              (Schönemann 1966). R may be a reflection. With centering, means are subtracted first; with scaling,
 //!              s R with s = tr(S) / |B|^2.
-//! Generalised  min over R_1 .. R_m of sum_i<j |X_i R_i - X_j R_j|^2 (Gower 1975), by turns R_i = polar factor of
-//!              X_i' sum_{j != i} X_j R_j, which never increases the sum (ten Berge 1977). The X_i'X_j are computed
-//!              once, so a turn costs d^3 per pair and reads no rows. Turns end when no entry of an R_i moved by more than
-//!              1e-10, or after 500. All R_i times one rotation are as good; R_1 = I is taken, so the first table keeps
-//!              its frame.
+//! Generalized  min over R_1 .. R_m of sum_i<j |X_i R_i - X_j R_j|^2 (Gower 1975), by updates R_i = polar factor of
+//!              X_i' sum_{j != i} X_j R_j, which never increase the sum (ten Berge 1977). The X_i'X_j are computed
+//!              once, so an update costs d^3 per pair and reads no rows. Iteration stops when no entry of an R_i moved by
+//!              more than 1e-10, or after 500 sweeps. The R_i are unique up to a common rotation; R_1 = I, so the first
+//!              table keeps its frame.
 //!
-//! Where B'A has no rank (fewer rows than values, values that are always zero) U and V are arbitrary; there R turns as
-//! little as possible: R = U_1 V_1' + U_0 W V_0' with W the polar factor of U_0'V_0. So a table aligned once is not
-//! turned again.
+//! Where B'A is rank-deficient (fewer rows than columns, columns of zeros) U and V are not unique; there R rotates as
+//! little as possible: R = U_1 V_1' + U_0 W V_0' with W the polar factor of U_0'V_0. So aligning a table twice changes
+//! nothing the second time.
 
 use faer::{Mat, MatRef};
 
@@ -22,7 +22,7 @@ use veridical_core::{Error, Result, Rows};
 use crate::dense::{Svd, product, row_major, view};
 use crate::{LinearMap, PairMoments};
 
-/// Orthogonal Procrustes of the rows b to the rows a; plain: neither scaled nor centred.
+/// Orthogonal Procrustes of the rows b to the rows a; by default neither scaled nor centered.
 ///
 /// ```
 /// use veridical_learn::{PairMoments, Procrustes, residual};
@@ -34,22 +34,22 @@ use crate::{LinearMap, PairMoments};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Procrustes {
-    /// Whether lengths may be multiplied by a number.
+    /// Whether to fit a scale factor as well.
     pub scale: bool,
-    /// Whether rows are taken less their means.
+    /// Whether to subtract the mean of each table first.
     pub center: bool,
 }
 
 impl Procrustes {
-    /// The map from b to a.
+    /// Fits the map from b to a.
     ///
     /// # Panics
-    /// If the widths differ, or the moments are no numbers.
+    /// If the widths differ, or the moments are not finite.
     pub fn fit(&self, moments: &PairMoments) -> LinearMap {
         let d = moments.dim_a();
         assert_eq!(d, moments.dim_b(), "equal widths");
-        let centred = self.center.then(|| moments.centred());
-        let used = centred.as_ref().unwrap_or(moments);
+        let centered = self.center.then(|| moments.centered());
+        let used = centered.as_ref().unwrap_or(moments);
         let (mut rotation, trace) = polar(view(used.ab(), d).transpose());
         let size: f64 = (0..d).map(|i| used.bb()[i * (d + 1)]).sum();
         if self.scale && size > 0.0 {
@@ -63,7 +63,7 @@ impl Procrustes {
     }
 }
 
-/// The orthogonal matrix nearest to a square one, and tr(S).
+/// The orthogonal matrix nearest to a square matrix, and tr(S).
 fn polar(matrix: MatRef<'_, f64>) -> (Mat<f64>, f64) {
     let d = matrix.nrows();
     let Svd { u, s, v } = Svd::of(matrix);
@@ -80,12 +80,14 @@ fn polar(matrix: MatRef<'_, f64>) -> (Mat<f64>, f64) {
     (rotation, s.iter().sum())
 }
 
-/// |A - map(B)|_F / |A|_F from the moments alone; 0 for a reference of zeros that is met, else infinite.
+/// Computes the relative residual |A - map(B)|_F / |A|_F from the moments alone.
 ///
-/// It is the root of a difference of sums, so zero comes out as about 1e-8.
+/// If A is zero, the residual is 0 where the map reproduces it and infinite otherwise.
+///
+/// It is the root of a difference of sums, so an exact fit is reported as about 1e-8.
 ///
 /// # Panics
-/// If the map takes other widths.
+/// If the map has other widths than the moments.
 pub fn residual(moments: &PairMoments, map: &LinearMap) -> f64 {
     let (da, db) = (moments.dim_a(), moments.dim_b());
     assert!(map.input_dim() == db && map.output_dim() == da, "equal widths");
@@ -104,14 +106,25 @@ pub fn residual(moments: &PairMoments, map: &LinearMap) -> f64 {
     if left == 0.0 { 0.0 } else { (left / total).sqrt() }
 }
 
-/// Turns all tables, with the same number of rows each, to their common mean: a rotation for each and the mean of
-/// the turned tables.
+/// Aligns all tables, with the same number of rows each, to their common mean.
+///
+/// Returns one rotation per table and the mean of the rotated tables.
 ///
 /// # Errors
-/// [`Error::Shape`] if there are no tables, or they are not equally many whole rows.
-pub fn generalised_procrustes(tables: &[&[f32]], dim: usize) -> Result<(Vec<LinearMap>, Vec<f32>)> {
+/// [`Error::Shape`] if there are no tables, or they do not hold the same number of whole rows.
+///
+/// ```
+/// use veridical_learn::generalized_procrustes;
+///
+/// let (a, b) = ([1.0, 0.0, 0.0, 2.0], [0.0, 1.0, -2.0, 0.0]); // b is a, rotated by 90 degrees
+/// let (maps, mean) = generalized_procrustes(&[&a, &b], 2)?;
+/// assert!(maps[1].is_rotation());
+/// assert!(mean.iter().zip(a).all(|(m, a)| (m - a).abs() < 1e-6));
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
+pub fn generalized_procrustes(tables: &[&[f32]], dim: usize) -> Result<(Vec<LinearMap>, Vec<f32>)> {
     let Some(first) = tables.first() else {
-        return Err(Error::shape("there are no tables to turn to each other", ""));
+        return Err(Error::shape("there are no tables to align", ""));
     };
     let n = Rows::new(first, dim)?.values().len();
     if let Some(other) = tables.iter().find(|table| table.len() != n) {
@@ -206,7 +219,7 @@ mod tests {
         (left / a.iter().map(|&a| square(f64::from(a))).sum::<f64>()).sqrt()
     }
 
-    /// B = A Q in f32: entries are off by 2^-24 of their size, the rotation by less than that times a few.
+    /// B = A Q in f32: entries are off by 2^-24 of their size, the rotation by a small multiple of that.
     #[test]
     fn a_planted_rotation_is_recovered_to_1e_6_and_aligning_is_idempotent() {
         for (n, dim, at) in [(50, 3, 1), (400, 32, 2), (2000, 128, 3)] {
@@ -224,7 +237,7 @@ mod tests {
         }
     }
 
-    /// As above with a length and a shift: a = (b - q) R / 2.5 + p.
+    /// As above with a scale and a shift: a = (b - q) R / 2.5 + p.
     #[test]
     fn planted_scale_and_translation_are_recovered() {
         let (n, dim) = (500, 8);
@@ -240,7 +253,7 @@ mod tests {
         assert!(plain.is_rotation() && direct(&a, &b, &plain) > 0.5);
     }
 
-    /// Three rows in eight values, and values that are always zero: the rest is not turned.
+    /// Three rows in eight columns, and columns of zeros: the undetermined part is not rotated.
     #[test]
     fn what_the_rows_do_not_determine_is_turned_as_little_as_possible() {
         let dim = 8;
@@ -256,7 +269,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// R is orthogonal, no worse than no map, and the moments know its residual: squares agree to n eps.
+        /// R is orthogonal, no worse than the identity, and the moments give its residual: squares agree to n eps.
         #[test]
         fn fits_are_rotations_that_are_no_worse_than_none(
             n in 1usize..60, dim in 1usize..12, at in 0u64..1000,
@@ -276,7 +289,7 @@ mod tests {
 
         /// R rotated copies of one table: the maps undo the rotations, and the mean is the first copy.
         #[test]
-        fn generalised_procrustes_recovers_rotated_copies(
+        fn generalized_procrustes_recovers_rotated_copies(
             m in 1usize..5, dim in 1usize..7, at in 0u64..1000,
         ) {
             let n = 4 * dim;
@@ -285,7 +298,7 @@ mod tests {
                 (0..m as u64).map(|i| rotation(dim, 100 * at + i + 20_000)).collect();
             let copies: Vec<Vec<f32>> = turns.iter().map(|turn| turn.apply(&base)).collect();
             let tables: Vec<&[f32]> = copies.iter().map(Vec::as_slice).collect();
-            let (maps, mean) = generalised_procrustes(&tables, dim).unwrap();
+            let (maps, mean) = generalized_procrustes(&tables, dim).unwrap();
             prop_assert_eq!(&maps[0], &LinearMap::identity(dim));
             for (map, copy) in maps.iter().zip(&copies) {
                 prop_assert!(map.is_rotation());
@@ -296,7 +309,7 @@ mod tests {
         }
     }
 
-    /// With noise the sum of squares between tables is below that of aligning all to the first, and the mean is
+    /// With noise, the sum of squares between tables is below that of aligning all to the first, and the mean is
     /// nearer to the truth than the first table is: its noise has a quarter of the variance.
     #[test]
     fn the_common_mean_is_better_than_any_table() {
@@ -310,7 +323,7 @@ mod tests {
             })
             .collect();
         let tables: Vec<&[f32]> = noisy.iter().map(Vec::as_slice).collect();
-        let (maps, mean) = generalised_procrustes(&tables, dim).unwrap();
+        let (maps, mean) = generalized_procrustes(&tables, dim).unwrap();
         let spread = |maps: &[LinearMap]| -> f64 {
             let turned: Vec<_> = maps.iter().zip(&tables).map(|(m, t)| m.apply(t)).collect();
             let pairs = (0..4).flat_map(|i| (0..i).map(move |j| (i, j)));

@@ -1,8 +1,8 @@
-//! Inner products of rows, by blocks.
+//! Inner products of rows, in blocks.
 //!
-//! products     c_ij = <a_i, b_j> by a single-threaded GEMM: callers divide the rows of `a` into blocks of a
-//!              fixed size and give blocks to threads, so the bytes do not depend on how many there are
-//! cosine       <a, b> / (|a| |b|); a row of zeros is at cosine 0 to everything
+//! products     c_ij = <a_i, b_j> by a single-threaded GEMM: callers split the rows of `a` into blocks of a
+//!              fixed size and assign blocks to threads, so the bytes do not depend on the number of threads
+//! cosine       <a, b> / (|a| |b|); a row of zeros has cosine 0 to everything
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -13,7 +13,13 @@ use crate::{Best, Scored};
 /// Writes <a_i, b_j> to row i, column j of `out`, for rows of `dim` values.
 ///
 /// # Panics
-/// If a slice is not whole rows, or `out` has another size.
+/// If a slice does not hold whole rows, or `out` has the wrong size.
+///
+/// ```
+/// let mut gram = [0.0; 4];
+/// veridical_learn::products(&[1.0, 2.0, 3.0, 4.0], &[1.0, 0.0, 0.0, 1.0], 2, &mut gram);
+/// assert_eq!(gram, [1.0, 2.0, 3.0, 4.0]);
+/// ```
 pub fn products(a: &[f32], b: &[f32], dim: usize, out: &mut [f32]) {
     assert!(dim > 0 && a.len().is_multiple_of(dim) && b.len().is_multiple_of(dim), "whole rows");
     let (n, m) = (a.len() / dim, b.len() / dim);
@@ -27,7 +33,7 @@ pub fn products(a: &[f32], b: &[f32], dim: usize, out: &mut [f32]) {
     matmul(out, Accum::Replace, a, b.transpose(), 1.0, Par::Seq);
 }
 
-/// <a, b>, summed in eight chains of a fixed order.
+/// Computes the inner product <a, b>, summed in eight chains of a fixed order.
 #[inline]
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 8];
@@ -41,28 +47,30 @@ pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     lanes.iter().sum::<f32>() + rest
 }
 
-/// The rows divided by their norms; rows of zeros stay.
+/// Returns the rows divided by their norms; rows of zeros are unchanged.
 pub fn unit_rows(rows: &[f32], dim: usize) -> Vec<f32> {
     let mut unit = rows.to_vec();
     to_unit_rows(&mut unit, dim);
     unit
 }
 
-/// Divides rows by their norms; rows of zeros stay.
+/// Divides the rows by their norms in place; rows of zeros are unchanged.
 pub fn to_unit_rows(rows: &mut [f32], dim: usize) {
     rows.par_chunks_mut(dim).for_each(to_unit);
 }
 
-/// The `k` rows of `table` with the largest cosine to each row of `queries`; `itself` names the row of the
-/// table that is left out of the answer to query q. The table is read block by block and not copied.
+/// Finds the `k` rows of `table` with the largest cosine to each row of `queries`.
+///
+/// `itself(q)` names the row of the table to exclude from the neighbors of query q. The table is read block by block and
+/// not copied.
 ///
 /// ```
 /// let table = [1.0, 0.0, 0.0, 1.0, 3.0, 1.0];
-/// let nearest = veridical_learn::cosine_neighbours(&table, &[2.0, 0.0], 2, 2, |_| None);
+/// let nearest = veridical_learn::cosine_neighbors(&table, &[2.0, 0.0], 2, 2, |_| None);
 /// let numbers: Vec<u32> = nearest[0].iter().map(|scored| scored.number).collect();
 /// assert_eq!(numbers, [0, 2]);
 /// ```
-pub fn cosine_neighbours(
+pub fn cosine_neighbors(
     table: &[f32],
     queries: &[f32],
     dim: usize,
@@ -97,9 +105,9 @@ pub fn cosine_neighbours(
     answers.collect::<Vec<_>>().into_iter().flatten().collect()
 }
 
-/// Queries that are compared with a block of the table at once.
+/// Number of queries compared with a block of the table at once.
 const QUERIES: usize = 128;
-/// Values of a block: it stays in the second cache while the queries pass.
+/// Values per block: it stays in the L2 cache while the queries pass over it.
 const BLOCK_VALUES: usize = 1 << 16;
 
 fn n_rows(table: &[f32], dim: usize) -> usize {
@@ -121,7 +129,7 @@ mod tests {
         (0..n * dim).map(|i| ((i * 7919 + 13) % 101) as f32 / 50.0 - 1.0).collect()
     }
 
-    /// Each sum of d products of values up to 1 differs by at most d^2 2^-24 from the exact one.
+    /// Each sum of d products of values up to 1 differs by at most d^2 2^-24 from the exact sum.
     #[test]
     fn products_are_those_of_the_rows() {
         for (n, m, dim) in [(1, 1, 1), (3, 17, 5), (9, 33, 100), (64, 7, 64)] {
@@ -140,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Ties between equal vectors must be ties between scores, wherever the vectors stand in the table.
+    /// Equal vectors must have equal scores, at any position in the table.
     #[test]
     fn equal_rows_have_equal_products() {
         for dim in [1, 3, 8, 33, 64, 100, 300, 1000] {
@@ -157,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_by_cosine_and_leave_the_row_out() {
+    fn neighbors_are_by_cosine_and_leave_the_row_out() {
         let table = [1.0, 0.0, 10.0, 1.0, 0.0, 5.0, 0.0, 0.0];
-        let near = cosine_neighbours(&table, &table, 2, 2, |q| Some(q as u32));
+        let near = cosine_neighbors(&table, &table, 2, 2, |q| Some(q as u32));
         let numbers = |q: usize| near[q].iter().map(|s| s.number).collect::<Vec<_>>();
         assert_eq!(numbers(0), [1, 2]);
         assert_eq!(numbers(2), [1, 0]);

@@ -1,21 +1,21 @@
-//! Linear maps between tables of any widths, and how much two tables share.
+//! Linear maps between tables of any widths, and canonical correlations.
 //!
-//! With centred rows, C_bb = B'B, C_ba = B'A:
-//! ridge      M = (C_bb + l I)^-1 C_ba (Hoerl & Kennard 1970), with l = lambda tr(C_bb) / d, so that lambda has no unit;
-//!            from and to are the means, which are not penalised
+//! With centered rows, C_bb = B'B, C_ba = B'A:
+//! ridge      M = (C_bb + l I)^-1 C_ba (Hoerl & Kennard 1970), with l = lambda tr(C_bb) / d, so that lambda is
+//!            dimensionless; from and to are the means, which are not penalized
 //! low rank   M V V' with V the k leading eigenvectors of M'C_ba: reduced-rank regression (Izenman 1975) with a ridge
 //!            (Mukherjee & Zhu 2011, eq. 4)
 //! canonical  singular values of C_aa^-1/2 C_ab C_bb^-1/2 (Hotelling 1936): the cosines of the principal angles between
-//!            the column spaces of A and B; centred, the canonical correlations
+//!            the column spaces of A and B; centered, the canonical correlations
 //!
-//! Directions of C below d eps of the largest are left out: they carry rounding alone.
+//! Directions of C below d eps of the largest are dropped: they hold only rounding error.
 
 use faer::{Mat, MatRef};
 
 use crate::dense::{Svd, product, row_major, view};
 use crate::{LinearMap, PairMoments, eigen};
 
-/// Ridge regression of a on b.
+/// Fits the ridge regression of a on b.
 ///
 /// ```
 /// use veridical_learn::{PairMoments, ridge_map};
@@ -26,20 +26,28 @@ use crate::{LinearMap, PairMoments, eigen};
 /// ```
 ///
 /// # Panics
-/// If lambda is negative or no number, or the moments are no numbers.
+/// If lambda is negative or not finite, or the moments are not finite.
 pub fn ridge_map(moments: &PairMoments, lambda: f64) -> LinearMap {
-    let (matrix, _) = ridge(&moments.centred(), lambda);
+    let (matrix, _) = ridge(&moments.centered(), lambda);
     with_means(moments, &matrix)
 }
 
-/// Regression of a on b whose matrix has rank `rank` at most.
+/// Fits the reduced-rank regression of a on b, with a matrix of rank at most `rank`.
 ///
 /// # Panics
-/// If the rank is 0, lambda is negative or no number, or the moments are no numbers.
+/// If the rank is 0, lambda is negative or not finite, or the moments are not finite.
+///
+/// ```
+/// use veridical_learn::{PairMoments, low_rank_map};
+///
+/// let a = [1.0, 2.0, 2.0, 4.0, 3.0, 6.0]; // both columns follow b: rank 1
+/// let map = low_rank_map(&PairMoments::of(&a, 2, &[1.0, 2.0, 3.0], 1), 1, 0.0);
+/// assert!((map.apply(&[5.0])[1] - 10.0).abs() < 1e-5);
+/// ```
 pub fn low_rank_map(moments: &PairMoments, rank: usize, lambda: f64) -> LinearMap {
     assert!(rank > 0, "a rank of at least 1");
     let da = moments.dim_a();
-    let (matrix, cross) = ridge(&moments.centred(), lambda);
+    let (matrix, cross) = ridge(&moments.centered(), lambda);
     let fitted = product(matrix.transpose(), cross.as_ref());
     let symmetric = Mat::from_fn(da, da, |i, j| 0.5 * (fitted[(i, j)] + fitted[(j, i)]));
     let (_, vectors) = eigen(&row_major(symmetric.as_ref()), da);
@@ -48,12 +56,12 @@ pub fn low_rank_map(moments: &PairMoments, rank: usize, lambda: f64) -> LinearMa
     with_means(moments, &onto)
 }
 
-/// M and B'A of centred moments.
-fn ridge(centred: &PairMoments, lambda: f64) -> (Mat<f64>, Mat<f64>) {
-    assert!(lambda >= 0.0 && lambda.is_finite(), "a penalty is not negative");
-    let d = centred.dim_b();
-    let cross = view(centred.ab(), d).transpose().to_owned();
-    let (values, vectors) = eigen(centred.bb(), d);
+/// M and B'A of centered moments.
+fn ridge(centered: &PairMoments, lambda: f64) -> (Mat<f64>, Mat<f64>) {
+    assert!(lambda >= 0.0 && lambda.is_finite(), "the penalty must be finite and at least 0");
+    let d = centered.dim_b();
+    let cross = view(centered.ab(), d).transpose().to_owned();
+    let (values, vectors) = eigen(centered.bb(), d);
     let vectors = view(&vectors, d);
     let penalty = lambda * values.iter().map(|l| l.max(0.0)).sum::<f64>() / d as f64;
     let floor = floor(&values);
@@ -72,14 +80,23 @@ fn with_means(moments: &PairMoments, matrix: &Mat<f64>) -> LinearMap {
     LinearMap { from, matrix: row_major(matrix.as_ref()), to }
 }
 
-/// Cosines of the principal angles between the columns of the two tables, largest first: as many as the smaller
-/// rank. `centered`: of the rows less their means.
+/// Computes the cosines of the principal angles between the column spaces of the two tables, largest first.
+///
+/// Their number is the smaller of the two ranks. With `centered`, the means are subtracted first, which makes them the
+/// canonical correlations.
 ///
 /// # Panics
-/// If the moments are no numbers.
+/// If the moments are not finite.
+///
+/// ```
+/// use veridical_learn::{PairMoments, canonical_correlations};
+///
+/// let moments = PairMoments::of(&[1.0, 2.0, 3.0], 1, &[5.0, 3.0, 1.0], 1); // a linear function
+/// assert!((canonical_correlations(&moments, true)[0] - 1.0).abs() < 1e-12);
+/// ```
 pub fn canonical_correlations(moments: &PairMoments, centered: bool) -> Vec<f64> {
-    let centred = centered.then(|| moments.centred());
-    let used = centred.as_ref().unwrap_or(moments);
+    let centered = centered.then(|| moments.centered());
+    let used = centered.as_ref().unwrap_or(moments);
     let (da, db) = (used.dim_a(), used.dim_b());
     let (a, b) = (whitening(used.aa(), da), whitening(used.bb(), db));
     if a.ncols() == 0 || b.ncols() == 0 {
@@ -89,7 +106,7 @@ pub fn canonical_correlations(moments: &PairMoments, centered: bool) -> Vec<f64>
     Svd::of(inside.as_ref()).s.into_iter().map(|s| s.min(1.0)).collect()
 }
 
-/// V diag(l)^-1/2 of the directions that carry something.
+/// V diag(l)^-1/2 of the directions above the rounding floor.
 fn whitening(gram: &[f64], dim: usize) -> Mat<f64> {
     let (values, vectors) = eigen(gram, dim);
     let floor = floor(&values);
@@ -121,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The matrix is right to the rounding of f32 in a; the shifts show in what is mapped.
+    /// The matrix is accurate to the f32 rounding of a; errors in the shifts show in the mapped rows.
     #[test]
     fn a_planted_map_is_recovered() {
         let (n, db, da) = (400, 9, 14);
@@ -130,10 +147,10 @@ mod tests {
         let a = map.apply(&b);
         let got = ridge_map(&PairMoments::of(&a, da, &b, db), 0.0);
         for (g, w) in got.matrix.iter().zip(&map.matrix) {
-            assert!((g - w).abs() < 1e-6, "{g} for {w}");
+            assert!((g - w).abs() < 1e-6, "{g} instead of {w}");
         }
         for (g, w) in got.apply(&b).iter().zip(&a) {
-            assert!((g - w).abs() < 1e-5, "{g} for {w}");
+            assert!((g - w).abs() < 1e-5, "{g} instead of {w}");
         }
     }
 
@@ -144,12 +161,12 @@ mod tests {
         let (a, b) = (table(n, da, 11), table(n, db, 12));
         let moments = PairMoments::of(&a, da, &b, db);
         let map = ridge_map(&moments, lambda);
-        let centred = moments.centred();
-        let trace: f64 = (0..db).map(|i| centred.bb()[i * (db + 1)]).sum();
+        let centered = moments.centered();
+        let trace: f64 = (0..db).map(|i| centered.bb()[i * (db + 1)]).sum();
         for j in 0..da {
-            let mut left = centred.bb().to_vec();
+            let mut left = centered.bb().to_vec();
             (0..db).for_each(|i| left[i * (db + 1)] += lambda * trace / db as f64);
-            let right: Vec<f64> = centred.ab()[j * db..][..db].to_vec();
+            let right: Vec<f64> = centered.ab()[j * db..][..db].to_vec();
             let want = solve_spd(&mut left, &right);
             for (i, want) in want.iter().enumerate() {
                 assert!((map.matrix[i * da + j] - want).abs() < 1e-12);
@@ -170,14 +187,14 @@ mod tests {
         };
         for k in 1..=da {
             let map = low_rank_map(&moments, k, 0.0);
-            // a is a function of b to f32 rounding, which a larger rank fits as well.
+            // a is a function of b up to f32 rounding, which a larger rank also fits.
             assert!(rank_of(&map) <= k);
             assert_eq!(residual(&moments, &map) < 1e-5, k >= rank, "{k}");
         }
     }
 
     /// Among maps of rank k the residual is least: no other k columns of the full map's span do better, and the
-    /// optimum is sum of the eigenvalues left out (Izenman 1975, theorem 1).
+    /// optimum is the sum of the eigenvalues left out (Izenman 1975, theorem 1).
     #[test]
     fn the_residual_of_a_low_rank_is_the_sum_of_what_is_left_out() {
         let (n, db, da) = (200, 7, 5);
@@ -187,7 +204,7 @@ mod tests {
         let moments = PairMoments::of(&a, da, &b, db);
         let total: f64 = (0..da).map(|i| moments.aa()[i * (da + 1)]).sum();
         let square = |map: &LinearMap| residual(&moments, map).powi(2) * total;
-        let (matrix, cross) = ridge(&moments.centred(), 0.0);
+        let (matrix, cross) = ridge(&moments.centered(), 0.0);
         let fitted = row_major(product(matrix.transpose(), cross.as_ref()).as_ref());
         let (values, _) = eigen(&fitted, da);
         for k in 1..=da {
@@ -200,8 +217,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// Linear maps of full rank do not change them, and a table has angle 0 to itself. Conditions stay below
-        /// 1e4 or so, and f32 rounds the tables at 6e-8.
+        /// Full-rank linear maps leave them unchanged, and a table has angle 0 to itself. Condition numbers stay below
+        /// about 1e4, and f32 rounds the tables at 6e-8.
         #[test]
         fn canonical_correlations_depend_on_column_spaces_alone(
             n in 30usize..80, da in 1usize..6, db in 1usize..6, at in 0u64..500, centered: bool,
@@ -218,7 +235,7 @@ mod tests {
             mixed.from.fill(0.0);
             mixed.to.fill(0.0);
             for (g, w) in of(&a, da, &mixed.apply(&b), db).iter().zip(&want) {
-                prop_assert!((g - w).abs() < 1e-4, "{} for {}", g, w);
+                prop_assert!((g - w).abs() < 1e-4, "{} instead of {}", g, w);
             }
             for one in of(&a, da, &a, da) {
                 prop_assert!((one - 1.0).abs() < 1e-9);
@@ -226,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Rank one beside rank two (a column twice, a column of zeros): one correlation, that of the lines.
+    /// Rank one against rank two (a repeated column, a column of zeros): one correlation, that between the lines.
     #[test]
     fn dependent_and_empty_columns_are_left_out() {
         let a = [1.0, 1.0, 0.0, 2.0, 2.0, 0.0, 3.0, 3.0, 0.0, 5.0, 5.0, 0.0];

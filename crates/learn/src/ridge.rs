@@ -2,11 +2,11 @@
 //!
 //! min over B, b of sum_i w_i |B x_i + b - y_i|^2 / sum_i w_i + lambda s_1^2 |B|^2
 //!
-//! with s_1 the largest singular value of the centred, weighted X / sqrt(sum w), so lambda has no unit. With X = Q R
+//! with s_1 the largest singular value of the centered, weighted X / sqrt(sum w), so lambda is dimensionless. With X = Q R
 //! (Householder, block of rows by block of rows, [X Y] at once) and R = U S V',
 //! B' = V diag(s / (s^2 + lambda s_1^2)) U' Q' Y for every lambda at the cost of a product. The Gram matrix would square
 //! the condition number: paper 004, section 6, shows how many digits that loses (its CK against its CKJ). Singular values below
-//! eps max(n, d) s_1 are taken for 0 (the pseudo-inverse of eq. 14).
+//! eps max(n, d) s_1 are treated as 0 (the pseudo-inverse of eq. 14).
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::qr::no_pivoting::factor;
@@ -15,7 +15,7 @@ use veridical_core::{Error, Result, Rows};
 
 use crate::dense::{Svd, product, row_major};
 
-/// Solutions for all penalties.
+/// A ridge regression factored once and solved for any penalty.
 #[derive(Clone, Debug)]
 pub struct RidgePath {
     s: Vec<f64>,
@@ -27,26 +27,26 @@ pub struct RidgePath {
     rows: usize,
 }
 
-/// A linear model of several targets.
+/// A linear model with several targets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RidgeFit {
     /// B: one row of `dim` values per target.
     pub weights: Vec<f64>,
-    /// b.
+    /// Intercepts b, one per target.
     pub intercepts: Vec<f64>,
 }
 
-/// Rows that are taken into R at once.
+/// Rows that are folded into R at once.
 const BLOCK: usize = 512;
-/// Columns that a Householder block has.
+/// Columns per Householder block.
 const PANEL: usize = 32;
 
 impl RidgePath {
-    /// Decomposes rows x with a row y of targets each; weights are 1 without.
+    /// Factors the regression of the rows y on the rows x; without `weights` every row has weight 1.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are not as many rows y and weights as rows x, [`Error::Unfit`] if there are none or a
-    /// value is no number.
+    /// [`Error::Shape`] if x, y and the weights do not have the same number of rows, [`Error::Unfit`] if there are no rows or
+    /// a value is not finite.
     ///
     /// ```
     /// use veridical_core::Rows;
@@ -61,7 +61,8 @@ impl RidgePath {
         let (n, dim, targets) = (x.n(), x.dim(), y.dim());
         let n_weights = weights.map_or(n, <[f64]>::len);
         if y.n() != n || n_weights != n {
-            let what = format!("{n} rows have targets for {} and weights for {n_weights}", y.n());
+            let what =
+                format!("{n} rows were given with {} targets and {n_weights} weights", y.n());
             return Err(Error::shape(what, ""));
         }
         if n == 0 {
@@ -108,7 +109,7 @@ impl RidgePath {
         Ok(Self { s, v, uy, mean_x, mean_y, rows: n })
     }
 
-    /// The solution for a penalty of lambda s_1^2; 0 is least squares of least norm.
+    /// Solves for the penalty lambda s_1^2; lambda = 0 is the least-squares solution of minimum norm.
     pub fn solve(&self, lambda: f64) -> RidgeFit {
         let largest = self.s.first().copied().unwrap_or(0.0);
         let floor = f64::EPSILON * self.rows.max(self.mean_x.len()) as f64 * largest;
@@ -128,7 +129,7 @@ impl RidgePath {
 }
 
 impl RidgeFit {
-    /// B x + b for every row.
+    /// Computes B x + b for every row.
     pub fn predict(&self, x: &[f64]) -> Vec<f64> {
         let targets = self.intercepts.len();
         let dim = self.weights.len() / targets;
@@ -143,7 +144,7 @@ impl RidgeFit {
     }
 }
 
-/// R of the QR decomposition; below its diagonal are the reflectors.
+/// R of the QR decomposition; the reflectors are stored below its diagonal.
 fn triangle(mut a: Mat<f64>) -> Mat<f64> {
     let (n, m) = a.shape();
     let size = n.min(m);
@@ -173,11 +174,11 @@ mod tests {
     #[test]
     fn what_cannot_be_fitted_is_refused() {
         let rows = |values: &'static [f64]| Rows::new(values, 1).unwrap();
-        let told = |x, y, w| RidgePath::new(x, y, w).unwrap_err();
-        assert!(matches!(told(rows(&[1.0]), rows(&[1.0, 2.0]), None), Error::Shape { .. }));
-        assert!(matches!(told(rows(&[1.0]), rows(&[1.0]), Some(&[])), Error::Shape { .. }));
-        assert!(matches!(told(rows(&[]), rows(&[]), None), Error::Unfit { .. }));
-        assert!(matches!(told(rows(&[f64::NAN]), rows(&[1.0]), None), Error::Unfit { .. }));
+        let error = |x, y, w| RidgePath::new(x, y, w).unwrap_err();
+        assert!(matches!(error(rows(&[1.0]), rows(&[1.0, 2.0]), None), Error::Shape { .. }));
+        assert!(matches!(error(rows(&[1.0]), rows(&[1.0]), Some(&[])), Error::Shape { .. }));
+        assert!(matches!(error(rows(&[]), rows(&[]), None), Error::Unfit { .. }));
+        assert!(matches!(error(rows(&[f64::NAN]), rows(&[1.0]), None), Error::Unfit { .. }));
     }
 
     fn data(n: usize, dim: usize, targets: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
@@ -188,7 +189,7 @@ mod tests {
         (x, y, (0..n).map(|i| 1.5 + number(i, 3)).collect())
     }
 
-    /// The normal equations of the centred problem, well conditioned here.
+    /// The normal equations of the centered problem, well conditioned here.
     fn textbook(x: &[f64], dim: usize, y: &[f64], w: &[f64], lambda: f64) -> (Vec<f64>, f64) {
         let total: f64 = w.iter().sum();
         let mean = |column: &dyn Fn(usize) -> f64| {
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Columns that depend on each other have a solution of least norm, and a line is found exactly.
+    /// Linearly dependent columns have a solution of minimum norm, and a line is recovered exactly.
     #[test]
     fn least_squares_of_a_singular_matrix() {
         let x: Vec<f64> = (0..30).flat_map(|i| [f64::from(i), 2.0 * f64::from(i), 1.0]).collect();
@@ -238,8 +239,8 @@ mod tests {
         assert!(fit.predict(&x).iter().zip(&y).all(|(a, b)| (a - b).abs() < 1e-11));
     }
 
-    /// Columns x^k on 60 points, condition 1e10: the residual of a polynomial stays at rounding, where normal equations lose
-    /// half of the digits.
+    /// Columns x^k on 60 points, condition 1e10: the residual of a polynomial stays at rounding, where the normal equations
+    /// lose half of the digits.
     #[test]
     fn small_singular_values_are_not_squared() {
         let n = 60;

@@ -1,7 +1,7 @@
 //! Small symmetric positive definite systems, in f64.
 //!
 //! A = L L', then L z = b and L' x = z (Golub & Van Loan, 4.2). A pivot that rounding left at or below
-//! n eps max(a_ii) is lifted there, so a singular matrix gives a finite answer instead of none.
+//! n eps max(a_ii) is raised to it, so a singular matrix yields a finite solution instead of none.
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
@@ -10,13 +10,18 @@ use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use veridical_core::{Error, Result};
 
-/// Into how many parts faer divides its work, whatever the number of threads.
+/// Number of parts faer splits its work into, independent of the number of threads.
 const PARTS: usize = 8;
 
-/// Solves A x = b; `a` is row-major and is overwritten by L.
+/// Solves A x = b for symmetric positive definite A; `a` is row-major and is overwritten by L.
 ///
 /// # Panics
-/// If `a` is not square of the size of `b`.
+/// If `a` is not a square matrix of the size of `b`.
+///
+/// ```
+/// let x = veridical_learn::solve_spd(&mut [4.0, 0.0, 0.0, 16.0], &[8.0, 48.0]);
+/// assert_eq!(x, [2.0, 3.0]);
+/// ```
 pub fn solve_spd(a: &mut [f64], b: &[f64]) -> Vec<f64> {
     let n = b.len();
     assert_eq!(a.len(), n * n, "a square matrix");
@@ -46,9 +51,9 @@ pub fn solve_spd(a: &mut [f64], b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// The inverse of a symmetric positive definite matrix (n x n, f64); `None` if it is not positive definite.
+/// Inverts a symmetric positive definite matrix (n x n, f64); `None` if it is not positive definite.
 ///
-/// The work is divided in the same way on any number of threads, so the bytes are the same.
+/// The work is split in the same way on any number of threads, so the bytes are the same.
 ///
 /// # Errors
 /// [`Error::Shape`] if the matrix is not n x n.
@@ -60,7 +65,7 @@ pub fn solve_spd(a: &mut [f64], b: &[f64]) -> Vec<f64> {
 /// ```
 pub fn invert_spd(mut matrix: Vec<f64>, n: usize) -> Result<Option<Vec<f64>>> {
     if matrix.len() != n * n {
-        let what = format!("{} values are no matrix of {n} x {n}", matrix.len());
+        let what = format!("{} values do not form a {n} x {n} matrix", matrix.len());
         return Err(Error::shape(what, ""));
     }
     let par = Par::rayon(PARTS);
@@ -83,7 +88,7 @@ pub fn invert_spd(mut matrix: Vec<f64>, n: usize) -> Result<Option<Vec<f64>>> {
         par,
         stack,
     );
-    // Only the lower triangle, by columns, has been written.
+    // Only the lower triangle has been written, by columns.
     for j in 0..n {
         for i in j + 1..n {
             inverse[i * n + j] = inverse[j * n + i];
@@ -92,8 +97,10 @@ pub fn invert_spd(mut matrix: Vec<f64>, n: usize) -> Result<Option<Vec<f64>>> {
     Ok(Some(inverse))
 }
 
-/// Y'Y in f64 of rows of `dim` values: f32 products of a thousand rows at a time, their sums in f64 in an
-/// order that depends on the number of rows alone.
+/// Computes the Gram matrix Y'Y in f64 of rows of `dim` values.
+///
+/// Products of a thousand rows at a time are in f32; their sums are in f64, in an order that depends on the number of rows
+/// alone.
 pub fn gram(rows: &[f32], dim: usize) -> Vec<f64> {
     const STEP: usize = 1024;
     let n = rows.len() / dim;
@@ -121,7 +128,7 @@ pub fn gram(rows: &[f32], dim: usize) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// A = M'M + I has condition below 1 + 9 * 9 * 1, so x is right to a few hundred eps.
+    /// A = M'M + I has condition number below 1 + 9 * 9 * 1, so x is accurate to a few hundred eps.
     #[test]
     fn the_solution_solves() {
         for n in [1, 2, 5, 9] {
@@ -142,7 +149,7 @@ mod tests {
         assert!(solve_spd(&mut [0.0], &[0.0]).iter().all(|x| x.is_finite()));
     }
 
-    /// Condition at most 1 + n^2 = 90,001: a relative error of 1e-9 is a hundred times what that leaves.
+    /// Condition number at most 1 + n^2 = 90,001: a relative error of 1e-9 is a hundred times the rounding that leaves.
     #[test]
     fn the_inverse_inverts_with_the_same_bytes_on_any_threads() {
         let n = 300;

@@ -1,32 +1,33 @@
-//! The largest singular values of a matrix that is known by its products (Halko, Martinsson & Tropp 2011,
+//! Leading singular vectors of a matrix that is known by its products (Halko, Martinsson & Tropp 2011,
 //! algorithms 4.4 and 5.1).
 //!
 //! Q spans A W for a Gaussian W of k + oversampling columns, refined by power iterations Q <- orth(A orth(A'Q)).
-//! With A'Q = B', B B' = V diag(s^2) V' the factors are U = Q V and s. All in f64; W comes from a named stream, so
+//! With A'Q = B', B B' = V diag(s^2) V' the factors are U = Q V and s. All in f64; W is drawn from a named stream, so
 //! the same seed gives the same bytes.
 
 use veridical_core::{Error, Result, Stream};
 
 use crate::eigen::{eigen, gram_f64, orthonormal, sign_of, times};
 
-/// A matrix known by its products with narrow ones, rows of k values each.
+/// A matrix known only by its products with narrow matrices, stored as rows of k values.
 pub trait Operator: Sync {
-    /// Its rows and columns.
+    /// Returns the numbers of rows and columns.
     fn shape(&self) -> [usize; 2];
 
-    /// A x.
+    /// Computes A x.
     fn apply(&self, x: &[f64], k: usize) -> Vec<f64>;
 
-    /// A' x.
+    /// Computes A' x.
     fn apply_transposed(&self, x: &[f64], k: usize) -> Vec<f64>;
 }
 
-/// The `k` largest singular values and their left vectors (rows of k values). Signs: the entry of largest
-/// size of every vector is positive.
+/// Computes the `k` largest singular values and their left singular vectors (rows of k values).
+///
+/// Signs: the entry of largest absolute value in every vector is positive.
 ///
 /// # Errors
-/// [`Error::Shape`] if k is 0 or larger than the smaller side.
-pub fn randomised_svd(
+/// [`Error::Shape`] if k is 0 or larger than the smaller dimension of the matrix.
+pub fn randomized_svd(
     a: &dyn Operator,
     k: usize,
     oversampling: usize,
@@ -35,7 +36,7 @@ pub fn randomised_svd(
 ) -> Result<(Vec<f64>, Vec<f64>)> {
     let [n, m] = a.shape();
     if k == 0 || k > n.min(m) {
-        let what = format!("a matrix of {n} x {m} does not have {k} singular values to find");
+        let what = format!("a {n} x {m} matrix does not have {k} singular values");
         return Err(Error::shape(what, ""));
     }
     let l = (k + oversampling).min(n.min(m));
@@ -94,7 +95,7 @@ mod tests {
     }
 
     /// A = sum of s_k u_k v_k' with orthonormal u, v: the sketch has as many columns as A has rank, so the range is
-    /// found exactly and everything is right to rounding times the condition of the squares (16).
+    /// found exactly, and the result is accurate to rounding times the condition number of the squares (16).
     #[test]
     fn a_matrix_of_low_rank_is_recovered() {
         let (n, m, rank) = (60, 40, 5);
@@ -110,7 +111,7 @@ mod tests {
         };
         let values = (0..n * m).map(|at| entry(at / m, at % m)).collect();
         let a = Dense { n, m, values };
-        let (got, vectors) = randomised_svd(&a, rank, 5, 2, stream()).unwrap();
+        let (got, vectors) = randomized_svd(&a, rank, 5, 2, stream()).unwrap();
         for k in 0..rank {
             assert!((got[k] - s[k]).abs() < 1e-12, "{got:?}");
             let cosine: f64 = (0..n).map(|i| u[i * rank + k] * vectors[i * rank + k]).sum();
@@ -129,7 +130,7 @@ mod tests {
         let scaled: Vec<f64> =
             q.iter().enumerate().map(|(at, x)| x * 0.95f64.powi((at % n) as i32)).collect();
         let a = Dense { n, m: n, values: scaled };
-        let (got, _) = randomised_svd(&a, 5, 10, 10, stream()).unwrap();
+        let (got, _) = randomized_svd(&a, 5, 10, 10, stream()).unwrap();
         for (k, s) in got.iter().enumerate() {
             assert!((s - 0.95f64.powi(k as i32)).abs() < 1e-10, "{k}: {s}");
         }

@@ -1,29 +1,29 @@
-//! The best k of many scores.
+//! The k highest of many scores.
 //!
-//! Higher scores first, then smaller numbers; NaN is below everything. A heap of k beside one pass: O(n)
-//! for scores in random order, O(n log k) at worst.
+//! Higher scores first, then smaller numbers; NaN ranks below everything. One pass with a heap of size k: O(n)
+//! for scores in random order, O(n log k) in the worst case.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// A number with its score.
+/// A numbered candidate with its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scored {
-    /// Which row, item or column.
+    /// Number of the row, item or column.
     pub number: u32,
-    /// How good it is.
+    /// Score of the candidate; higher is better.
     pub score: f32,
 }
 
 impl Scored {
-    /// `Less` if this one comes first.
+    /// `Less` if this candidate ranks first.
     fn order(&self, other: &Self) -> Ordering {
         let key = |s: f32| if s.is_nan() { f32::NEG_INFINITY } else { s + 0.0 };
         key(other.score).total_cmp(&key(self.score)).then(self.number.cmp(&other.number))
     }
 }
 
-/// Ordered so that the heap's top is the last of those kept.
+/// Ordered so that the top of the heap is the lowest-ranked candidate kept.
 struct Kept(Scored);
 
 impl PartialEq for Kept {
@@ -43,26 +43,33 @@ impl Ord for Kept {
     }
 }
 
-/// The best of the scores that are offered one by one.
+/// Streaming top-k: keeps the highest of the scores that are offered one by one.
+///
+/// ```
+/// let mut best = veridical_learn::Best::new(1);
+/// best.offer(0, 0.2);
+/// best.offer(1, 0.7);
+/// assert_eq!(best.into_sorted()[0].number, 1);
+/// ```
 pub struct Best {
     k: usize,
     kept: BinaryHeap<Kept>,
 }
 
 impl Best {
-    /// None yet, of `k`.
+    /// Creates an empty selection that keeps `k` candidates.
     pub fn new(k: usize) -> Self {
         Self { k, kept: BinaryHeap::with_capacity(k) }
     }
 
-    /// Takes one more.
+    /// Offers one more candidate.
     #[inline]
     pub fn offer(&mut self, number: u32, score: f32) {
         let scored = Scored { number, score };
         if self.kept.len() < self.k {
             self.kept.push(Kept(scored));
         } else if let Some(last) = self.kept.peek()
-            // Most are below: one comparison for them; NaN goes on to the order.
+            // Most candidates rank below and cost one comparison; NaN falls through to the full order.
             && (score >= last.0.score || score.is_nan() || last.0.score.is_nan())
             && let Some(mut last) = self.kept.peek_mut()
             && scored.order(&last.0) == Ordering::Less
@@ -71,13 +78,13 @@ impl Best {
         }
     }
 
-    /// Best first.
+    /// Returns the candidates kept, highest score first.
     pub fn into_sorted(self) -> Vec<Scored> {
         self.kept.into_sorted_vec().into_iter().map(|kept| kept.0).collect()
     }
 }
 
-/// The `k` best, best first; all of them if there are fewer.
+/// Selects the `k` highest scores, highest first, or all of them if there are fewer.
 ///
 /// ```
 /// let scores = [0.5, 0.9, 0.9, 0.1];
@@ -99,7 +106,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against sorting everything.
+        /// Against a full sort.
         #[test]
         fn the_best_come_first_and_ties_by_number(
             scores in prop::collection::vec((-3i8..3).prop_map(f32::from), 0..40), k in 0usize..50,

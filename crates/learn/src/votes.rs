@@ -1,11 +1,11 @@
-//! Classes by the votes of labelled rows.
+//! Classifiers that let labeled rows vote: k-nearest neighbors and Nadaraya-Watson.
 //!
-//! k-NN             each of the k nearest rows has one vote (Fix & Hodges 1951); by cosine, or by Euclidean distance
-//! Nadaraya-Watson  row x has exp(-|q - x|^2 / (2 l^2)) votes for a query q (Nadaraya 1964, Watson 1964)
+//! k-NN             each of the k nearest rows casts one vote (Fix & Hodges 1951); by cosine, or by Euclidean distance
+//! Nadaraya-Watson  row x casts exp(-|q - x|^2 / (2 l^2)) votes for a query q (Nadaraya 1964, Watson 1964)
 //!
-//! Equal distances are decided for the earlier row, equal votes for the smaller class. The order of distances to q is
-//! that of <q, x> - |x|^2 / 2, computed less the mean of the labelled rows. Votes are relative to the nearest row's,
-//! which is 1: they are never all 0, however small the length scale.
+//! Ties between distances go to the earlier row, ties between votes to the smaller class. The order of distances to q is
+//! that of <q, x> - |x|^2 / 2, computed after subtracting the mean of the labeled rows. Votes are relative to the vote of
+//! the nearest row, which is 1: they are never all 0, however small the length scale.
 
 use rayon::prelude::*;
 use veridical_core::{Error, Result, Rows};
@@ -13,19 +13,19 @@ use veridical_core::{Error, Result, Rows};
 use crate::exp::exp;
 use crate::{products, top_k, unit_rows};
 
-/// What "near" means.
+/// Similarity or distance that defines the nearest neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Large <q, x> / (|q| |x|).
+    /// Cosine similarity <q, x> / (|q| |x|), largest first.
     Cosine,
-    /// Small |q - x|.
+    /// Euclidean distance |q - x|, smallest first.
     Euclidean,
 }
 
-/// The class with most votes among the `k` nearest of the labelled rows, for every row of `test`.
+/// Predicts the majority class among the `k` nearest labeled rows, for every row of `test`.
 ///
 /// # Errors
-/// [`Error::Shape`] if the widths differ or there is not one label per row, [`Error::Unfit`] if there are no labelled
+/// [`Error::Shape`] if the widths differ or there is not one label per row, [`Error::Unfit`] if there are no labeled
 /// rows or a label is not below `classes`.
 ///
 /// ```
@@ -60,10 +60,10 @@ pub fn knn_predict(
     Ok(tables.map(labels, train.dim(), vote))
 }
 
-/// The class with most votes of a Gaussian kernel around every row of `test`.
+/// Predicts the class with the most Gaussian kernel votes, for every row of `test`.
 ///
 /// # Errors
-/// As [`knn_predict`], and [`Error::Unfit`] if the length scale is not positive.
+/// The same as [`knn_predict`], and [`Error::Unfit`] if the length scale is not positive.
 ///
 /// ```
 /// use veridical_core::Rows;
@@ -101,13 +101,13 @@ fn check(train: Rows<'_, f32>, labels: &[u32], classes: usize, test: Rows<'_, f3
     check_labels(train, labels.len(), labels, classes)?;
     if train.dim() != test.dim() {
         let what =
-            format!("labelled rows have {} values but the others {}", train.dim(), test.dim());
+            format!("labeled rows have {} values but the test rows {}", train.dim(), test.dim());
         return Err(Error::shape(what, ""));
     }
     Ok(())
 }
 
-/// That there are rows with a label each, all below `classes`.
+/// Checks that there are rows with one label each, all below `classes`.
 pub(crate) fn check_labels<'l>(
     rows: Rows<'_, f32>,
     n_labels: usize,
@@ -115,24 +115,30 @@ pub(crate) fn check_labels<'l>(
     classes: usize,
 ) -> Result<()> {
     if rows.n() != n_labels {
-        return Err(Error::shape(format!("{} rows have {n_labels} labels", rows.n()), ""));
+        return Err(Error::shape(
+            format!("{} rows were given with {n_labels} labels", rows.n()),
+            "",
+        ));
     }
     if n_labels == 0 {
-        return Err(Error::unfit("there are no labelled rows", ""));
+        return Err(Error::unfit("there are no labeled rows", ""));
     }
     if let Some(bad) = labels.into_iter().find(|&&label| label as usize >= classes) {
-        return Err(Error::unfit(format!("there are {classes} classes, and a label is {bad}"), ""));
+        return Err(Error::unfit(
+            format!("labels must be below the number of classes, {classes}, got {bad}"),
+            "",
+        ));
     }
     Ok(())
 }
 
-/// The class with most votes, the smallest of equal ones.
+/// The class with the most votes, the smallest class on ties.
 fn most<T: PartialOrd + Copy>(votes: &[T]) -> u32 {
     let better = |best: usize, k: usize| if votes[k] > votes[best] { k } else { best };
     (0..votes.len()).reduce(better).unwrap_or(0) as u32
 }
 
-/// Rows whose products, less `offsets`, order the labelled rows by nearness.
+/// Rows whose products, minus `offsets`, order the labeled rows by proximity.
 struct Tables {
     train: Vec<f32>,
     test: Vec<f32>,
@@ -152,23 +158,23 @@ impl Tables {
             mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x));
         }
         let n = train.n() as f64;
-        let centre = |rows: Rows<'_, f32>| -> Vec<f32> {
+        let center = |rows: Rows<'_, f32>| -> Vec<f32> {
             let row = |row: &[f32]| -> Vec<f32> {
                 row.iter().zip(&mean).map(|(&x, m)| (f64::from(x) - m / n) as f32).collect()
             };
             rows.iter().flat_map(row).collect()
         };
-        let (train, test) = (centre(train), centre(test));
+        let (train, test) = (center(train), center(test));
         let half =
             |row: &[f32]| row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>() / 2.0;
         let offsets = train.chunks_exact(dim).map(|row| half(row) as f32).collect();
         Self { train, test, offsets }
     }
 
-    /// `answer` of the nearness of all labelled rows, for every query.
+    /// Applies `answer` to the proximities of all labeled rows, for every query.
     fn map(self, labels: &[u32], dim: usize, answer: impl Fn(&[f32]) -> u32 + Sync) -> Vec<u32> {
         let n = labels.len();
-        debug_assert!(n > 0 && self.train.len() == n * dim, "labelled rows");
+        debug_assert!(n > 0 && self.train.len() == n * dim, "labeled rows");
         let block = ((1 << 20) / n).clamp(1, 256);
         let blocks = self.test.par_chunks(block * dim).map_init(Vec::new, |scores, queries| {
             scores.resize(queries.len() / dim * n, 0.0);
@@ -214,7 +220,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
-        /// The textbook: sort all distances in f64. Random distances differ by far more than f32 rounds.
+        /// The textbook definition: sort all distances in f64. Random distances differ by far more than f32 rounding.
         #[test]
         fn votes_are_those_of_the_textbook(
             n in 1usize..50, dim in 1usize..6, k in 1usize..12, at in 0u64..1000, scale in 0.2f64..3.0,
@@ -261,7 +267,7 @@ mod tests {
         assert_eq!(knn(&[2, 1, 2, 1], 0.1, 99), 1);
     }
 
-    /// exp(-10^8) is zero in every float: the nearest row still votes.
+    /// exp(-10^8) is zero in every float format: the nearest row still votes.
     #[test]
     fn a_tiny_length_scale_is_the_nearest_row() {
         let train = [0.0, 1.0, 2.0];
@@ -273,15 +279,18 @@ mod tests {
     #[test]
     fn what_cannot_vote_is_refused() {
         let values = [0.0f32, 1.0, 2.0, 3.0];
-        let told = |dim: usize, labels: &[u32], l: f64| {
+        let message = |dim: usize, labels: &[u32], l: f64| {
             let (train, test) = (rows(&values, 1), rows(&values, dim));
             nadaraya_watson(train, labels, 2, test, l).unwrap_err().to_string()
         };
-        assert_eq!(told(1, &[0; 3], 1.0), "4 rows have 3 labels");
-        assert_eq!(told(2, &[0; 4], 1.0), "labelled rows have 1 values but the others 2");
-        assert_eq!(told(1, &[0, 1, 2, 0], 1.0), "there are 2 classes, and a label is 2");
-        assert!(told(1, &[0; 4], f64::NAN).starts_with("the length scale"));
+        assert_eq!(message(1, &[0; 3], 1.0), "4 rows were given with 3 labels");
+        assert_eq!(message(2, &[0; 4], 1.0), "labeled rows have 1 values but the test rows 2");
+        assert_eq!(
+            message(1, &[0, 1, 2, 0], 1.0),
+            "labels must be below the number of classes, 2, got 2"
+        );
+        assert!(message(1, &[0; 4], f64::NAN).starts_with("the length scale"));
         let none = knn_predict(rows(&[], 1), &[], 2, rows(&values, 1), 1, Metric::Cosine);
-        assert_eq!(none.unwrap_err().to_string(), "there are no labelled rows");
+        assert_eq!(none.unwrap_err().to_string(), "there are no labeled rows");
     }
 }

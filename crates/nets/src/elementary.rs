@@ -1,5 +1,5 @@
-//! tanh, the logistic function, softplus, erf and the normal distribution in operations that a loop does for several
-//! values at once: selects instead of branches, one division each.
+//! tanh, sigmoid, softplus, erf and the normal distribution, written so that loops vectorize: selects instead of
+//! branches, one division each.
 //!
 //! tanh x       = x + x^3 P(x^2)/Q(x^2) for |x| < 0.625 (Cephes, Moshier 1989), else 1 - 2/(e^2x + 1)
 //! sigmoid x    = 1/(1 + e^-x)
@@ -8,8 +8,8 @@
 //! erf x        = x A(x^2)/B(x^2) for |x| < 0.46875, else 1 - e^(-x^2) C(x)/D(x) (Cody 1969, Math. Comp. 23)
 //! ln(1 + u)    = fdlibm's series in s = f/(2 + f), 1 + u = 2^k (1 + f), for u in [0, 1]
 //!
-//! Relative errors are a few units in the last place near 0 too; NaN stays NaN. Cody's C/D is made for |x| < 4: beyond, 1 -
-//! erf is still right to 1e-10 of itself for |x| < 9, which in erf is nothing.
+//! Relative errors are a few units in the last place, also near 0; NaN stays NaN. Cody's C/D is designed for |x| < 4;
+//! beyond, 1 - erf is still accurate to a relative 1e-10 for |x| < 9, which is negligible in erf.
 
 use crate::Float;
 
@@ -54,9 +54,9 @@ const ERF_D: [f64; 9] = [
     3.439_367_674_143_721_6e3,
     1.230_339_354_803_749_4e3,
 ];
-/// t = 1/(1 + 0.35 x),
+/// Scale of t = 1/(1 + 0.35 x).
 const TAIL_SCALE: f32 = 0.35;
-/// and the polynomial Q of degree 8 with t Q(t) = (1 - Phi(x)) exp(x^2/2) (1 + d), |d| < 3.3e-8 for 0 <= x < 14: a minimax
+/// Polynomial Q of degree 8 with t Q(t) = (1 - Phi(x)) exp(x^2/2) (1 + d), |d| < 3.3e-8 for 0 <= x < 14: a minimax
 /// fit by reweighted least squares.
 const TAIL_Q: [f64; 9] = [
     -0.029_145_070_677_416_784,
@@ -69,9 +69,9 @@ const TAIL_Q: [f64; 9] = [
     0.139_861_733_966_210_68,
     0.139_621_412_514_296_94,
 ];
-/// Where erf changes its formula.
+/// The |x| at which erf changes its formula.
 const ERF_SMALL: f64 = 0.46875;
-/// Beyond, erf is 1 and C/D could overflow.
+/// Beyond this |x|, erf is 1 and C/D could overflow.
 const ERF_LARGE: f64 = 27.0;
 
 const LN_SERIES: [f64; 7] = [
@@ -84,7 +84,7 @@ const LN_SERIES: [f64; 7] = [
     6.666_666_666_666_735e-1,
 ];
 
-/// A polynomial, highest power first.
+/// Evaluates a polynomial, highest power first.
 #[inline(always)]
 fn horner<T: Float, const N: usize>(coefficients: [f64; N], x: T) -> T {
     let mut value = T::of(coefficients[0]);
@@ -197,7 +197,7 @@ mod tests {
         near.chain(far).flat_map(|x| [x, -x])
     }
 
-    /// f64 within `wide` units of the last place and f32 within `narrow`, over a grid.
+    /// Checks f64 to within `wide` units in the last place and f32 to within `narrow`, over a grid.
     fn close(
         end: f64,
         f64s: impl Fn(f64) -> f64,
@@ -208,16 +208,19 @@ mod tests {
         for x in grid(end) {
             let (got, want64) = (f64s(x), want(x));
             let ulp = want64.abs().next_up() - want64.abs();
-            assert!((got - want64).abs() <= wide * ulp, "{x}: {got} for {want64}");
+            assert!((got - want64).abs() <= wide * ulp, "{x}: {got} instead of {want64}");
             let x = x as f32;
             let (got, want32) = (f32s(x), want(f64::from(x)));
             let ulp = f64::from((want32.abs() as f32).next_up()) - f64::from(want32.abs() as f32);
-            assert!((f64::from(got) - want32).abs() <= narrow * ulp, "f32 {x}: {got} for {want32}");
+            assert!(
+                (f64::from(got) - want32).abs() <= narrow * ulp,
+                "f32 {x}: {got} instead of {want32}"
+            );
         }
     }
 
-    /// exp is right to 3 ulp (see there), x^2 and Horner's rule with terms of one sign add a few more, the last
-    /// operation half of one; std's functions are right to 1 ulp.
+    /// exp is accurate to 3 ulp (see there), x^2 and Horner's rule with terms of one sign add a few more, the last
+    /// operation half an ulp; std's functions are accurate to 1 ulp.
     #[test]
     fn functions_of_the_library() {
         close(30.0, tanh, tanh, f64::tanh, [3.0, 3.0]);
@@ -257,18 +260,18 @@ mod tests {
         (10.0, 1.0, 2.088487583762545e-45),
     ];
 
-    /// Cody's ratios are right to 1.1e-16, x^2 in exp costs x^2 e^(-x^2) 2^-53 < 2^-54 of erf, the rest as above. The tail
-    /// of the normal distribution, relative to itself, has all of x^2 2^-53 and C/D's error beyond 4.
+    /// Cody's ratios are accurate to 1.1e-16, x^2 in exp costs x^2 e^(-x^2) 2^-53 < 2^-54 of erf, the rest as above. The
+    /// tail of the normal distribution, relative to itself, has the full x^2 2^-53 and the error of C/D beyond 4.
     #[test]
     fn erf_and_the_normal_distribution_are_those_of_mpmath() {
         for (x, want, rest) in ERF {
             for s in [1.0, -1.0] {
                 let got = erf(s * x);
-                assert!((got - s * want).abs() <= 4.5e-16 * want, "{x}: {got} for {want}");
+                assert!((got - s * want).abs() <= 4.5e-16 * want, "{x}: {got} instead of {want}");
             }
             let (tail, _) = normal(-x * std::f64::consts::SQRT_2);
             let allowed = if x > 4.0 { 1e-8 } else { 1e-16 * (5.0 + 4.0 * x * x) };
-            assert!((2.0 * tail - rest).abs() <= allowed * rest, "{x}: {tail} for {rest}");
+            assert!((2.0 * tail - rest).abs() <= allowed * rest, "{x}: {tail} instead of {rest}");
         }
         close(8.0, erf, erf, erf, [0.0, 4.0]);
         for x in grid(6.0) {
@@ -279,8 +282,8 @@ mod tests {
         }
     }
 
-    /// The fit is off by 3.3e-8 < 2^-24, t and Horner's rule with its few signs by some 2^-22, exp by 2^-22 and, since x^2/2 is
-    /// rounded, by x^2 2^-24.
+    /// The fit is off by 3.3e-8 < 2^-24, t and Horner's rule with few sign changes by some 2^-22, exp by 2^-22 and, since
+    /// x^2/2 is rounded, by x^2 2^-24.
     #[test]
     fn the_normal_distribution_in_f32_is_that_in_f64() {
         for x in grid(12.0) {
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_and_infinity() {
+    fn nan_and_infinity() {
         for f in [tanh, sigmoid, softplus, erf] as [fn(f32) -> f32; 4] {
             assert!(f(f32::NAN).is_nan());
         }

@@ -1,96 +1,96 @@
-//! What can go wrong in a network.
+//! Errors of building, training and evaluating a network.
 
-/// What can go wrong in a network.
+/// Errors of building, training and evaluating a network.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A layer cannot be put after another, or a model does not suit its input.
+    /// Layers with incompatible shapes, or a model that does not accept its input.
     #[error("{layer}: {what}")]
     Shape {
-        /// Where.
+        /// Layer in which the mismatch occurs.
         layer: String,
-        /// What does not fit, and what would.
+        /// Description of the mismatch, with the expected shape.
         what: String,
     },
-    /// Weights that are not those of this network.
-    #[error("{}", crate::weights::complaint(missing, extra, wrong))]
+    /// Weights that do not belong to this network.
+    #[error("{}", crate::weights::mismatch(missing, extra, wrong))]
     Weights {
-        /// Names that the network has and the weights have not.
+        /// Tensors of the network that are missing from the weights.
         missing: Vec<String>,
-        /// Names that the weights have and the network has not.
+        /// Tensors of the weights that the network does not have.
         extra: Vec<String>,
-        /// Tensors of another shape: what it is and what it should be.
+        /// Tensors with the wrong shape, each with its shape and the expected one.
         wrong: Vec<String>,
     },
-    /// The loss is no number any more.
+    /// The loss became NaN or infinite.
     #[error("the loss is {loss} after {steps} steps")]
     LossDiverged {
-        /// What it is.
+        /// Value of the loss.
         loss: f64,
-        /// Steps that were made.
+        /// Number of steps taken.
         steps: u64,
     },
-    /// A weight is no number any more.
-    #[error("a weight is no number after {steps} steps")]
+    /// A weight became NaN or infinite.
+    #[error("a weight is NaN or infinite after {steps} steps")]
     WeightDiverged {
-        /// Steps that were made.
+        /// Number of steps taken.
         steps: u64,
     },
-    /// A training that cannot go on: the learning rate is too large.
+    /// Training diverged: the learning rate is too large.
     #[error(
         "training diverged in epoch {epoch}: {cause}{}; ⟨lr⟩ {lr} is too large for this model, try ⟨lr⟩ {}{}",
         average(*before), less(*lr), if *is_clipped { "" } else { " or ⟨clip⟩ 1" }
     )]
     TrainingDiverged {
-        /// Counted from 1.
+        /// Epoch in which training diverged, counted from 1.
         epoch: u32,
-        /// What is no number.
+        /// The loss or weight that is not finite.
         cause: Box<Self>,
-        /// The mean loss before.
+        /// Mean loss before the divergence.
         before: Option<f64>,
-        /// The learning rate.
+        /// Learning rate.
         lr: f64,
         /// Whether gradients are clipped.
         is_clipped: bool,
     },
-    /// A setting out of its range, data or stored state that does not serve, an interruption.
+    /// A setting out of range, unsuitable data or stored state, or an interruption.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
 }
 
-/// A result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Settings that do not fit each other, or that nothing is known about.
+    /// Settings that contradict each other, or that are not supported.
     pub(crate) fn request(what: String) -> Self {
         veridical_core::Error::request(what, "").into()
     }
 
-    /// Data that does not serve.
+    /// Unsuitable data.
     pub(crate) fn unfit(what: String) -> Self {
         veridical_core::Error::unfit(what, "").into()
     }
 
-    /// A state that is not of this network.
+    /// A stored state that does not belong to this network.
     pub(crate) fn damaged(what: String) -> Self {
         veridical_core::Error::damaged(what, "").into()
     }
 
-    /// Whether the user asked the job to stop.
+    /// Returns whether the user stopped the job.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Core(e) if e.is_interrupted())
     }
 }
 
-/// A third of a learning rate, with one digit.
+/// A third of a learning rate, rounded to one digit.
 fn less(lr: f64) -> f64 {
     format!("{:.0e}", lr * 0.3).parse::<f64>().unwrap_or(lr * 0.3)
 }
 
 fn average(before: Option<f64>) -> String {
     before.map_or(String::new(), |loss| match loss {
-        loss if loss < 1e6 => format!(" (it was {loss:.4} on average)"),
-        loss => format!(" (it was {loss:.1e} on average)"),
+        loss if loss < 1e6 => format!(" (the mean loss was {loss:.4})"),
+        loss => format!(" (the mean loss was {loss:.1e})"),
     })
 }

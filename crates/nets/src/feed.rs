@@ -1,9 +1,10 @@
-//! Samples on their way into a network: normalised, and moved about while training.
+//! Input pipeline of a network: normalization, and augmentation during training.
 //!
-//! x' = (x - mean_c) / deviation_c per channel, with bytes as x / 255 first.
+//! x' = (x - mean_c) / deviation_c per channel, where bytes are first divided by 255.
 //!
-//! A flip mirrors an image with probability 1/2; a crop of p moves it by up to p in each direction, uniformly, over a border of
-//! zeros (He et al. 2015, section 4.2: on normalised values, so the border is the mean). Draws belong to an epoch and a sample.
+//! A flip mirrors an image with probability 1/2; a crop of p shifts it by up to p in each direction, uniformly, with zero
+//! padding (He et al. 2015, section 4.2: on normalized values, so the padding is the mean). Draws depend on the epoch and the
+//! sample.
 
 use rayon::prelude::*;
 use veridical_core::{Order, Seed, Stream};
@@ -11,12 +12,12 @@ use veridical_data::examples::{Examples, Values as ExampleValues};
 
 use crate::{Float, Shape};
 
-/// The numbers of all samples, sample by sample, channels last.
+/// Values of all samples, sample by sample, channels last.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
-    /// 0 .. 255.
+    /// Bytes from 0 to 255, which are divided by 255.
     Bytes(&'a [u8]),
-    /// As they are.
+    /// Floats, which are used unchanged.
     Floats(&'a [f32]),
 }
 
@@ -29,21 +30,33 @@ impl<'a> From<&'a ExampleValues> for Values<'a> {
     }
 }
 
-/// What images undergo while training.
+/// Augmentation of images during training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Augmentation {
-    /// Mirror left and right.
+    /// Whether to mirror images horizontally, with probability 1/2.
     pub flip: bool,
-    /// Move by up to so many pixels.
+    /// Maximum shift in pixels, in each direction.
     pub crop: usize,
 }
 
-/// Gives samples to a network.
+/// Feeds normalized samples to a network, augmented during training.
+///
+/// ```
+/// use veridical_core::Seed;
+/// use veridical_nets::{Feed, Shape, Values};
+///
+/// let images = [0u8, 255, 255, 255, 0, 0, 0, 0]; // two gray images of 2 x 2 pixels
+/// let feed = Feed::new(Values::Bytes(&images), Shape::image(2, 2, 1), &[0.5], &[0.5], Seed::new(0)?);
+/// let mut batch = [0.0f32; 4];
+/// feed.fill(&[0], &mut batch);
+/// assert_eq!((feed.len(), batch), (2, [-1.0, 1.0, 1.0, 1.0]));
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Feed<'a> {
     values: Values<'a>,
     shape: Shape,
-    /// Per channel: what is subtracted, and what it is multiplied with afterwards.
+    /// Per channel: the shift that is subtracted, and the factor applied afterwards.
     affine: Vec<(f64, f64)>,
     augmentation: Augmentation,
     seed: Seed,
@@ -51,10 +64,10 @@ pub struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Samples of one shape; `mean` and `deviation` have one value per channel.
+    /// Creates a feed of samples of one shape; `mean` and `deviation` have one value per channel.
     ///
     /// # Panics
-    /// If the numbers of values, means and deviations do not fit the shape.
+    /// If the numbers of values, means and standard deviations do not match the shape.
     pub fn new(
         values: Values<'a>,
         shape: Shape,
@@ -69,7 +82,7 @@ impl<'a> Feed<'a> {
         assert!(len.is_multiple_of(shape.values()), "whole samples");
         assert!(
             mean.len() == shape.channels && deviation.len() == shape.channels,
-            "one per channel"
+            "one value per channel"
         );
         let affine = mean
             .iter()
@@ -80,20 +93,20 @@ impl<'a> Feed<'a> {
         Self { values, shape, affine, augmentation: Augmentation::default(), seed, moves }
     }
 
-    /// All examples, in their order.
+    /// Creates a feed of all examples, in order.
     ///
     /// # Panics
-    /// As [`Feed::new`].
+    /// The same as [`Feed::new`].
     pub fn of(examples: &'a Examples, mean: &[f64], deviation: &[f64], seed: Seed) -> Self {
         Self::new((&examples.values).into(), examples.shape.into(), mean, deviation, seed)
     }
 
-    /// With images that are moved about while training.
+    /// Sets the augmentation that is applied during training.
     pub fn augmented(self, augmentation: Augmentation) -> Self {
         Self { augmentation, ..self }
     }
 
-    /// How many samples.
+    /// Returns the number of samples.
     pub fn len(&self) -> usize {
         let values = match self.values {
             Values::Bytes(values) => values.len(),
@@ -102,23 +115,23 @@ impl<'a> Feed<'a> {
         values / self.shape.values()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The order of the samples in an epoch.
+    /// Returns the order of the samples in an epoch.
     pub fn order(&self, n: usize, epoch: u32) -> Order {
         Order::new(n as u64, self.seed, "order", epoch)
     }
 
-    /// Writes samples as they are.
+    /// Writes samples without augmentation.
     pub fn fill<T: Float>(&self, samples: &[usize], out: &mut [T]) {
         let len = self.shape.values();
         out.par_chunks_mut(len).zip(samples).for_each(|(out, &sample)| self.copy(sample, out));
     }
 
-    /// Writes samples as they are seen in an epoch of the training.
+    /// Writes samples with the augmentation of an epoch.
     pub fn fill_training<T: Float>(&self, samples: &[usize], epoch: u32, out: &mut [T]) {
         let Augmentation { flip, crop } = self.augmentation;
         if !flip && crop == 0 {
@@ -127,13 +140,13 @@ impl<'a> Feed<'a> {
         let len = self.shape.values();
         out.par_chunks_mut(len).zip(samples).for_each_init(
             || vec![T::ZERO; len],
-            |room, (out, &sample)| {
-                self.copy(sample, room);
+            |scratch, (out, &sample)| {
+                self.copy(sample, scratch);
                 let mut draws = self.moves.at(epoch, sample as u64).draws();
                 let flipped = flip && draws.below(2) == 1;
                 let mut shift = || draws.below(2 * crop as u32 + 1) as usize;
                 let by = if crop > 0 { (shift(), shift()) } else { (0, 0) };
-                self.move_about(room, flipped, by, out);
+                self.augment(scratch, flipped, by, out);
             },
         );
     }
@@ -165,8 +178,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Pixel (y, x) of `out` is pixel (y + dy - crop, x + dx - crop) of the image, mirrored or not, or zero.
-    fn move_about<T: Float>(
+    /// Pixel (y, x) of `out` is pixel (y + dy - crop, x + dx - crop) of the image, optionally mirrored, or zero outside.
+    fn augment<T: Float>(
         &self,
         image: &[T],
         flipped: bool,
@@ -192,7 +205,9 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// The mean and deviation of each channel over all samples (bytes as x / 255); a constant channel has deviation 1.
+/// Computes the mean and standard deviation of each channel over all samples (bytes divided by 255).
+///
+/// A constant channel has standard deviation 1.
 pub fn moments(values: Values<'_>, shape: Shape) -> (Vec<f64>, Vec<f64>) {
     let (mean, variance) = match values {
         Values::Bytes(values) => byte_moments(values, shape.channels),
@@ -203,7 +218,7 @@ pub fn moments(values: Values<'_>, shape: Shape) -> (Vec<f64>, Vec<f64>) {
     (mean, deviations)
 }
 
-/// Sums of whole numbers are exact.
+/// Sums of integers are exact.
 fn byte_moments(values: &[u8], channels: usize) -> (Vec<f64>, Vec<f64>) {
     let n = (values.len() / channels).max(1) as f64;
     let mut sums = vec![(0u64, 0u64); channels];
@@ -221,7 +236,7 @@ fn byte_moments(values: &[u8], channels: usize) -> (Vec<f64>, Vec<f64>) {
     (sums.iter().map(mean).collect(), sums.iter().map(variance).collect())
 }
 
-/// Squares around the mean, so that a large one does not cancel.
+/// Squares around the mean, so that a large mean does not cause cancellation.
 fn float_moments(values: &[f32], channels: usize) -> (Vec<f64>, Vec<f64>) {
     let n = (values.len() / channels).max(1) as f64;
     let mut mean = vec![0.0; channels];
@@ -256,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_normalised_by_channel() {
+    fn values_are_normalized_by_channel() {
         let values = bytes(4);
         let feed = feed(&values, Augmentation::default());
         assert_eq!((feed.len(), feed.is_empty()), (4, false));
@@ -270,10 +285,10 @@ mod tests {
         }
     }
 
-    /// Every image seen is the original, mirrored or not, moved by one of the shifts; all of them occur, and what a sample
-    /// looks like depends on the epoch and the sample alone.
+    /// Every image seen is the original, mirrored or not, shifted by one of the offsets; all of them occur, and the result
+    /// depends on the epoch and the sample alone.
     #[test]
-    fn images_are_mirrored_and_moved_by_what_belongs_to_the_sample() {
+    fn augmentation_depends_on_the_epoch_and_the_sample_alone() {
         let values = bytes(40);
         let feed = feed(&values, Augmentation { flip: true, crop: 1 });
         let len = SHAPE.values();
@@ -295,7 +310,7 @@ mod tests {
                 };
                 (0..len).all(|k| seen[i * len + k] == pixel(k / 8, k / 2 % 4, k % 2))
             });
-            kinds.insert(found.expect("a moved image"));
+            kinds.insert(found.expect("a shifted image"));
             let mut alone = vec![0.0f64; len];
             feed.fill_training(&[i], 7, &mut alone);
             assert_eq!(alone, seen[i * len..][..len]);
@@ -322,7 +337,7 @@ mod tests {
         assert_eq!(sorted, (0..17).collect::<Vec<_>>());
     }
 
-    /// Two-pass textbook sums; a large mean leaves the deviation alone, a constant channel has 1.
+    /// Two-pass textbook sums; a large mean does not affect the standard deviation, and a constant channel has 1.
     #[test]
     fn moments_are_those_of_the_channels() {
         let values = bytes(5);
@@ -336,7 +351,7 @@ mod tests {
             let m = own.iter().sum::<f64>() / n;
             let sd = (own.iter().map(|x| (x - m).powi(2)).sum::<f64>() / n).sqrt();
             assert!((mean[c] - m).abs() < 1e-14 && (deviation[c] - sd).abs() < 1e-13);
-            // f32 at 1e4 has steps of 1e-3, the deviation of a rounding is below.
+            // f32 at 1e4 has steps of 1e-3; the standard deviation of a rounding error is smaller.
             assert!((shifted.1[c] - sd).abs() < 1e-4, "{} {sd}", shifted.1[c]);
         }
         let flat = moments(Values::Floats(&[3.0, 1.0, 3.0, 2.0]), Shape::row(2));

@@ -1,4 +1,4 @@
-//! f32 for work and f64 for proofs: every layer is written once for both.
+//! Floating-point types of layers: f32 for training and f64 for tests; every layer is written once for both.
 
 use std::fmt::{Debug, Display};
 use std::ops::Neg;
@@ -7,40 +7,40 @@ use faer::traits::RealField;
 
 use crate::elementary;
 
-/// A number that layers compute with.
+/// A floating-point type that layers compute with.
 pub trait Float:
     RealField + Copy + Default + Debug + Display + Neg<Output = Self> + Send + Sync + 'static
 {
-    /// 0.
+    /// The number 0.
     const ZERO: Self;
-    /// 1.
+    /// The number 1.
     const ONE: Self;
 
-    /// The nearest number.
+    /// Rounds to the nearest number of this type.
     fn of(x: f64) -> Self;
-    /// The same number.
+    /// Converts to f64.
     fn wide(self) -> f64;
-    /// The square root.
+    /// Returns the square root.
     fn sqrt(self) -> Self;
-    /// The absolute value.
+    /// Returns the absolute value.
     fn abs(self) -> Self;
-    /// self b + c, rounded once: one operation on every CPU of the last ten years, and the same number on any.
+    /// Returns self b + c, rounded once: a single instruction on current CPUs, with the same result on all of them.
     fn fused(self, b: Self, c: Self) -> Self;
-    /// 2^n for the integer n that stands in the low bits of `shifted` = n + [`Float::ROUND`].
+    /// Returns 2^n for the integer n in the low bits of `shifted` = n + [`Float::ROUND`].
     fn power_of_two(shifted: Self) -> Self;
 
-    /// Adding it rounds to an integer, which then stands in the low bits.
+    /// Constant whose addition rounds to an integer and leaves it in the low bits.
     const ROUND: Self;
-    /// exp of it is the least that is computed.
+    /// Argument below which exp is clamped.
     const EXP_LEAST: Self;
-    /// exp of it is the largest that is computed.
+    /// Argument above which exp is clamped.
     const EXP_LARGEST: Self;
-    /// ln 2 in two parts: n times the first is exact for the n that occur.
+    /// ln 2 split in two parts: n times the first is exact for all n that occur.
     const LN_2: [Self; 2];
-    /// The series of exp, 1/k! from the highest power down, long enough for |r| <= ln 2 / 2.
+    /// Taylor coefficients of exp, 1/k! from the highest power down, enough for |r| <= ln 2 / 2.
     const EXP_SERIES: &'static [Self];
 
-    /// exp(x) in operations that a loop does for several values at once: 2^n exp(r) with n the integer nearest to
+    /// Computes exp(x) in operations that vectorize: 2^n exp(r) with n the integer nearest to
     /// x / ln 2 and r = x - n ln 2 (Cody & Waite 1980).
     #[inline(always)]
     fn exp(self) -> Self {
@@ -57,17 +57,17 @@ pub trait Float:
         if self.is_number() { power } else { self }
     }
 
-    /// 1 - Phi(x) of the normal distribution for x >= 0, given e = exp(-x^2/2).
+    /// Computes 1 - Phi(x) of the normal distribution for x >= 0, given e = exp(-x^2/2).
     fn upper_tail(x: Self, e: Self) -> Self;
 
-    /// Whether it is not NaN.
+    /// Returns whether the value is not NaN.
     #[inline(always)]
     #[expect(clippy::eq_op, reason = "NaN alone differs from itself")]
     fn is_number(self) -> bool {
         self == self
     }
 
-    /// The larger of two numbers.
+    /// Returns the larger of two numbers.
     #[inline(always)]
     fn larger(self, other: Self) -> Self {
         if self > other { self } else { other }
@@ -167,22 +167,22 @@ impl Float for f64 {
     }
 }
 
-/// Runs a loop with the widest vectors of this CPU; its operations are those that are written, so its results are the
-/// same on every CPU. The closure must be marked `#[inline(always)]`, and so must closures that it calls. It should be
-/// `move`: what is captured by reference is read again in every round, and loops over three slices are not vectorised.
+/// Runs a loop with the widest vectors of this CPU. The operations are exactly those written, so results are the same on
+/// every CPU. The closure must be marked `#[inline(always)]`, and so must closures that it calls. It should be `move`:
+/// captures by reference are reloaded in every iteration, and loops over three slices are then not vectorized.
 #[inline(always)]
 pub(crate) fn wide<R>(work: impl FnOnce() -> R) -> R {
     pulp::Arch::new().dispatch(work)
 }
 
-/// Work with tiles of R rows and two vectors, C values of f32. Their sums stay in registers, and are as many as hide the latency of an
-/// addition: eight of the sixteen that AVX2 has, twelve of the thirty-two of AVX-512.
+/// Work on tiles of R rows and two vectors, C values of f32. The sums stay in registers, and there are enough of them to
+/// hide the latency of an addition: eight of the sixteen registers of AVX2, twelve of the thirty-two of AVX-512.
 pub(crate) trait ByTiles {
-    /// To be marked `#[inline(always)]`; what it computes must not depend on R and C.
+    /// Must be marked `#[inline(always)]`; the result must not depend on R and C.
     fn run<const R: usize, const C: usize>(self);
 }
 
-/// Runs such work as [`wide`] does.
+/// Runs such work with the widest vectors of this CPU, like [`wide`].
 pub(crate) fn by_tiles(work: impl ByTiles) {
     struct Dispatched<W>(W);
     impl<W: ByTiles> pulp::WithSimd for Dispatched<W> {
@@ -198,13 +198,16 @@ pub(crate) fn by_tiles(work: impl ByTiles) {
     pulp::Arch::new().dispatch(Dispatched(work));
 }
 
-/// Sums that are run side by side in [`sum`].
+/// Number of partial sums in [`sum`].
 const LANES: usize = 16;
 
-/// The sum of a term over all places of lists of the same length, always in the same order: place i goes to sum i mod 16, and
-/// the sums are added by halves. To be called inside [`wide`].
+/// The sum of a term over all indices of lists of equal length, always in the same order: index i is added to sum
+/// i mod 16, and the sums are added pairwise. Must be called inside [`wide`].
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "maps of arrays are calls, which end vectors")]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "maps of arrays are calls, which prevent vectorization"
+)]
 pub(crate) fn sum<T: Float, const N: usize>(lists: [&[T]; N], term: impl Fn([T; N]) -> T) -> T {
     let mut sums = [T::ZERO; LANES];
     let len = lists[0].len();
@@ -241,7 +244,7 @@ mod tests {
     use super::*;
 
     /// Seven terms leave r^8/8! < 5.2e-9 of f32's 6e-8; Horner's rule and the scaling add about one ulp, the
-    /// reduction x - n ln 2 half an ulp of x below 88: 2^-24 (2 + 88 2^-16 ..), together below 4 ulp.
+    /// reduction x - n ln 2 half an ulp of x below 88: 2^-24 (2 + 88 2^-16 ..), in total below 4 ulp.
     #[test]
     fn exp_as_the_library_has_it() {
         for i in -87_000..88_000 {

@@ -1,13 +1,13 @@
-//! What a layer is: a formula, its gradient, and how both depend on single samples.
+//! The layer interface: a formula, its gradient, and how both depend on single samples.
 //!
 //! A layer maps x to y for n samples at once and, given dy = dL/dy, computes dx = dL/dx and the gradient of its
-//! parameters. It owns no numbers: parameters and buffers stand in flat lists of the network, in the order of
+//! parameters. It owns no values: parameters and buffers are stored in flat lists of the network, in the order of
 //! [`Layer::parameters`] and [`Layer::buffers`].
 //!
-//! Most layers treat samples apart ([`Scope::Samples`]): the network hands them a few samples at a time, on several
-//! threads, and adds up the gradients of these chunks in order. A layer that wants the whole batch
-//! ([`Scope::Batch`]), because samples are coupled or because one large product is faster, divides the work itself, by
-//! sizes and never by threads.
+//! Most layers treat samples independently ([`Scope::Samples`]): the network passes them a few samples at a time, on several
+//! threads, and adds up the gradients of these chunks in order. A layer that needs the whole batch
+//! ([`Scope::Batch`]), because samples are coupled or because one large product is faster, splits the work itself, by
+//! size and never by the number of threads.
 
 use std::fmt::Debug;
 
@@ -15,134 +15,133 @@ use veridical_core::{Place, Seed, Stream};
 
 use crate::{Float, Result, Sequences, Shape};
 
-/// What a pass is for.
+/// Mode of a forward or backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Dropout is on and batch norm uses the statistics of the batch.
+    /// Dropout is active and batch norm uses the statistics of the batch.
     Training,
-    /// Dropout is off and statistics are frozen: samples do not see each other.
+    /// Dropout is off and statistics are frozen, so samples are independent.
     Frozen,
 }
 
-/// How many samples a layer wants to see at once.
+/// Number of samples that a layer processes at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Any few: samples are treated apart.
+    /// Any few samples: they are independent.
     Samples,
-    /// All.
+    /// The whole batch.
     Batch,
 }
 
-/// A list of numbers of a layer.
+/// A parameter or buffer of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// PyTorch's name inside the layer: `weight`, `bias`, `running_mean`.
     pub name: &'static str,
-    /// PyTorch's shape.
+    /// Shape in PyTorch.
     pub shape: Vec<usize>,
 }
 
 impl Spec {
-    /// How many numbers.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The random numbers of one layer in one step.
+/// Random numbers of one layer in one step.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
-    /// The layer's stream.
+    /// Random stream of the layer.
     pub stream: Stream,
-    /// The step of the training.
+    /// Training step.
     pub step: u32,
-    /// The number of the first sample of the pass in its batch.
+    /// Index in the batch of the first sample of the pass.
     pub first: usize,
 }
 
 impl Noise {
-    /// The place of sample `i` of the pass.
+    /// Returns the position in the stream of sample `i` of the pass.
     pub fn at(&self, i: usize) -> Place {
         self.stream.at(self.step, (self.first + i) as u64)
     }
 }
 
-/// The way from x to y.
+/// Inputs and outputs of a forward pass from x to y.
 #[derive(Debug)]
 pub struct Forward<'a, T> {
-    /// How many samples of x.
+    /// Number of samples of x.
     pub n: usize,
-    /// How they divide into sequences; one each where the network has none.
+    /// Division of the samples into sequences; one sample each for networks without sequences.
     pub sequences: Sequences<'a>,
-    /// The size of a sample of x.
+    /// Shape of a sample of x.
     pub input: Shape,
-    /// The size of a sample of y.
+    /// Shape of a sample of y.
     pub output: Shape,
-    /// What the pass is for.
+    /// Mode of the pass.
     pub mode: Mode,
-    /// The layer's parameters.
+    /// Parameters of the layer.
     pub params: &'a [T],
-    /// The layer's buffers.
+    /// Buffers of the layer.
     pub buffers: &'a [T],
-    /// n samples.
+    /// Input of n samples.
     pub x: &'a [T],
-    /// n samples, or one per sequence if the layer pools, to be written; holds old values.
+    /// Output of n samples, or of one per sequence if the layer pools; holds old values and must be overwritten.
     pub y: &'a mut [T],
-    /// What the layer keeps of a batch for the way back ([`Layer::kept`] numbers).
+    /// Values that a [`Scope::Batch`] layer saves for the backward pass ([`Layer::kept`] of them).
     pub kept: &'a mut [T],
-    /// Random numbers.
+    /// Random numbers of the pass.
     pub noise: Noise,
-    /// Room to work in, of any length, holding old values.
-    pub room: &'a mut Vec<T>,
+    /// Scratch memory of any length, holding old values.
+    pub scratch: &'a mut Vec<T>,
 }
 
-/// The way back.
+/// Inputs and outputs of a backward pass.
 #[derive(Debug)]
 pub struct Backward<'a, T> {
-    /// How many samples of x.
+    /// Number of samples of x.
     pub n: usize,
-    /// How they divide into sequences; one each where the network has none.
+    /// Division of the samples into sequences; one sample each for networks without sequences.
     pub sequences: Sequences<'a>,
-    /// The size of a sample of x.
+    /// Shape of a sample of x.
     pub input: Shape,
-    /// The size of a sample of y.
+    /// Shape of a sample of y.
     pub output: Shape,
-    /// What the pass is for.
+    /// Mode of the pass.
     pub mode: Mode,
-    /// The layer's parameters.
+    /// Parameters of the layer.
     pub params: &'a [T],
-    /// The layer's buffers.
+    /// Buffers of the layer.
     pub buffers: &'a [T],
-    /// As on the way forward.
+    /// Input of the forward pass.
     pub x: &'a [T],
-    /// As on the way forward.
+    /// Output of the forward pass.
     pub y: &'a [T],
-    /// dL/dy.
+    /// Gradient dL/dy.
     pub dy: &'a [T],
-    /// dL/dx, to be written (not added to); `None` if nobody needs it.
+    /// Gradient dL/dx, to be overwritten (not added to); `None` if it is not needed.
     pub dx: Option<&'a mut [T]>,
-    /// The gradient of the parameters summed over the n samples, to be written (not added to); `None` if nobody needs
-    /// it.
+    /// Gradient of the parameters summed over the n samples, to be overwritten (not added to); `None` if it is not needed.
     pub dparams: Option<&'a mut [T]>,
-    /// What was kept on the way forward.
+    /// Values saved by the forward pass.
     pub kept: &'a [T],
-    /// Random numbers, those of the way forward.
+    /// Random numbers of the forward pass.
     pub noise: Noise,
-    /// Room to work in, of any length, holding old values.
-    pub room: &'a mut Vec<T>,
+    /// Scratch memory of any length, holding old values.
+    pub scratch: &'a mut Vec<T>,
 }
 
-/// So many numbers of a room, holding old values.
-pub(crate) fn take<T: Float>(room: &mut Vec<T>, len: usize) -> &mut [T] {
-    if room.len() < len {
-        room.resize(len, T::ZERO);
+/// The first `len` values of the scratch memory, holding old values.
+pub(crate) fn take<T: Float>(scratch: &mut Vec<T>, len: usize) -> &mut [T] {
+    if scratch.len() < len {
+        scratch.resize(len, T::ZERO);
     }
-    &mut room[..len]
+    &mut scratch[..len]
 }
 
 /// How the gradient of one sample follows from the layer's input a and the gradient delta at its output.
@@ -152,105 +151,105 @@ pub enum Factors {
     None,
     /// dW_g = sum over positions p of delta_gp a_gp', group by group, and the bias, if there is one, sum_p delta_p.
     Outer(Outer),
-    /// Rows of a table are added to the rows of x ([`Layer::tap_rows`]): the gradient of such a row is the sum of delta over
+    /// Rows of a table are added to the rows of x ([`Layer::tap_rows`]): the gradient of a table row is the sum of delta over
     /// the rows of x that it was added to.
     Rows,
-    /// Few parameters: the gradients of each sample are formed, by a backward pass of its own.
+    /// There are few parameters: the gradient of each sample is computed explicitly, by a separate backward pass.
     Direct,
 }
 
-/// The sizes of an outer product.
+/// Sizes of the outer product of a and delta.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outer {
-    /// Positions of a sample.
+    /// Number of positions of a sample.
     pub positions: usize,
-    /// Groups of channels that do not mix.
+    /// Number of groups of channels that do not mix.
     pub groups: usize,
-    /// Values of a per position and group.
+    /// Number of values of a per position and group.
     pub inputs: usize,
-    /// Values of delta per position and group.
+    /// Number of values of delta per position and group.
     pub outputs: usize,
     /// Whether a bias follows the weight.
     pub bias: bool,
 }
 
-/// One kind of layer.
+/// A kind of layer: forward and backward pass, parameters, and factors of the gradient of a sample.
 pub trait Layer<T: Float>: Debug + Send + Sync {
-    /// The size of a sample of y.
+    /// Returns the shape of a sample of y.
     ///
     /// # Errors
-    /// [`crate::Error::Shape`] if such an input cannot be taken.
+    /// [`crate::Error::Shape`] if the layer does not accept such an input.
     fn output(&self, input: Shape) -> Result<Shape>;
 
-    /// What is learned.
+    /// Lists the parameters, in the order of storage.
     fn parameters(&self) -> Vec<Spec> {
         Vec::new()
     }
 
-    /// What is kept besides, such as running statistics.
+    /// Lists the buffers, such as running statistics, in the order of storage.
     fn buffers(&self) -> Vec<Spec> {
         Vec::new()
     }
 
-    /// Draws the first parameters, from a stream of the layer's own `name`, and sets the buffers.
-    fn initialise(&self, _params: &mut [T], _buffers: &mut [T], _seed: Seed, _name: &str) {}
+    /// Initializes the parameters from the random stream of the layer's `name`, and sets the buffers.
+    fn initialize(&self, _params: &mut [T], _buffers: &mut [T], _seed: Seed, _name: &str) {}
 
-    /// Which samples it wants to see at once.
+    /// Returns which samples the layer processes at once.
     fn scope(&self, _input: Shape, _mode: Mode) -> Scope {
         Scope::Samples
     }
 
-    /// Whether y has one sample for each sequence of x instead of one for each sample.
+    /// Returns whether y has one sample per sequence of x instead of one per sample.
     fn pools(&self) -> bool {
         false
     }
 
-    /// How many numbers a [`Scope::Batch`] layer keeps between the two passes.
+    /// Returns the number of values that a [`Scope::Batch`] layer saves between the two passes.
     fn kept(&self, _input: Shape) -> usize {
         0
     }
 
-    /// y from x.
+    /// Computes y from x.
     fn forward(&self, pass: Forward<'_, T>);
 
-    /// dx and the gradient of the parameters from dy.
+    /// Computes dx and the gradient of the parameters from dy.
     fn backward(&self, pass: Backward<'_, T>);
 
-    /// Updates the buffers after a forward pass in training, from what was kept.
+    /// Updates the buffers after a forward pass in training, from the saved values.
     fn settle(&self, _kept: &[T], _buffers: &mut [T]) {}
 
-    /// How the gradient of one sample factors.
+    /// Returns how the gradient of one sample factors.
     fn factors(&self, _input: Shape) -> Factors {
         Factors::None
     }
 
-    /// Of [`Factors::Outer`]: the input a of `n` samples, n x positions x groups x inputs; `None` if x is already
-    /// that.
+    /// For [`Factors::Outer`]: writes the input a of `n` samples, n x positions x groups x inputs; returns `false` if x already
+    /// has that form.
     fn tap_input(&self, _input: Shape, _n: usize, _x: &[T], _a: &mut Vec<T>) -> bool {
         false
     }
 
-    /// Of [`Factors::Rows`]: which row of the table was added to each row of x.
+    /// For [`Factors::Rows`]: writes which row of the table was added to each row of x.
     fn tap_rows(&self, _sequences: Sequences<'_>, _rows: &mut Vec<usize>) {}
 
-    /// Of [`Factors::Outer`]: what dy is multiplied with to be delta.
+    /// For [`Factors::Outer`]: returns the factor from dy to delta.
     fn tap_scale(&self) -> T {
         T::ONE
     }
 
-    /// Of [`Factors::Outer`] with a bias: what the sum of dy over positions is multiplied with to be its gradient.
+    /// For [`Factors::Outer`] with a bias: returns the factor from the sum of dy over positions to the gradient of the bias.
     fn tap_bias_scale(&self) -> T {
         T::ONE
     }
 
-    /// The dense layer that it is, if it is one: what a refit can solve for.
+    /// Returns the layer as a dense layer, if it is one, which a refit can solve for.
     fn as_linear(&self) -> Option<&crate::layers::Linear> {
         None
     }
 
-    /// From PyTorch's order of the numbers of parameter `which` to the layer's own; most have the same.
+    /// Converts parameter `which` from PyTorch's order of values to the layer's; most layers have the same order.
     fn import(&self, _which: usize, _values: &mut Vec<T>) {}
 
-    /// From the layer's own order to PyTorch's.
+    /// Converts parameter `which` from the layer's order of values to PyTorch's.
     fn export(&self, _which: usize, _values: &mut Vec<T>) {}
 }

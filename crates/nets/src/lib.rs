@@ -1,14 +1,14 @@
-//! Networks with taps, on matrices of faer: explicit layers that train fast on a CPU and hand out, for every sample and
-//! layer, the layer's input a and the gradient delta of each output at the layer's output.
+//! Neural networks with taps, on faer's matrix products: explicit layers that train fast on a CPU and expose, for every
+//! sample and layer, the layer's input a and the gradient delta of each output at the layer's output.
 //!
-//! - [`layers`]: one file each, generic over f32 and f64; [`Layer`] is what they have in common.
-//! - [`Model`]: architectures by name; [`Builder`]: any other order of layers; [`Net`]: layers with their parameters.
-//! - [`Feed`]: samples on their way in; [`Trainer`]: steps of an [`Optimiser`] on a [`Loss`], with a [`Schedule`].
-//! - [`Taps`]: a and delta; [`Workspace::activations`]: what a layer puts out.
-//! - [`fit`](mod@fit): the loop of epochs around them, on examples or documents; [`metrics`]: what a network is worth.
-//! - [`Net::export`] and [`Net::import`]: weights under PyTorch's names; [`refit()`]: the last layer solved.
+//! - [`layers`]: one file each, generic over f32 and f64; [`Layer`] is their common interface.
+//! - [`Model`]: architectures by name; [`Builder`]: any other graph of layers; [`Net`]: layers with their parameters.
+//! - [`Feed`]: the input pipeline; [`Trainer`]: steps of an [`Optimizer`] on a [`Loss`], with a [`Schedule`].
+//! - [`Taps`]: a and delta; [`Workspace::activations`]: the output of any layer.
+//! - [`fit`](mod@fit): the training loop, on examples or documents; [`metrics`]: evaluation of a network.
+//! - [`Net::export`] and [`Net::import`]: weights under PyTorch's names; [`refit()`]: solving for the last layer.
 //!
-//! Work is divided by sizes alone, so every result has the same bytes on any number of threads.
+//! Work is split by size alone, so every result has the same bytes on any number of threads.
 //!
 //! ```
 //! use veridical_core::Seed;
@@ -16,14 +16,14 @@
 //!
 //! let net = Model::new("mlp:16".parse()?, Shape::row(3), 2).build::<f64>(Seed::new(0)?)?;
 //! let samples = [0.1, 0.2, 0.3, -0.5, 0.0, 1.0];
-//! // The tangent kernel of the two samples for output 0, layer by layer: (a . a')(delta . delta') for the weights and
-//! // delta . delta' for the bias. No gradient is formed.
+// The tangent kernel of the two samples for output 0, layer by layer: (a . a')(delta . delta') for the weights and
+// delta . delta' for the bias. No gradient is materialized.
 //! let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
 //! let mut kernel = 0.0;
 //! Taps::new(&net, 2).take(2, &[0], |slot| slot.copy_from_slice(&samples), |tap| {
 //!     let TapFactors::Outer(layer) = &tap.factors else { return };
-//!     let mut room = Vec::new();
-//!     let a = layer.inputs(0..2, &mut room);
+//!     let mut scratch = Vec::new();
+//!     let a = layer.inputs(0..2, &mut scratch);
 //!     let (a0, a1) = a.split_at(a.len() / 2);
 //!     kernel += (dot(a0, a1) + 1.0) * dot(layer.delta_of(0), layer.delta_of(1));
 //! });
@@ -42,7 +42,7 @@ mod loss;
 pub mod metrics;
 pub mod models;
 mod net;
-mod optimiser;
+mod optimizer;
 mod pass;
 mod product;
 pub mod ranking;
@@ -65,7 +65,7 @@ pub use layer::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Scope, Sp
 pub use loss::{Loss, Target, correct};
 pub use models::{Architecture, Init, Model};
 pub use net::{Builder, Named, Net, Slot};
-pub use optimiser::{Kind as OptimiserKind, Optimiser, OptimiserSettings, clip};
+pub use optimizer::{Kind as OptimizerKind, Optimizer, OptimizerSettings, clip};
 pub use pass::{Plan, Workspace};
 pub use refit::{Head, MOST_ROWS, Refit, RefitMethod, RefitPoint, RefitSettings, refit};
 pub use schedule::{Curve, Schedule};
@@ -74,3 +74,8 @@ pub use shape::Shape;
 pub use table::{Addend, RowGradient, Table};
 pub use taps::{OuterTap, Tap, TapFactors, Taps};
 pub use trainer::{Trainer, TrainerSettings};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

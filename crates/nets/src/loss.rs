@@ -1,6 +1,6 @@
-//! What a network is trained on: the loss of its outputs, and the gradient of the loss.
+//! Training losses of a network and their gradients.
 //!
-//! L = sum_i w_i l_i / sum_i w_i over the samples i, with weights w_i = 1 unless given. Of one sample, with outputs f of length d:
+//! L = sum_i w_i l_i / sum_i w_i over the samples i, with weights w_i = 1 unless given. For one sample, with outputs f of length d:
 //!
 //! - squared: l = 1/d sum_j (f_j - y_j)^2, dl/df_j = 2 (f_j - y_j) / d. A class is y = e_c, or -1 and 1 if d = 1.
 //! - cross entropy: l = -sum_j q_j ln p_j, p = softmax(f), q = (1 - s) t + s/d with the smoothing s and t = e_c or given
@@ -8,7 +8,7 @@
 //! - binary cross entropy: l = 1/d sum_j ln(1 + exp(f_j)) - y_j f_j, dl/df_j = (1/(1 + exp(-f_j)) - y_j) / d, in the form
 //!   max(f, 0) - y f + ln(1 + exp(-|f|)) that does not overflow. A class is y = 0 or 1, d = 1.
 //!
-//! These are MSELoss, CrossEntropyLoss and BCEWithLogitsLoss of PyTorch with reduction `mean`.
+//! These are PyTorch's MSELoss, CrossEntropyLoss and BCEWithLogitsLoss with reduction `mean`.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -17,25 +17,36 @@ use veridical_data::examples::Targets;
 use crate::float::wide;
 use crate::{Error, Float, Result};
 
-/// A loss.
+/// A training loss.
+///
+/// ```
+/// use veridical_nets::{Loss, Target};
+///
+/// let loss = Loss::CrossEntropy { smoothing: 0.0 };
+/// let logits = [0.0f64, 0.0];
+/// let mut gradient = [0.0; 2];
+/// let value = loss.evaluate(&logits, 1, 2, Target::Classes(&[1]), None, Some(&mut gradient));
+/// assert!((value - 2f64.ln()).abs() < 1e-12);
+/// assert_eq!(gradient, [0.5, -0.5]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// The mean squared error.
+    /// Mean squared error.
     Squared,
-    /// Softmax and the logarithm of the class's probability.
+    /// Softmax cross entropy.
     CrossEntropy {
-        /// How much of the target is spread over all classes.
+        /// Label smoothing: the share of the target that is spread over all classes.
         smoothing: f64,
     },
-    /// Each output is the logit of a yes or no of its own.
+    /// Binary cross entropy; each output is an independent logit.
     BinaryCrossEntropy,
 }
 
-/// What the outputs should be.
+/// Training targets of some samples.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// A class per sample.
+    /// One class per sample.
     Classes(&'a [u32]),
     /// As many numbers per sample as there are outputs.
     Numbers(&'a [f32]),
@@ -50,20 +61,20 @@ impl<'a> From<&'a Targets> for Target<'a> {
     }
 }
 
-/// Samples that one thread takes at once; sums are made per block.
+/// Samples that one thread processes at once; sums are per block.
 const ROWS: usize = 256;
 
 impl Loss {
-    /// Whether targets suit the loss and `dim` outputs.
+    /// Checks that the targets suit the loss and `dim` outputs.
     ///
     /// # Errors
-    /// Unfit data, naming the first sample that does not.
+    /// Unfit data, naming the first sample with an unsuitable target.
     pub fn check(&self, dim: usize, targets: Target<'_>) -> Result<()> {
         if let Loss::CrossEntropy { smoothing } = self
             && !(0.0..1.0).contains(smoothing)
         {
             return Err(Error::request(format!(
-                "a label smoothing of {smoothing}: it must be at least 0 and below 1"
+                "label smoothing must be at least 0 and below 1, got {smoothing}"
             )));
         }
         match targets {
@@ -109,8 +120,9 @@ impl Loss {
         }
     }
 
-    /// L of `n` samples with `dim` outputs each and, if asked for, dL/doutputs, written over what `gradient` holds.
-    /// Targets are as [`Loss::check`] wants them, weights not negative; if all are 0, so is the loss.
+    /// Computes L of `n` samples with `dim` outputs each and, if `gradient` is given, overwrites it with dL/doutputs.
+    ///
+    /// Targets must satisfy [`Loss::check`], and weights must not be negative; if all weights are 0, so is the loss.
     pub fn evaluate<T: Float>(
         &self,
         outputs: &[T],
@@ -150,7 +162,7 @@ impl Loss {
     }
 }
 
-/// Some samples in a row.
+/// A block of consecutive samples.
 struct Block<'a, T> {
     loss: Loss,
     dim: usize,
@@ -162,7 +174,7 @@ struct Block<'a, T> {
 }
 
 impl<T: Float> Block<'_, T> {
-    /// The block's part of L and of the gradient.
+    /// Adds the block's part of L and of the gradient.
     fn evaluate(&self, mut gradient: Option<&mut [T]>) -> f64 {
         let mut row = vec![T::ZERO; if gradient.is_some() { 0 } else { self.dim }];
         wide(
@@ -189,7 +201,7 @@ impl<T: Float> Block<'_, T> {
         )
     }
 
-    /// l of sample i; dl/df into g.
+    /// Returns l of sample i and writes dl/df to g.
     #[inline(always)]
     fn squared(&self, i: usize, f: &[T], g: &mut [T]) -> f64 {
         let d = self.dim as f64;
@@ -290,8 +302,9 @@ fn sum_of<T: Float>(values: &[T], of: impl Fn(f64) -> f64) -> f64 {
     rest.iter().fold(whole, |sum, x| sum + of(x.wide()))
 }
 
-/// How many samples have their class's output as the largest; of equal ones the lower class counts. One output
-/// says class 1 if it is above 0.
+/// Counts the samples whose class has the largest output, the lower class on ties.
+///
+/// With a single output, a value above 0 predicts class 1.
 pub fn correct<T: Float>(outputs: &[T], dim: usize, classes: &[u32]) -> usize {
     let predicted = |f: &[T]| match f {
         [f] => usize::from(*f > T::ZERO),
@@ -431,8 +444,7 @@ mod tests {
             "target 0 of sample 0 is 2: it must be a probability for this loss"
         );
         assert!(
-            says(Loss::CrossEntropy { smoothing: 1.0 }, 2, Target::Classes(&[]))
-                .contains("smoothing of 1")
+            says(Loss::CrossEntropy { smoothing: 1.0 }, 2, Target::Classes(&[])).contains("got 1")
         );
         assert!(says(Loss::BinaryCrossEntropy, 2, Target::Classes(&[0])).contains("one output"));
         assert!(ce.check(3, Target::Classes(&[0, 2])).is_ok());

@@ -1,10 +1,10 @@
-//! What a network is worth on some examples.
+//! Evaluation of a network on some examples.
 //!
-//! accuracy   right / n, with Wilson's 95 % interval ([`Estimate::share`])
+//! accuracy   correct / n, with Wilson's 95 % interval ([`Estimate::share`])
 //! rmse       sqrt(mean (f - y)^2), mae mean |f - y|, over all targets
 //! r2         1 - sum (f - y)^2 / sum (y - mean y)^2, the mean over targets
 //!
-//! The loss is that of the training, without label smoothing.
+//! The loss is the training loss without label smoothing.
 
 use std::ops::Range;
 
@@ -15,43 +15,43 @@ use veridical_data::examples::Targets;
 use crate::fit::Evaluation;
 use crate::{Error, Feed, Loss, Mode, Net, Result, Workspace};
 
-/// Samples of one pass at most.
+/// Maximum number of samples per pass.
 const MOST_SAMPLES: usize = 256;
-/// Numbers of one pass at most: 256 MiB of f32.
+/// Maximum number of values per pass: 256 MiB of f32.
 const MOST_NUMBERS: usize = 64 << 20;
 
-/// Measures on some examples.
+/// Metrics of a network on some examples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measures {
-    /// How many examples.
+    /// Number of examples.
     pub n: usize,
-    /// The mean loss.
+    /// Mean loss.
     pub loss: f64,
-    /// The share of classes that are right.
+    /// Accuracy, for classification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Estimate>,
-    /// `confusion[c][p]`: examples of class c that are taken for p.
+    /// Confusion matrix: `confusion[c][p]` is the number of examples of class c that are predicted as p.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub confusion: Vec<Vec<u64>>,
-    /// The root of the mean squared error.
+    /// Root mean squared error, for regression.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse: Option<f64>,
-    /// The mean absolute error.
+    /// Mean absolute error, for regression.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mae: Option<f64>,
-    /// The share of the variance that is explained; none if the targets do not vary.
+    /// Coefficient of determination R^2; `None` if the targets do not vary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub r2: Option<f64>,
 }
 
 impl Measures {
-    /// In short.
+    /// Returns the short form that training reports.
     pub fn evaluation(&self) -> Evaluation {
         let accuracy = self.accuracy.map(|share| share.value);
         Evaluation { loss: self.loss, accuracy, rmse: self.rmse }
     }
 
-    /// The share of each class that is right.
+    /// Returns the accuracy (recall) of each class.
     pub fn by_class(&self) -> Vec<Estimate> {
         let share =
             |(class, row): (usize, &Vec<u64>)| Estimate::share(row[class], row.iter().sum());
@@ -59,7 +59,7 @@ impl Measures {
     }
 }
 
-/// Room for passes over examples, of a size that depends on the network alone.
+/// Workspace for evaluating a network on examples, of a size that depends on the network alone.
 #[derive(Debug)]
 pub struct Passes {
     work: Workspace<f32>,
@@ -67,7 +67,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// Room that suits a network.
+    /// Allocates a workspace for a network.
     pub fn new(net: &Net<f32>) -> Self {
         let sizes = net.names().filter_map(|name| net.output_of(name));
         let numbers = net.input().values() + sizes.map(|shape| shape.values()).sum::<usize>();
@@ -75,11 +75,12 @@ impl Passes {
         Self { work: Workspace::new(net, capacity, None), capacity }
     }
 
-    /// Passes over all samples of a feed in order; `visit` sees the place and the workspace after each, `job` hears of it as
-    /// `what`.
+    /// Runs all samples of a feed in order and calls `visit` with the range of samples and the workspace after each pass.
+    ///
+    /// Progress is reported to `job` as `what`.
     ///
     /// # Errors
-    /// If the user asks the job to stop.
+    /// If the user stops the job.
     pub fn run(
         &mut self,
         net: &Net<f32>,
@@ -104,10 +105,10 @@ impl Passes {
         Ok(())
     }
 
-    /// All outputs, one sample after the other.
+    /// Computes all outputs, one sample after the other.
     ///
     /// # Errors
-    /// As [`Passes::run`].
+    /// The same as [`Passes::run`].
     pub fn outputs(
         &mut self,
         net: &Net<f32>,
@@ -120,7 +121,7 @@ impl Passes {
     }
 }
 
-/// The loss that is reported: without smoothing.
+/// The reported loss: without label smoothing.
 fn plain(loss: Loss) -> Loss {
     match loss {
         Loss::CrossEntropy { .. } => Loss::CrossEntropy { smoothing: 0.0 },
@@ -128,10 +129,10 @@ fn plain(loss: Loss) -> Loss {
     }
 }
 
-/// Measures of `outputs`, `dim` for each example; `classes` is how many there are.
+/// Computes metrics from `outputs`, `dim` for each example, and the number of `classes`.
 ///
 /// # Errors
-/// If targets do not suit the loss, or an output is no number.
+/// If targets do not suit the loss, or an output is NaN or infinite.
 pub fn measures(
     outputs: &[f32],
     dim: usize,
@@ -154,7 +155,7 @@ pub fn measures(
     };
     if !measures.loss.is_finite() {
         return Err(Error::unfit(format!(
-            "the loss is {}: the network gives values that are no numbers",
+            "the loss is {}: the network outputs NaN or infinite values",
             measures.loss
         )));
     }
@@ -179,7 +180,7 @@ pub fn measures(
     Ok(measures)
 }
 
-/// The class of the largest output, of equal ones the first; one output says class 1 if it is above 0.
+/// Returns the class with the largest output, the first on ties; a single output predicts class 1 if it is above 0.
 pub fn predicted(f: &[f32]) -> usize {
     match f {
         [f] => usize::from(*f > 0.0),
@@ -220,9 +221,9 @@ mod tests {
         assert!(by_class[2].value.is_nan());
     }
 
-    /// By hand: errors 1, 0, -1, 2; the targets' mean is 2.5 and their squares around it sum to 5.
+    /// Errors 1, 0, -1, 2; the targets' mean is 2.5 and their squares around it sum to 5.
     #[test]
-    fn errors_of_numbers_are_those_by_hand() {
+    fn regression_errors_match_a_worked_example() {
         let targets = Targets::Numbers { dim: 1, values: vec![1.0, 2.0, 3.0, 4.0] };
         let found = measures(&[2.0, 2.0, 2.0, 6.0], 1, &targets, Loss::Squared, 0).unwrap();
         assert_eq!((found.rmse, found.mae), (Some(1.5f64.sqrt()), Some(1.0)));

@@ -1,8 +1,8 @@
-//! A network: layers in an order in which each reads what earlier ones have written.
+//! A network: layers in topological order, each reading outputs of earlier ones.
 //!
-//! Slot 0 is the input and slot i + 1 the output of node i. Nodes either apply a layer to one slot or add two
-//! (residual connections) or put two side by side. Parameters and buffers of all nodes stand in two flat lists, so optimisers, checkpoints and
-//! norms see one slice.
+//! Slot 0 is the input and slot i + 1 the output of node i. Nodes apply a layer to one slot, add two slots
+//! (residual connections) or concatenate two. Parameters and buffers of all nodes are stored in two flat lists, so optimizers,
+//! checkpoints and norms see one slice.
 
 use std::ops::Range;
 
@@ -10,26 +10,26 @@ use veridical_core::{Seed, Stream};
 
 use crate::{Error, Factors, Float, Layer, Mode, Result, Scope, Shape, Spec};
 
-/// Where the output of a node, or the input of the network, is found.
+/// Handle to the output of a node, or to the input of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(pub(crate) usize);
 
-/// What a node does.
+/// Operation of a node.
 #[derive(Debug)]
 pub(crate) enum Op<T> {
     Layer(Box<dyn Layer<T>>),
-    /// The sum of two slots, and relu of it if `relu`.
+    /// The sum of two slots, followed by relu if `relu`.
     Add {
         other: usize,
         relu: bool,
     },
-    /// Two slots side by side.
+    /// The concatenation of two slots.
     Join {
         other: usize,
     },
 }
 
-/// One step of the network.
+/// One node of the network.
 #[derive(Debug)]
 pub(crate) struct Node<T> {
     pub name: String,
@@ -38,11 +38,11 @@ pub(crate) struct Node<T> {
     pub from: usize,
     pub input: Shape,
     pub output: Shape,
-    /// Whether it puts out one sample per sequence instead of one per row.
+    /// Whether it outputs one sample per sequence instead of one per row.
     pub is_pooled: bool,
     pub params: Range<usize>,
     pub buffers: Range<usize>,
-    /// Random numbers of this node.
+    /// Random stream of this node.
     pub stream: Stream,
 }
 
@@ -75,33 +75,49 @@ impl<T: Float> Node<T> {
     }
 }
 
-/// A network.
+/// A network: layers with their parameters and buffers.
 #[derive(Debug)]
 pub struct Net<T> {
     pub(crate) nodes: Vec<Node<T>>,
     input: Shape,
-    /// Everything that is learned.
+    /// All learned parameters.
     pub params: Vec<T>,
-    /// Everything that is kept besides: running statistics.
+    /// All buffers, such as running statistics.
     pub buffers: Vec<T>,
 }
 
-/// A tensor of a network: a parameter or a buffer, under PyTorch's name.
+/// A parameter or buffer of a network, under PyTorch's name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// `layer1.0.conv1.weight`.
+    /// Name in PyTorch, such as `layer1.0.conv1.weight`.
     pub name: String,
-    /// PyTorch's shape.
+    /// Shape in PyTorch.
     pub shape: Vec<usize>,
-    /// Where it stands in [`Net::params`] or [`Net::buffers`].
+    /// Range in [`Net::params`] or [`Net::buffers`].
     pub place: Range<usize>,
-    /// Whether it is a parameter.
+    /// Whether it is a parameter rather than a buffer.
     pub is_parameter: bool,
     pub(crate) node: usize,
     pub(crate) which: usize,
 }
 
-/// Puts a network together.
+/// Builds a network layer by layer.
+///
+/// ```
+/// use veridical_core::Seed;
+/// use veridical_nets::layers::{Activation, Kind, Linear};
+/// use veridical_nets::{Builder, Shape};
+///
+/// let mut builder = Builder::<f32>::new(Shape::row(4), Seed::new(0)?);
+/// let input = builder.last();
+/// builder.push("fc1", Linear::new(4, 4))?;
+/// let hidden = builder.push("act", Activation::new(Kind::Relu))?;
+/// builder.add("sum", input, hidden, false)?; // a residual connection
+/// builder.push("fc2", Linear::new(4, 2))?;
+/// let net = builder.finish()?;
+/// assert_eq!((net.outputs(), net.params.len()), (2, 4 * 4 + 4 + 4 * 2 + 2));
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Builder<T> {
     net: Net<T>,
@@ -109,34 +125,34 @@ pub struct Builder<T> {
 }
 
 impl<T: Float> Builder<T> {
-    /// A network that has no layers yet; `seed` decides its first parameters and its random numbers.
+    /// Starts a network without layers; `seed` determines its initialization and its random numbers.
     pub fn new(input: Shape, seed: Seed) -> Self {
         let net = Net { nodes: Vec::new(), input, params: Vec::new(), buffers: Vec::new() };
         Self { net, seed }
     }
 
-    /// The output of the last layer.
+    /// Returns the output of the last layer.
     pub fn last(&self) -> Slot {
         Slot(self.net.nodes.len())
     }
 
-    /// The size of what stands in a slot.
+    /// Returns the shape of a sample in a slot.
     pub fn shape(&self, slot: Slot) -> Shape {
         self.net.shape(slot.0)
     }
 
-    /// A layer after the last one.
+    /// Adds a layer after the last one.
     ///
     /// # Errors
-    /// [`Error::Shape`] if it cannot take what it is given.
+    /// [`Error::Shape`] if the layer does not accept its input.
     pub fn push(&mut self, name: &str, layer: impl Layer<T> + 'static) -> Result<Slot> {
         self.after(self.last(), name, layer)
     }
 
-    /// A layer that reads a certain slot.
+    /// Adds a layer that reads the given slot.
     ///
     /// # Errors
-    /// [`Error::Shape`] if it cannot take what it is given.
+    /// [`Error::Shape`] if the layer does not accept its input.
     pub fn after(
         &mut self,
         from: Slot,
@@ -155,7 +171,7 @@ impl<T: Float> Builder<T> {
         };
         let params = grow(&mut self.net.params, layer.parameters());
         let buffers = grow(&mut self.net.buffers, layer.buffers());
-        layer.initialise(
+        layer.initialize(
             &mut self.net.params[params.clone()],
             &mut self.net.buffers[buffers.clone()],
             self.seed,
@@ -170,10 +186,10 @@ impl<T: Float> Builder<T> {
         Ok(self.last())
     }
 
-    /// The sum of two slots, and relu of it if `relu`.
+    /// Adds the sum of two slots, followed by relu if `relu`.
     ///
     /// # Errors
-    /// [`Error::Shape`] if they differ in size.
+    /// [`Error::Shape`] if the shapes differ.
     pub fn add(&mut self, name: &str, a: Slot, b: Slot, relu: bool) -> Result<Slot> {
         let (input, other) = (self.shape(a), self.shape(b));
         if input != other || self.net.is_pooled(a.0) != self.net.is_pooled(b.0) {
@@ -183,7 +199,7 @@ impl<T: Float> Builder<T> {
         Ok(self.combine(name, a, Op::Add { other: b.0, relu }, input))
     }
 
-    /// Two slots side by side, sample by sample.
+    /// Adds the concatenation of two slots, sample by sample.
     ///
     /// # Errors
     /// [`Error::Shape`] if they are not rows of the same samples.
@@ -192,7 +208,7 @@ impl<T: Float> Builder<T> {
         let (wide, more) = (input.values(), other.values());
         let are_rows = input == Shape::row(wide) && other == Shape::row(more);
         if !are_rows || self.net.is_pooled(a.0) != self.net.is_pooled(b.0) {
-            let what = format!("cannot join {input} and {other}");
+            let what = format!("cannot concatenate {input} and {other}");
             return Err(Error::Shape { layer: name.into(), what });
         }
         Ok(self.combine(name, a, Op::Join { other: b.0 }, Shape::row(wide + more)))
@@ -214,25 +230,25 @@ impl<T: Float> Builder<T> {
         self.last()
     }
 
-    /// The network as it stands.
+    /// Returns the finished network.
     ///
     /// # Errors
-    /// A request if it has no layer.
+    /// A request error if it has no layer.
     pub fn finish(self) -> Result<Net<T>> {
         match self.net.nodes.is_empty() {
-            true => Err(Error::request("a network needs a layer".into())),
+            true => Err(Error::request("a network needs at least one layer".into())),
             false => Ok(self.net),
         }
     }
 }
 
 impl<T: Float> Net<T> {
-    /// The size of a sample.
+    /// Returns the shape of a sample.
     pub fn input(&self) -> Shape {
         self.input
     }
 
-    /// How many values come out for a sample.
+    /// Returns the number of outputs per sample.
     pub fn outputs(&self) -> usize {
         self.shape(self.nodes.len()).values()
     }
@@ -246,17 +262,17 @@ impl<T: Float> Net<T> {
         slot.checked_sub(1).is_some_and(|node| self.nodes[node].is_pooled)
     }
 
-    /// The names of the nodes, in order.
+    /// Returns the names of the nodes, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| node.name.as_str())
     }
 
-    /// The size of the output of a node.
+    /// Returns the shape of the output of a node.
     pub fn output_of(&self, name: &str) -> Option<Shape> {
         self.nodes.iter().find(|node| node.name == name).map(|node| node.output)
     }
 
-    /// Parameters and buffers in PyTorch's order of a `state_dict`.
+    /// Lists parameters and buffers in the order of PyTorch's `state_dict`.
     pub fn tensors(&self) -> Vec<Named> {
         let mut named = Vec::new();
         for (number, node) in self.nodes.iter().enumerate() {
@@ -287,12 +303,12 @@ impl<T: Float> Net<T> {
         named
     }
 
-    /// The number of the last node with parameters: the head that a refit solves for.
+    /// The index of the last node with parameters: the head that a refit solves for.
     pub(crate) fn head(&self) -> Option<usize> {
         self.nodes.iter().rposition(|node| !node.params.is_empty())
     }
 
-    /// The name of the last layer with parameters.
+    /// Returns the name of the last layer with parameters.
     pub fn head_name(&self) -> Option<&str> {
         self.head().map(|head| self.nodes[head].name.as_str())
     }

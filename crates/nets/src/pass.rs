@@ -1,9 +1,9 @@
 //! Forward and backward through a network.
 //!
-//! Runs of nodes that treat samples apart are computed chunk of samples by chunk of samples, each chunk through the whole run
-//! while its numbers are in the cache; nodes that want the whole batch come in between. A batch always has the same chunks,
-//! each with its own sum of gradients, and these are added in order: the bytes do not depend on the number
-//! of threads. A chunk holds whole sequences; without sequences every sample is one by itself.
+//! Runs of nodes that treat samples independently are computed in chunks of samples, each chunk through the whole run
+//! while its values are in the cache; nodes that need the whole batch come in between. A batch of a given size is always split
+//! into the same chunks, each with its own gradient sum, and these are added in order: the bytes do not depend on the number
+//! of threads. A chunk holds whole sequences; without sequences every sample is its own sequence.
 
 mod chunks;
 mod plan;
@@ -25,13 +25,13 @@ use crate::layer::take;
 use crate::net::{Net, Node, Op};
 use crate::{Backward, Float, Forward, Mode, Noise, Scope};
 
-/// A batch is divided into at most so many chunks.
+/// Maximum number of chunks of a batch.
 const CHUNKS: usize = 8;
 /// Parameters whose chunk gradients are added at once by one thread.
 const SUM: usize = 1 << 14;
 
 impl<T: Float> Net<T> {
-    /// Nodes from `first` on that treat samples apart, or one that does not.
+    /// Splits the nodes into runs that treat samples independently and single nodes that need the batch.
     fn segments(&self, work: &Workspace<T>) -> Vec<(Range<usize>, Scope)> {
         let mut segments: Vec<(Range<usize>, Scope)> = Vec::new();
         for (i, node) in self.nodes.iter().enumerate() {
@@ -44,10 +44,10 @@ impl<T: Float> Net<T> {
         segments
     }
 
-    /// Computes the outputs of `n` samples that `fill` writes; `step` decides the random numbers.
+    /// Computes the outputs of `n` samples that `fill` writes; `step` determines the random numbers.
     ///
     /// # Panics
-    /// If there is no room for n samples.
+    /// If the workspace is too small for n samples.
     pub fn forward(
         &self,
         work: &mut Workspace<T>,
@@ -65,7 +65,7 @@ impl<T: Float> Net<T> {
     /// `starts[i] .. starts[i + 1]`.
     ///
     /// # Panics
-    /// If there is no room for the rows, if a sequence is empty, or if the first does not start at 0.
+    /// If the workspace is too small, if a sequence is empty, or if the first does not start at 0.
     pub fn forward_sequences(
         &self,
         work: &mut Workspace<T>,
@@ -88,7 +88,7 @@ impl<T: Float> Net<T> {
         fill: impl FnOnce(&mut [T]),
     ) {
         let n = work.starts[work.starts.len() - 1];
-        assert!(n > 0 && n <= work.capacity, "{n} samples in room for {}", work.capacity);
+        assert!(n > 0 && n <= work.capacity, "{n} samples in a workspace for {}", work.capacity);
         (work.mode, work.step) = (mode, step);
         work.chunks = chunks(&work.starts);
         fill(&mut work.slots[0][..n * self.input().values()]);
@@ -100,10 +100,10 @@ impl<T: Float> Net<T> {
         }
     }
 
-    /// One node that wants the whole batch.
+    /// One node that needs the whole batch.
     fn forward_batch(&self, number: usize, work: &mut Workspace<T>) {
         let node = &self.nodes[number];
-        // INVARIANT: sums treat samples apart.
+        // INVARIANT: sums treat samples independently.
         let Some(layer) = node.layer() else { return };
         let mode = work.mode(number);
         let (n, out) = (work.count(self, node.from), work.len(self, number + 1));
@@ -121,7 +121,7 @@ impl<T: Float> Net<T> {
             y: &mut after[0][..out],
             kept: &mut work.kept[number],
             noise: Noise { stream: node.stream, step: work.step, first: 0 },
-            room: &mut work.rooms[0],
+            scratch: &mut work.scratches[0],
         });
     }
 
@@ -137,8 +137,8 @@ impl<T: Float> Net<T> {
             let parts = cut(slot, work.chunks.iter().map(len));
             outs.iter_mut().zip(parts).for_each(|(outs, part)| outs.push(part));
         }
-        let tasks = outs.into_par_iter().zip(&work.chunks).zip(&mut work.rooms);
-        tasks.for_each(|((mut outs, chunk), room)| {
+        let tasks = outs.into_par_iter().zip(&work.chunks).zip(&mut work.scratches);
+        tasks.for_each(|((mut outs, chunk), scratch)| {
             for (k, node) in self.nodes[range.clone()].iter().enumerate() {
                 let (done, rest) = outs.split_at_mut(k);
                 let view = |slot: usize| match slot.checked_sub(range.start + 1) {
@@ -169,7 +169,7 @@ impl<T: Float> Net<T> {
                         y,
                         kept: &mut [],
                         noise: Noise { stream: node.stream, step, first: span.start },
-                        room,
+                        scratch,
                     }),
                 }
             }
@@ -208,10 +208,10 @@ impl<T: Float> Net<T> {
         written: &mut [bool],
     ) {
         let node = &self.nodes[number];
-        // INVARIANT: sums treat samples apart.
+        // INVARIANT: sums treat samples independently.
         let Some(layer) = node.layer() else { return };
         if !plan.needed[number + 1] || !written[number + 1] {
-            return; // nobody asks, or nobody read what it put out
+            return; // not needed, or its output was not read
         }
         let mode = work.mode(number);
         let (from, to) = (work.delta_of[node.from], work.delta_of[number + 1]);
@@ -241,7 +241,7 @@ impl<T: Float> Net<T> {
             dparams: plan.trained[number].then(|| &mut work.grads[node.params.clone()]),
             kept: &work.kept[number],
             noise: Noise { stream: node.stream, step: work.step, first: 0 },
-            room: &mut work.rooms[0],
+            scratch: &mut work.scratches[0],
         });
         if wanted && adds {
             accumulate(&mut work.deltas[from][..len], &work.spares[0][..len]);
@@ -250,7 +250,7 @@ impl<T: Float> Net<T> {
         work.deltas[to] = dy;
     }
 
-    /// Where the chunk gradients of a node stand: only nodes that treat samples apart have some.
+    /// Offsets of the chunk gradients of a node: only nodes that treat samples independently have any.
     fn chunk_places(&self, work: &Workspace<T>) -> (Vec<Range<usize>>, usize) {
         let mut end = 0;
         let place = |(i, node): (usize, &Node<T>)| {
@@ -278,7 +278,7 @@ impl<T: Float> Net<T> {
         if work.chunk_grads.first().is_some_and(|grads| grads.len() < total) {
             work.chunk_grads.iter_mut().for_each(|grads| grads.resize(total, T::ZERO));
         }
-        // Views of the gradients that these nodes read and write, by the number of their list.
+        // Views of the gradients that these nodes read and write, by the index of their list.
         let mut lists: Vec<Option<usize>> = vec![None; work.deltas.len()];
         for i in range.clone() {
             for slot in self.nodes[i].reads().chain([i + 1]) {
@@ -306,9 +306,9 @@ impl<T: Float> Net<T> {
         } else {
             &mut work.chunk_grads
         };
-        let rooms = work.rooms.iter_mut().zip(&mut work.spares).collect::<Vec<_>>();
-        let tasks = views.into_par_iter().zip(&work.chunks).zip(rooms).zip(grads);
-        tasks.for_each(|(((mut views, chunk), (room, spare)), grads)| {
+        let scratches = work.scratches.iter_mut().zip(&mut work.spares).collect::<Vec<_>>();
+        let tasks = views.into_par_iter().zip(&work.chunks).zip(scratches).zip(grads);
+        tasks.for_each(|(((mut views, chunk), (scratch, spare)), grads)| {
             let mut written = before.to_vec();
             let value = |slot: usize| {
                 let (span, len) =
@@ -320,7 +320,7 @@ impl<T: Float> Net<T> {
                     continue;
                 }
                 let node = &self.nodes[i];
-                // INVARIANT: the views of all slots of the range were made above, and dy is put back.
+                // INVARIANT: the views of all slots of the range were created above, and dy is put back.
                 let dy = views[delta_of[i + 1]].take().expect("a view of the gradient");
                 match &node.op {
                     Op::Add { relu, .. } => {
@@ -371,7 +371,7 @@ impl<T: Float> Net<T> {
                             dparams: plan.trained[i].then(|| &mut grads[places[i].clone()]),
                             kept: &[],
                             noise: Noise { stream: node.stream, step, first: span.start },
-                            room,
+                            scratch,
                         });
                         if let Some(own) = own {
                             if adds {

@@ -1,7 +1,7 @@
-//! Matrix products of row-major slices, divided by sizes alone.
+//! Matrix products of row-major slices, split by size alone.
 //!
-//! c (m x n) = alpha a b + beta c, beta 0 or 1. [`whole`] runs on the calling thread; [`divided`] cuts c into strips of a
-//! fixed size that any number of threads compute, so the bytes do not depend on how many there are.
+//! c (m x n) = alpha a b + beta c, beta 0 or 1. [`whole`] runs on the calling thread; [`divided`] splits c into strips of a
+//! fixed size that any number of threads compute, so the bytes do not depend on the number of threads.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -14,12 +14,12 @@ use crate::Float;
 pub(crate) struct Matrix<'a, T>(MatRef<'a, T>);
 
 impl<'a, T: Float> Matrix<'a, T> {
-    /// rows x columns.
+    /// View of rows x columns values.
     pub fn rows(values: &'a [T], rows: usize, columns: usize) -> Self {
         Self(MatRef::from_row_major_slice(&values[..rows * columns], rows, columns))
     }
 
-    /// `columns` columns from `first` on of a matrix whose rows are `stride` long.
+    /// View of `columns` columns from `first` on of a matrix with rows of length `stride`.
     pub fn strided(
         values: &'a [T],
         rows: usize,
@@ -31,39 +31,39 @@ impl<'a, T: Float> Matrix<'a, T> {
         Self(whole.subcols(first, columns))
     }
 
-    /// Rows become columns.
+    /// The transpose.
     pub fn transposed(self) -> Self {
         Self(self.0.transpose())
     }
 
-    /// Rows and columns.
+    /// Numbers of rows and columns.
     pub fn size(self) -> (usize, usize) {
         (self.0.nrows(), self.0.ncols())
     }
 
-    /// One number.
+    /// A single entry.
     pub fn at(self, row: usize, column: usize) -> T {
         self.0[(row, column)]
     }
 }
 
-/// Products below run on one thread: starting another costs about as much.
+/// Products below this size run on one thread: starting another costs about as much.
 const SMALL: usize = 1 << 18;
-/// A strip of c is about so many multiplications.
+/// Approximate number of multiplications per strip of c.
 const STRIP: usize = 1 << 22;
-/// Strips have whole vectors and tiles.
+/// Strips hold whole vectors and tiles.
 const GRAIN: usize = 16;
-/// At most so many strips: each of them reads one of the factors whole.
+/// Maximum number of strips: each of them reads one of the factors completely.
 const STRIPS: usize = 16;
 
-/// A strip has so many rows or columns, or half of all: each packs the whole other factor anew.
+/// Minimum number of rows or columns per strip, or half of all: each strip packs the whole other factor again.
 const LEAST: usize = 384;
 
 fn accum(add: bool) -> Accum {
     if add { Accum::Add } else { Accum::Replace }
 }
 
-/// c = alpha a b, or c += alpha a b, on this thread.
+/// Computes c = alpha a b, or adds it, on this thread.
 pub(crate) fn whole<T: Float>(
     c: &mut [T],
     add: bool,
@@ -79,8 +79,8 @@ pub(crate) fn whole<T: Float>(
     matmul(c, accum(add), a.0, b.0, alpha, Par::Seq);
 }
 
-/// A product with a vector is summed in another order than one with a matrix. So that what a row gives does not depend on
-/// whether others come with it, a row alone comes twice.
+/// A product with a vector is summed in another order than one with a matrix. To make the result of a row independent of
+/// the number of rows, a single row is computed twice, as a matrix of two rows.
 fn alone<T: Float>(c: &mut [T], add: bool, alpha: T, a: Matrix<'_, T>, b: Matrix<'_, T>) {
     let twice: Vec<T> = (0..2).flat_map(|_| a.0.row(0).iter().copied()).collect();
     let mut both = [&*c, &*c].concat();
@@ -88,7 +88,7 @@ fn alone<T: Float>(c: &mut [T], add: bool, alpha: T, a: Matrix<'_, T>, b: Matrix
     c.copy_from_slice(&both[..c.len()]);
 }
 
-/// The same into `columns` of a matrix whose rows are `stride` long.
+/// Computes c = alpha a b, or adds it, into `columns` of a matrix with rows of length `stride`.
 pub(crate) fn strided<T: Float>(
     c: &mut [T],
     stride: usize,
@@ -102,7 +102,7 @@ pub(crate) fn strided<T: Float>(
     matmul(c.subcols_mut(first, n), accum(add), a.0, b.0, T::ONE, Par::Seq);
 }
 
-/// c = alpha a b, or c += alpha a b, on any number of threads.
+/// Computes c = alpha a b, or adds it, on any number of threads.
 pub(crate) fn divided<T: Float>(
     c: &mut [T],
     add: bool,
@@ -116,7 +116,7 @@ pub(crate) fn divided<T: Float>(
         return whole(c, add, alpha, a, b);
     }
     let long = m.max(n);
-    // A power of two, so that two or four threads have equal parts.
+    // A power of two, so that two or four threads get equal parts.
     let strips = (work / STRIP).min(long / LEAST).clamp(2, STRIPS);
     let strips = 1 << strips.ilog2();
     let size = long.div_ceil(strips).next_multiple_of(GRAIN);
@@ -124,8 +124,8 @@ pub(crate) fn divided<T: Float>(
     let mut parts = Vec::with_capacity(strips);
     let mut first = 0;
     while first < long {
-        // A strip of one row or column would be a product with a vector, which is summed in another order: what a row gives
-        // would depend on how many come with it.
+        // A strip of one row or column would be a product with a vector, which is summed in another order: the result of a row
+        // would depend on the number of rows.
         let take = if long - first <= size + 1 { long - first } else { size };
         let (part, tail) =
             if m >= n { rest.split_at_row_mut(take) } else { rest.split_at_col_mut(take) };
@@ -150,7 +150,7 @@ mod tests {
         (0..count).map(|i| ((i * 7919 % 1009) as f32 - 504.0) / 257.0).collect()
     }
 
-    /// What a row gives does not depend on how many come with it.
+    /// The result of a row does not depend on the number of rows.
     #[test]
     fn rows_do_not_depend_on_each_other() {
         let (k, n, most) = (65, 96, 2 * LEAST + 2 * GRAIN + 2);

@@ -1,32 +1,32 @@
-//! The last layer solved anew on the features below it.
+//! Refitting the last layer on the features below it.
 //!
-//! A trained network is f(x) = W h(x) + b. Gradient descent leaves W, b short of the best for its own features h;
+//! A trained network is f(x) = W h(x) + b. Gradient descent leaves W, b short of the optimum for its own features h;
 //! solving for them is a convex problem that costs less than an epoch: least squares
 //! min sum_i |W h(x_i) + b - y_i|^2 + penalty (paper 004, eq. 17 and 18 with the features of eq. 29: its conjugate kernel
 //! solved through the features, CKJ), or logistic regression (eq. 15). The penalty is chosen by cross-validation on up to
-//! [`MOST_ROWS`] rows and solved for on all; if the training loss is then above the network's own, the next smaller penalty
-//! is taken, so a refit is never worse on the training loss; where none is left, the head stays.
+//! [`MOST_ROWS`] rows, and the problem is solved on all rows; if the training loss is then above the network's own, the next
+//! smaller penalty is tried, so a refit never increases the training loss; if no penalty is left, the head is kept.
 
 use veridical_core::choices;
 use veridical_core::{Order, Rows, Seed};
 use veridical_learn::{Logistic, LogisticSettings, RidgePath, logistic_path};
 
-use crate::layers::Parameterisation;
+use crate::layers::Parameterization;
 use crate::net::Net;
 use crate::pass::Workspace;
 use crate::{Error, Float, Loss, Result, Target};
 
-/// The last layer: outputs x dim weights and a bias each.
+/// The last layer: outputs x dim weights, and a bias per output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Head {
-    /// Row-major, one row per output.
+    /// Weights, row-major, one row per output.
     pub weight: Vec<f64>,
-    /// One per output.
+    /// Biases, one per output.
     pub bias: Vec<f64>,
 }
 
 impl Head {
-    /// W h + b for every row of features.
+    /// Computes W h + b for every row of features.
     pub fn apply(&self, features: &[f64]) -> Vec<f64> {
         let (weights, intercepts) = (self.weight.clone(), self.bias.clone());
         veridical_learn::RidgeFit { weights, intercepts }.predict(features)
@@ -34,51 +34,51 @@ impl Head {
 }
 
 choices! {
-    /// What is solved.
+    /// Problem that a refit solves
     pub enum RefitMethod {
         /// Multinomial logistic regression
         Logistic = "logistic",
-        /// Least squares; classes are 1 of their own and 0 of the others
+        /// Least squares on one-hot classes, or on numbers
         Ridge = "ridge",
     }
 }
 
-/// How the last layer is solved for.
+/// Settings of a refit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefitSettings {
-    /// What is solved.
+    /// Problem that is solved.
     pub method: RefitMethod,
-    /// Parts of the cross-validation.
+    /// Number of folds of the cross-validation.
     pub folds: usize,
-    /// Decides which rows belong to which part.
+    /// Random seed that assigns rows to folds.
     pub seed: Seed,
 }
 
-/// One penalty that was tried.
+/// One penalty of the cross-validation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RefitPoint {
-    /// In relation to the largest variance of the features (ridge), or 1/(C n) (logistic).
+    /// Penalty, relative to the largest variance of the features (ridge), or 1/(C n) (logistic).
     pub penalty: f64,
-    /// The loss on rows that were kept back, over all parts.
+    /// Loss on the held-out rows, over all folds.
     pub cv_loss: f64,
-    /// The loss on all rows, solved on all rows; only of penalties that were taken.
+    /// Training loss after solving on all rows; only for penalties that were solved on all rows.
     pub train_loss: Option<f64>,
 }
 
-/// A solved head.
+/// Result of a refit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refit {
     /// The new head, or the old one.
     pub head: Head,
-    /// The penalty that was chosen.
+    /// The chosen penalty.
     pub penalty: f64,
-    /// All that were tried, the largest first.
+    /// All penalties of the cross-validation, largest first.
     pub path: Vec<RefitPoint>,
-    /// The loss of the old head on the training rows.
+    /// Training loss of the old head.
     pub before: f64,
-    /// The loss of the new one.
+    /// Training loss of the new head.
     pub after: f64,
-    /// Whether no penalty was better and the head stays.
+    /// Whether no penalty improved the training loss and the old head was kept.
     pub kept: bool,
 }
 
@@ -87,16 +87,16 @@ const RIDGE: [f64; 13] =
     [1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12, 1e-16, 1e-20, 0.0];
 /// C n of logistic regression: the penalty is |W|^2 / (2 C n) on the mean loss.
 const LOGISTIC: [f64; 7] = [1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
-/// Rows that the cross-validation looks at: what a penalty is worth shows on them.
+/// Maximum number of rows for the cross-validation: enough to compare penalties.
 pub const MOST_ROWS: usize = 10_000;
-/// Steps of one logistic regression.
+/// Maximum number of iterations of one logistic regression.
 const MOST_STEPS: usize = 300;
 
-/// Solves the head of `dim` features for `outputs` outputs on n rows.
+/// Solves for the head of `dim` features with `outputs` outputs on n rows.
 ///
 /// # Errors
-/// A request if the method does not suit the targets, if there are fewer rows than parts, or if a feature is no
-/// number.
+/// A request error if the method does not suit the targets, if there are fewer rows than folds, or if a feature is NaN or
+/// infinite.
 pub fn refit(
     features: &[f64],
     dim: usize,
@@ -108,7 +108,7 @@ pub fn refit(
     let n = features.len() / dim.max(1);
     if settings.folds < 2 || n < 2 * settings.folds {
         let what =
-            format!("cross-validation with {} parts needs more than {n} rows", settings.folds);
+            format!("cross-validation with {} folds needs more than {n} rows", settings.folds);
         return Err(Error::unfit(what));
     }
     if let Some(at) = features.iter().position(|x| !x.is_finite()) {
@@ -130,7 +130,7 @@ pub fn refit(
     let point =
         |(&penalty, &cv_loss)| RefitPoint { penalty: shown(penalty), cv_loss, train_loss: None };
     let mut path: Vec<RefitPoint> = penalties.iter().zip(&cv).map(point).collect();
-    // INVARIANT: there are penalties.
+    // INVARIANT: there is at least one penalty.
     let best = (0..cv.len()).min_by(|&a, &b| cv[a].total_cmp(&cv[b])).unwrap_or(0);
     for i in best..penalties.len() {
         let Some(head) = problem.solve(settings.method, &penalties[i..=i], None)?.pop() else {
@@ -171,7 +171,7 @@ impl Problem<'_> {
         }
     }
 
-    /// The loss of every penalty on rows that were kept back.
+    /// The loss of every penalty on held-out rows.
     fn cross_validated(&self, settings: &RefitSettings, penalties: &[f64]) -> Result<Vec<f64>> {
         let order = Order::new(self.n as u64, settings.seed, "refit", 0);
         let mut rows: Vec<(usize, usize)> = (0..self.n.min(MOST_ROWS))
@@ -272,7 +272,7 @@ impl Problem<'_> {
         }
     }
 
-    /// What least squares aims at, as the squared loss has it.
+    /// Targets of least squares, as in the squared loss.
     fn numbers(&self, i: usize) -> Vec<f64> {
         match self.targets {
             Target::Numbers(numbers) => {
@@ -288,34 +288,34 @@ impl Problem<'_> {
     }
 }
 
-/// Some rows of `width` values.
+/// Selects rows of `width` values.
 fn picked<V: Copy>(values: &[V], width: usize, rows: &[usize]) -> Vec<V> {
     rows.iter().flat_map(|&i| values[i * width..][..width].iter().copied()).collect()
 }
 
 impl<T: Float> Net<T> {
-    /// Where the last layer stands, if it is a dense one at the very end: its weights, its bias and its parameterisation.
-    fn dense_head(&self) -> Result<(usize, usize, Parameterisation)> {
+    /// Offsets of weights and bias of the last layer, if it is a dense layer at the end, and its parameterization.
+    fn dense_head(&self) -> Result<(usize, usize, Parameterization)> {
         let head = self.head().filter(|&head| head + 1 == self.nodes.len());
         let found = head.and_then(|head| Some((head, self.nodes[head].layer()?.as_linear()?)));
         let (head, linear) = found.ok_or_else(|| {
             Error::request(
-                "the network does not end in a dense layer: there is no head to solve for".into(),
+                "the network does not end in a dense layer: it has no head to solve for".into(),
             )
         })?;
         if !linear.has_bias() {
             return Err(Error::request("the last layer has no bias".into()));
         }
-        Ok((head, linear.inputs(), linear.parameterisation()))
+        Ok((head, linear.inputs(), linear.parameterization()))
     }
 
-    /// The last layer as a linear map of the features, whatever its parameterisation.
+    /// Returns the last layer as a linear map of the features, for any parameterization.
     ///
     /// # Errors
-    /// A request if the network does not end in a dense layer.
+    /// A request error if the network does not end in a dense layer.
     pub fn solved_head(&self) -> Result<Head> {
-        let (head, dim, parameterisation) = self.dense_head()?;
-        let (s, t) = parameterisation.scales(dim);
+        let (head, dim, parameterization) = self.dense_head()?;
+        let (s, t) = parameterization.scales(dim);
         let (weight, bias) =
             self.params[self.nodes[head].params.clone()].split_at(dim * self.outputs());
         Ok(Head {
@@ -327,16 +327,16 @@ impl<T: Float> Net<T> {
     /// Replaces the last layer.
     ///
     /// # Errors
-    /// A request if the network does not end in a dense layer of this size, or if its bias has no weight.
+    /// A request error if the network does not end in a dense layer of this size, or if its bias has scale 0.
     pub fn set_head(&mut self, new: &Head) -> Result<()> {
-        let (head, dim, parameterisation) = self.dense_head()?;
-        let (s, t) = parameterisation.scales(dim);
+        let (head, dim, parameterization) = self.dense_head()?;
+        let (s, t) = parameterization.scales(dim);
         let outputs = self.outputs();
         if new.weight.len() != dim * outputs || new.bias.len() != outputs {
-            return Err(Error::request("the head has another size".into()));
+            return Err(Error::request("the head does not have the size of the last layer".into()));
         }
         if t == 0.0 && new.bias.iter().any(|b| *b != 0.0) {
-            return Err(Error::request("biases have weight 0 in this parameterisation".into()));
+            return Err(Error::request("biases have scale 0 in this parameterization".into()));
         }
         let place = self.nodes[head].params.clone();
         let scaled = new
@@ -348,12 +348,12 @@ impl<T: Float> Net<T> {
         Ok(())
     }
 
-    /// The input of the last layer in the last forward pass, n x features.
+    /// Returns the input of the last layer in the last forward pass, n x features.
     pub fn features<'w>(&self, work: &'w Workspace<T>) -> &'w [T] {
         work.values(self, self.nodes[self.nodes.len() - 1].from)
     }
 
-    /// How many features the last layer reads.
+    /// Returns the number of features that the last layer reads.
     pub fn feature_dim(&self) -> usize {
         self.nodes[self.nodes.len() - 1].input.values()
     }
@@ -383,7 +383,7 @@ mod tests {
         assert!(refit.after < 1e-12 && refit.before > 0.1 && !refit.kept);
     }
 
-    /// Noise and as many features as rows: the penalty is not the smallest, and the training loss never rises.
+    /// Noise and as many features as rows: the smallest penalty is not chosen, and the training loss never increases.
     #[test]
     fn never_worse_on_the_training_loss() {
         let (n, dim) = (60, 40);
@@ -415,13 +415,13 @@ mod tests {
         }
     }
 
-    /// What the network puts out is its head on its features, in both parameterisations, before and after a change.
+    /// The output of the network equals its head applied to its features, in both parameterizations, before and after a change.
     #[test]
     fn the_head_of_a_network_is_read_and_set() {
         for ntk in [false, true] {
             let mut model = Model::new(Architecture::Mlp(vec![7]), Shape::row(4), 3);
             if ntk {
-                model.parameterisation = Parameterisation::Ntk { bias: 0.2 };
+                model.parameterization = Parameterization::Ntk { bias: 0.2 };
             }
             let mut net = model.build::<f64>(Seed::new(1).unwrap()).unwrap();
             let x = normals(5 * 4, "x");

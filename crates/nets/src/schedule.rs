@@ -1,13 +1,13 @@
-//! How the learning rate moves: a factor per step, to be multiplied with the rate.
+//! Learning rate schedules: a factor per step, which multiplies the learning rate.
 //!
 //! With a warm-up of w steps, factor(k) = (k + 1) / w for the steps k < w (Goyal et al. 2017, section 2.2); after it the curve
-//! begins at t = k - w:
+//! starts with t = k - w:
 //!
 //! - constant: 1
 //! - step: factor^floor(t / every)
 //! - cosine: (1 + cos(pi t / T)) / 2 with T = total - w, 0 from t = T on (Loshchilov & Hutter 2017, eq. 5, without restarts)
 //!
-//! As StepLR and CosineAnnealingLR of PyTorch, stepped once per step of the optimiser.
+//! As PyTorch's StepLR and CosineAnnealingLR, stepped once per step of the optimizer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,21 +18,21 @@ use veridical_core::settings::{Kind, Setting};
 
 use crate::{Error, Result};
 
-/// The shape of the factor: written `constant`, `step:EVERY,FACTOR` or `cosine`.
+/// Shape of a learning rate schedule: written `constant`, `step:EVERY,FACTOR` or `cosine`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Curve {
-    /// 1.
+    /// Constant learning rate.
     #[default]
     Constant,
-    /// Multiplied with `factor` after every `every` steps.
+    /// Learning rate that is multiplied by `factor` after every `every` steps.
     Step {
-        /// Steps, or epochs for [`Curve::in_epochs`].
+        /// Number of steps, or of epochs for [`Curve::in_epochs`].
         every: u64,
-        /// What is multiplied with.
+        /// Factor of each decay.
         factor: f64,
     },
-    /// From 1 down to 0.
+    /// Cosine decay from 1 to 0.
     Cosine,
 }
 
@@ -41,7 +41,7 @@ impl Setting for Curve {
 }
 
 impl Curve {
-    /// The same curve, if `every` meant epochs of `steps` steps.
+    /// Converts a curve whose `every` counts epochs of `steps` steps to steps.
     pub fn in_epochs(self, steps: u64) -> Self {
         match self {
             Curve::Step { every, factor } => {
@@ -58,7 +58,7 @@ impl FromStr for Curve {
     fn from_str(text: &str) -> Result<Self> {
         let bad = |why: &str| {
             Error::request(format!(
-                "schedule {text:?}: {why}; it is constant, cosine, or step:EVERY,FACTOR as in step:30,0.1"
+                "schedule {text:?}: {why}; it must be constant, cosine, or step:EVERY,FACTOR as in step:30,0.1"
             ))
         };
         match text.split_once(':') {
@@ -73,7 +73,7 @@ impl FromStr for Curve {
                 let factor = factor.ok_or_else(|| bad("FACTOR must be above 0 and at most 1"))?;
                 Ok(Curve::Step { every, factor })
             }
-            _ => Err(bad("no such schedule")),
+            _ => Err(bad("unknown schedule")),
         }
     }
 }
@@ -102,20 +102,28 @@ impl From<Curve> for String {
     }
 }
 
-/// A curve with its warm-up and length, in steps.
+/// A learning rate schedule: a curve with its warm-up and length, in steps.
+///
+/// ```
+/// use veridical_nets::{Curve, Schedule};
+///
+/// let schedule = Schedule { curve: Curve::Cosine, warmup: 2, total: 10 };
+/// assert_eq!(schedule.factor(0), 0.5); // the warm-up reaches 1 after two steps
+/// assert!((schedule.factor(6) - 0.5).abs() < 1e-12); // halfway through the decay
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// What follows the warm-up.
+    /// Curve after the warm-up.
     pub curve: Curve,
-    /// Steps on which the rate rises linearly.
+    /// Number of steps in which the learning rate rises linearly.
     pub warmup: u64,
-    /// Steps of the whole training, warm-up included.
+    /// Number of steps of the whole training, warm-up included.
     pub total: u64,
 }
 
 impl Schedule {
-    /// What the rate of `step`, counted from 0, is multiplied with.
+    /// Returns the factor of the learning rate at `step`, counted from 0.
     pub fn factor(&self, step: u64) -> f64 {
         if step < self.warmup {
             return (step + 1) as f64 / self.warmup as f64;
@@ -169,15 +177,18 @@ mod tests {
             assert_eq!(serde_json::from_str::<Curve>(&json).unwrap(), curve);
         }
         for (text, why) in [
-            ("linear", "no such schedule"),
-            ("step", "no such schedule"),
+            ("linear", "unknown schedule"),
+            ("step", "unknown schedule"),
             ("step:30", "step needs two numbers"),
             ("step:0,0.1", "EVERY must be a whole number above 0"),
             ("step:3,-1", "FACTOR must be above 0 and at most 1"),
             ("step:3,nan", "FACTOR must be above 0 and at most 1"),
         ] {
-            let said = text.parse::<Curve>().unwrap_err().to_string();
-            assert!(said.starts_with(&format!("schedule {text:?}: {why}; it is")), "{said}");
+            let message = text.parse::<Curve>().unwrap_err().to_string();
+            assert!(
+                message.starts_with(&format!("schedule {text:?}: {why}; it must be")),
+                "{message}"
+            );
         }
     }
 }

@@ -1,17 +1,17 @@
-//! The size of one sample.
+//! The shape of one sample.
 
 use std::fmt;
 
 use veridical_data::examples::ExampleShape;
 
-/// A grid of positions with channels at each, channels last; a plain row is one position.
+/// Shape of a sample: a grid of positions with channels last; a row is a single position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Rows of the grid.
+    /// Number of rows of the grid.
     pub height: usize,
-    /// Columns of the grid.
+    /// Number of columns of the grid.
     pub width: usize,
-    /// Values of a position.
+    /// Number of values per position.
     pub channels: usize,
 }
 
@@ -25,22 +25,22 @@ impl From<ExampleShape> for Shape {
 }
 
 impl Shape {
-    /// A plain row.
+    /// Returns the shape of a row of `channels` values.
     pub const fn row(channels: usize) -> Self {
         Self { height: 1, width: 1, channels }
     }
 
-    /// An image.
+    /// Returns the shape of an image.
     pub const fn image(height: usize, width: usize, channels: usize) -> Self {
         Self { height, width, channels }
     }
 
-    /// How many positions.
+    /// Returns the number of positions.
     pub const fn positions(self) -> usize {
         self.height * self.width
     }
 
-    /// How many values.
+    /// Returns the number of values.
     pub const fn values(self) -> usize {
         self.positions() * self.channels
     }

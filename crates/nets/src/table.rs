@@ -1,41 +1,41 @@
-//! A table of embeddings that is learned row by row.
+//! Embedding tables with row-sparse gradients.
 //!
-//! The loss depends on few rows of a table in each step: those whose ids stand in the batch. Its gradient is kept as these rows alone,
+//! In each step the loss depends on a few rows of a table: those with ids in the batch. Its gradient is stored as these rows only,
 //!
-//! G_i = sum over the places p with id i of w_p g_p,
+//! G_i = sum over the occurrences p of id i of w_p g_p,
 //!
-//! summed in the order of the places, where g_p is a row of numbers that is there anyway (the gradient at the input of the
-//! network, or its output) and w_p a weight. The optimiser then moves these rows ([`Optimiser::step_rows`]): a step costs the
-//! same whether the table has a thousand rows or a billion.
+//! summed in the order of occurrence, where g_p is an existing row of values (the gradient at the input of the network, or its
+//! output) and w_p a weight. The optimizer then updates these rows ([`Optimizer::step_rows`]): the cost of a step does not
+//! depend on the number of rows of the table.
 
 use rayon::prelude::*;
 
 use crate::float::wide;
-use crate::{Float, Optimiser, OptimiserSettings, Result};
+use crate::{Float, Optimizer, OptimizerSettings, Result};
 
 /// One addend of the gradient of a table: `weight` times row `from` of list `source`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Addend<T> {
-    /// The row of the table.
+    /// Row of the table.
     pub row: u32,
-    /// The list of rows.
+    /// Index of the list of rows.
     pub source: u32,
-    /// The row in that list.
+    /// Row in that list.
     pub from: u32,
-    /// What it is multiplied with.
+    /// Factor of that row.
     pub weight: T,
 }
 
 /// A row-sparse gradient.
 #[derive(Clone, Debug, Default)]
 pub struct RowGradient<T> {
-    /// Ascending, each once.
+    /// Rows with a gradient, ascending and unique.
     pub rows: Vec<u32>,
-    /// Their gradients.
+    /// Gradients of these rows.
     pub values: Vec<T>,
-    /// (row, place) of the addends, sorted.
+    /// (row, index) of the addends, sorted.
     order: Vec<u64>,
-    /// Where the addends of each row begin in the order.
+    /// Offsets of the addends of each row in the order.
     firsts: Vec<usize>,
 }
 
@@ -43,10 +43,10 @@ pub struct RowGradient<T> {
 const ROWS: usize = 64;
 
 impl<T: Float> RowGradient<T> {
-    /// Sums the addends of each row, in their order. Rows of the sources have `dim` values.
+    /// Sums the addends of each row, in order. Rows of the sources have `dim` values.
     ///
     /// # Panics
-    /// If an addend names a row that its source does not have.
+    /// If an addend refers to a row that its source does not have.
     pub fn sum(&mut self, dim: usize, addends: &[Addend<T>], sources: &[&[T]]) {
         let Self { rows, values, order, firsts } = self;
         order.clear();
@@ -90,12 +90,22 @@ fn weighted_sum<'a, T: Float>(parts: impl Iterator<Item = (T, &'a [T])>, sum: &m
     );
 }
 
-/// A table of embeddings and what its optimiser keeps.
+/// An embedding table with the state of its optimizer.
+///
+/// ```
+/// use veridical_nets::{Addend, OptimizerKind, OptimizerSettings, Table};
+///
+/// let mut table = Table::new(2, vec![0.0f32; 6], &OptimizerSettings::of(OptimizerKind::Sgd))?;
+/// let addend = Addend { row: 1, source: 0, from: 0, weight: 1.0 };
+/// table.step(0.5, &[addend], &[&[1.0, -1.0]]);
+/// assert_eq!(table.values(), [0.0, 0.0, -0.5, 0.5, 0.0, 0.0]); // only row 1 was updated
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Table<T> {
     dim: usize,
     values: Vec<T>,
-    optimiser: Optimiser<T>,
+    optimizer: Optimizer<T>,
     gradient: RowGradient<T>,
 }
 
@@ -103,49 +113,49 @@ pub struct Table<T> {
 const GATHER: usize = 256;
 
 impl<T: Float> Table<T> {
-    /// Rows of `dim` values that an optimiser is to move.
+    /// Creates a table from rows of `dim` values, with an optimizer.
     ///
     /// # Errors
-    /// A request if the optimiser's numbers make no sense.
+    /// A request error if a hyperparameter of the optimizer is out of range.
     ///
     /// # Panics
     /// If the values are not whole rows.
-    pub fn new(dim: usize, values: Vec<T>, settings: &OptimiserSettings) -> Result<Self> {
+    pub fn new(dim: usize, values: Vec<T>, settings: &OptimizerSettings) -> Result<Self> {
         settings.check()?;
         assert!(dim > 0 && values.len().is_multiple_of(dim), "whole rows");
-        let optimiser = Optimiser::new(settings, values.len());
-        Ok(Self { dim, values, optimiser, gradient: RowGradient::default() })
+        let optimizer = Optimizer::new(settings, values.len());
+        Ok(Self { dim, values, optimizer, gradient: RowGradient::default() })
     }
 
-    /// Values of a row.
+    /// Returns the embedding dimension.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.values.len() / self.dim
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// One row.
+    /// Returns one row.
     pub fn row(&self, row: u32) -> &[T] {
         &self.values[row as usize * self.dim..][..self.dim]
     }
 
-    /// The rows of some ids, one after the other.
+    /// Copies the rows of some ids to `out`, one after the other.
     ///
     /// # Panics
-    /// If an id is beyond the table or `out` has not room for a row each.
+    /// If an id is out of range, or `out` does not have the size of one row per id.
     pub fn gather(&self, ids: &[u32], out: &mut [T]) {
         assert_eq!(out.len(), ids.len() * self.dim, "a row for each id");
         let blocks = out.par_chunks_mut(GATHER * self.dim).zip(ids.par_chunks(GATHER));
@@ -156,38 +166,38 @@ impl<T: Float> Table<T> {
         });
     }
 
-    /// One step on the rows that the addends name; the others stay as they are.
+    /// Takes one step on the rows that the addends refer to; the others are unchanged.
     pub fn step(&mut self, lr: f64, addends: &[Addend<T>], sources: &[&[T]]) {
         self.gradient.sum(self.dim, addends, sources);
         let RowGradient { rows, values, .. } = &self.gradient;
-        self.optimiser.step_rows(lr, &mut self.values, self.dim, rows, values);
+        self.optimizer.step_rows(lr, &mut self.values, self.dim, rows, values);
     }
 
-    /// One step on all rows, with a gradient for each.
+    /// Takes one step on all rows, with a gradient for each.
     pub fn step_all(&mut self, lr: f64, gradient: &[T]) {
         let all = 0..self.values.len();
-        self.optimiser.step(lr, &mut self.values, gradient, std::slice::from_ref(&all));
+        self.optimizer.step(lr, &mut self.values, gradient, std::slice::from_ref(&all));
     }
 
-    /// What the optimiser keeps.
-    pub fn optimiser(&self) -> &Optimiser<T> {
-        &self.optimiser
+    /// Returns the optimizer with its state.
+    pub fn optimizer(&self) -> &Optimizer<T> {
+        &self.optimizer
     }
 
-    /// Goes on from an earlier state.
+    /// Resumes from an earlier state.
     ///
     /// # Errors
-    /// A damaged state if it is of another table.
+    /// A damaged state if it belongs to another table.
     pub fn resume(&mut self, values: &[T], steps: u64, kept: &[(&str, &[T])]) -> Result<()> {
         if values.len() != self.values.len() {
             let what = format!(
-                "the checkpoint is of another table: {} numbers, this one has {}",
+                "the checkpoint belongs to another table: it has {} values, this one {}",
                 values.len(),
                 self.values.len()
             );
             return Err(crate::Error::damaged(what));
         }
-        self.optimiser.set_state(steps, kept)?;
+        self.optimizer.set_state(steps, kept)?;
         self.values.copy_from_slice(values);
         Ok(())
     }
@@ -198,11 +208,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::OptimiserKind;
+    use crate::OptimizerKind;
     use crate::testing::normals;
 
-    const KINDS: [OptimiserKind; 4] =
-        [OptimiserKind::Sgd, OptimiserKind::Adam, OptimiserKind::Adamw, OptimiserKind::Adagrad];
+    const KINDS: [OptimizerKind; 4] =
+        [OptimizerKind::Sgd, OptimizerKind::Adam, OptimizerKind::Adamw, OptimizerKind::Adagrad];
 
     /// The textbook: a dense gradient, addend by addend.
     fn dense(rows: usize, dim: usize, addends: &[Addend<f64>], sources: &[&[f64]]) -> Vec<f64> {
@@ -242,16 +252,16 @@ mod tests {
         }
     }
 
-    /// Where every row is touched in every step, and for rules without memory of untouched rows (sgd, adagrad) always.
+    /// They agree where every row is touched in every step, and always for rules that keep no memory of untouched rows (sgd, adagrad).
     #[test]
     fn sparse_and_dense_updates_agree() {
         let (rows, dim) = (300, 5);
         for kind in KINDS {
             for every_row in [true, false] {
-                if !every_row && matches!(kind, OptimiserKind::Adam | OptimiserKind::Adamw) {
+                if !every_row && matches!(kind, OptimizerKind::Adam | OptimizerKind::Adamw) {
                     continue;
                 }
-                let settings = OptimiserSettings::of(kind);
+                let settings = OptimizerSettings::of(kind);
                 let first = normals(rows * dim, "table");
                 let mut sparse = Table::new(dim, first.clone(), &settings).unwrap();
                 let mut full = Table::new(dim, first, &settings).unwrap();
@@ -265,14 +275,14 @@ mod tests {
                     full.step_all(0.05, &dense(rows, dim, &addends, &[&source]));
                 }
                 assert_eq!(sparse.values(), full.values(), "{kind:?}");
-                assert_eq!(sparse.optimiser().state(), full.optimiser().state());
+                assert_eq!(sparse.optimizer().state(), full.optimizer().state());
             }
         }
     }
 
     #[test]
     fn untouched_rows_and_their_state_stay() {
-        let settings = OptimiserSettings::of(OptimiserKind::Adam);
+        let settings = OptimizerSettings::of(OptimizerKind::Adam);
         let first = normals(1000 * 3, "table");
         let mut table = Table::new(3, first.clone(), &settings).unwrap();
         let source = normals(3, "source");
@@ -281,7 +291,7 @@ mod tests {
             let same = table.row(row) == &first[row as usize * 3..][..3];
             assert_eq!(same, ![7, 999].contains(&row));
         }
-        let (_, m) = table.optimiser().state()[0];
+        let (_, m) = table.optimizer().state()[0];
         assert_eq!(m.iter().filter(|m| **m != 0.0).count(), 6);
     }
 
@@ -290,7 +300,7 @@ mod tests {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
-                let settings = OptimiserSettings::of(OptimiserKind::Adam);
+                let settings = OptimizerSettings::of(OptimizerKind::Adam);
                 let mut table = Table::new(8, normals(500 * 8, "table"), &settings).unwrap();
                 let source = normals(3000 * 8, "source");
                 let addends: Vec<_> =

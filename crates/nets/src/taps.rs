@@ -2,13 +2,13 @@
 //!
 //! The gradient of output f_c of sample i with respect to the weights of a layer is sum_p delta_ip a_ip' over positions
 //! p (one for dense layers), so the tangent kernel of a dense layer is (a_i . a_j)(delta_i . delta_j) (paper 004, section 2)
-//! and no gradient is ever formed. Statistics of batch norm are frozen: in training mode samples see each other.
+//! and no gradient is ever materialized. Statistics of batch norm are frozen: in training mode samples are not independent.
 //!
-//! One forward pass serves all outputs; each output costs a backward pass without the gradients of parameters.
+//! One forward pass serves all outputs; each output costs one backward pass without the gradients of parameters.
 //!
-//! Of packed sequences a sample is a whole sequence: the gradient of an output of one of its rows, or of the pooled
-//! sequence, is the sum over all rows of the sequence. A table of embeddings before the network has the gradients at the
-//! input as its taps: row by row, that of the row's id.
+//! For packed sequences a sample is a whole sequence: the gradient of an output of one of its rows, or of the pooled
+//! sequence, is the sum over all rows of the sequence. For an embedding table before the network, the taps are the gradients
+//! at the input: each row belongs to the id of that row.
 
 use std::ops::Range;
 
@@ -18,48 +18,48 @@ use crate::net::Net;
 use crate::pass::{Plan, Workspace};
 use crate::{Backward, Factors, Float, Layer, Mode, Noise, Outer, Sequences, Shape};
 
-/// What is handed out for one layer and one output.
+/// The tap of one layer and one output.
 #[derive(Debug)]
 pub struct Tap<'a, T> {
-    /// The layer.
+    /// Name of the layer.
     pub name: &'a str,
-    /// The coordinate of the network's output.
+    /// Index of the network's output.
     pub output: usize,
-    /// The samples: their rows at the layer's input.
+    /// Division of the rows at the layer's input into samples.
     pub samples: Sequences<'a>,
     /// The two factors, or the gradients themselves where they are small.
     pub factors: TapFactors<'a, T>,
 }
 
-/// The two factors, or the gradients themselves.
+/// The two factors of the gradients of a layer, or the gradients themselves.
 #[derive(Debug)]
 pub enum TapFactors<'a, T> {
-    /// a and delta.
+    /// The factors a and delta.
     Outer(OuterTap<'a, T>),
-    /// The gradient of all parameters of the layer, samples x parameters: scales and shifts of norms.
+    /// Gradients of all parameters of the layer, samples x parameters, as for the scales and shifts of norms.
     Direct(&'a [T]),
-    /// Of a table whose rows were chosen by the ids of the input: the gradient of each row of the batch.
+    /// Gradients of the rows of the batch, for a table whose rows were selected by the ids of the input.
     Rows(&'a [T]),
-    /// Of a table of the network whose rows were added to the rows of the batch: which one, and the gradient of each.
+    /// Gradients of the rows of the batch, for a table of the network whose rows were added to them.
     Added {
-        /// For each row of the batch the row of the table.
+        /// For each row of the batch, the row of the table.
         rows: &'a [usize],
-        /// Rows x values.
+        /// Gradients, rows x values.
         delta: &'a [T],
     },
 }
 
-/// a and delta of one layer.
+/// The factors a and delta of one layer.
 #[derive(Debug)]
 pub struct OuterTap<'a, T> {
-    /// The sizes.
+    /// Sizes of the outer product.
     pub sizes: Outer,
-    /// Rows x positions x groups x outputs: the gradient of the weights is sum_p delta_p a_p', that of a bias
+    /// Gradients delta, rows x positions x groups x outputs: the gradient of the weights is sum_p delta_p a_p', that of a bias
     /// `bias_scale` sum_p delta_p / `weight_scale`.
     pub delta: &'a [T],
-    /// What delta was multiplied with besides the gradient at the output of the layer.
+    /// Factor in delta besides the gradient at the output of the layer.
     pub weight_scale: T,
-    /// What the gradient at the output is multiplied with for the bias.
+    /// Factor from the gradient at the output to the gradient of the bias.
     pub bias_scale: T,
     samples: Sequences<'a>,
     x: &'a [T],
@@ -74,30 +74,30 @@ impl<T: Float> OuterTap<'_, T> {
         first..first + self.samples.part(samples).rows()
     }
 
-    /// The input a of some samples, rows x positions x groups x inputs; `room` holds it where it must be gathered
+    /// Returns the input a of some samples, rows x positions x groups x inputs; `scratch` holds it where it must be gathered
     /// (windows of a convolution).
-    pub fn inputs<'r>(&'r self, samples: Range<usize>, room: &'r mut Vec<T>) -> &'r [T] {
+    pub fn inputs<'r>(&'r self, samples: Range<usize>, scratch: &'r mut Vec<T>) -> &'r [T] {
         let len = self.input.values();
         let rows = self.rows(samples);
         let x = &self.x[rows.start * len..rows.end * len];
-        match self.layer.tap_input(self.input, rows.len(), x, room) {
-            true => room,
+        match self.layer.tap_input(self.input, rows.len(), x, scratch) {
+            true => scratch,
             false => x,
         }
     }
 
-    /// delta of one sample, rows x positions x groups x outputs.
+    /// Returns delta of one sample, rows x positions x groups x outputs.
     pub fn delta_of(&self, sample: usize) -> &[T] {
         let len = self.sizes.positions * self.sizes.groups * self.sizes.outputs;
         let rows = self.rows(sample..sample + 1);
         &self.delta[rows.start * len..rows.end * len]
     }
 
-    /// The gradient of one sample, in the order of the layer's parameters: for checks, and where it is small.
+    /// Returns the gradient of one sample, in the order of the layer's parameters, for checks and small layers.
     pub fn gradient(&self, sample: usize) -> Vec<T> {
         let Outer { positions, groups, inputs, outputs, bias } = self.sizes;
-        let mut room = Vec::new();
-        let a = self.inputs(sample..sample + 1, &mut room);
+        let mut scratch = Vec::new();
+        let a = self.inputs(sample..sample + 1, &mut scratch);
         let delta = self.delta_of(sample);
         let mut weight = vec![T::ZERO; groups * outputs * inputs];
         let mut sums = vec![T::ZERO; if bias { groups * outputs } else { 0 }];
@@ -121,7 +121,7 @@ impl<T: Float> OuterTap<'_, T> {
     }
 }
 
-/// Takes taps of a network, batch by batch, in memory that depends on the size of a batch alone.
+/// Computes taps of a network batch by batch, in memory that depends on the batch size alone.
 #[derive(Debug)]
 pub struct Taps<'a, T> {
     net: &'a Net<T>,
@@ -133,24 +133,24 @@ pub struct Taps<'a, T> {
 }
 
 impl<'a, T: Float> Taps<'a, T> {
-    /// For batches of up to `capacity` samples.
+    /// Creates taps for batches of up to `capacity` samples.
     pub fn new(net: &'a Net<T>, capacity: usize) -> Self {
         let plan = Plan::taps(net);
         let work = Workspace::new(net, capacity, Some(&plan));
         Self { net, work, plan, scaled: Vec::new(), rows: Vec::new(), direct: Vec::new() }
     }
 
-    /// Also the gradient at the input: the taps of a table of embeddings before the network.
+    /// Adds the gradient at the input: the taps of an embedding table before the network.
     pub fn with_input(self) -> Self {
         let plan = self.plan.with_input(self.net);
         Self { plan, ..self }
     }
 
-    /// Hands the taps of `n` samples, which `fill` writes, to `sink`: for each of `outputs`, every layer with
-    /// parameters from first to last.
+    /// Passes the taps of `n` samples, which `fill` writes, to `sink`: for each of `outputs`, every layer with parameters from
+    /// first to last.
     ///
     /// # Panics
-    /// If there is no room for n samples or no such output.
+    /// If n exceeds the capacity, or an output does not exist.
     pub fn take(
         &mut self,
         n: usize,
@@ -160,15 +160,16 @@ impl<'a, T: Float> Taps<'a, T> {
     ) {
         self.net.forward(&mut self.work, n, Mode::Frozen, 0, fill);
         let rows: Vec<usize> = (0..n).collect();
-        self.hand_out(&rows, outputs, sink);
+        self.emit(&rows, outputs, sink);
     }
 
-    /// The same of packed sequences: the outputs are those of row `rows[i]` of the batch for sequence i, or of the
-    /// whole sequence if the network pools. Before the layers of each output, `sink` gets the gradient at
-    /// the input, by the name of the input, which is empty.
+    /// Passes the taps of packed sequences to `sink`.
+    ///
+    /// The outputs are those of row `rows[i]` of the batch for sequence i, or of the whole sequence if the network pools. Before
+    /// the layers of each output, `sink` receives the gradient at the input, under the name of the input, which is empty.
     ///
     /// # Panics
-    /// If there is no room for the rows, no such output, or not one row for each sequence.
+    /// If the rows exceed the capacity, an output does not exist, or there is not one row per sequence.
     pub fn take_sequences(
         &mut self,
         starts: &[usize],
@@ -181,21 +182,21 @@ impl<'a, T: Float> Taps<'a, T> {
         assert_eq!(rows.len(), starts.len() - 1, "a row for each sequence");
         let pooled: Vec<usize> = (0..rows.len()).collect();
         let is_pooled = self.net.is_pooled(self.net.nodes.len());
-        self.hand_out(if is_pooled { &pooled } else { rows }, outputs, &mut sink);
+        self.emit(if is_pooled { &pooled } else { rows }, outputs, &mut sink);
     }
 
-    /// The taps of the outputs of some rows.
-    fn hand_out(&mut self, rows: &[usize], outputs: &[usize], mut sink: impl FnMut(Tap<'_, T>)) {
+    /// Passes on the taps of the outputs of some rows.
+    fn emit(&mut self, rows: &[usize], outputs: &[usize], mut sink: impl FnMut(Tap<'_, T>)) {
         let net = self.net;
         let width = net.outputs();
-        let wants_input = self.plan.wants_input();
+        let needs_input = self.plan.needs_input();
         for &output in outputs {
             assert!(output < width, "output {output} of {width}");
             let (_, gradient) = self.work.output_gradient(net);
             gradient.fill(T::ZERO);
             rows.iter().for_each(|row| gradient[row * width + output] = T::ONE);
             net.backward(&mut self.work, &self.plan);
-            if wants_input {
+            if needs_input {
                 let factors = TapFactors::Rows(self.work.input_gradient(net));
                 sink(Tap { name: "", output, samples: self.work.sequences(), factors });
             }
@@ -207,7 +208,7 @@ impl<'a, T: Float> Taps<'a, T> {
         }
     }
 
-    /// What the nodes put out for the samples of the last call, for probes.
+    /// Returns the output of a node for the samples of the last call, for probes.
     pub fn activations(&self, name: &str) -> Option<&[T]> {
         self.work.activations(self.net, name)
     }
@@ -243,7 +244,7 @@ impl<'a, T: Float> Taps<'a, T> {
                         dparams: Some(gradients),
                         kept: &[],
                         noise: Noise { stream: node.stream, step: 0, first: rows.start },
-                        room: &mut Vec::new(),
+                        scratch: &mut Vec::new(),
                     });
                 });
                 TapFactors::Direct(&self.direct)

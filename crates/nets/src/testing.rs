@@ -1,8 +1,8 @@
-//! How every layer is tested: its gradients against differences, its taps against its gradients.
+//! Shared tests of layers: gradients against finite differences, taps against gradients.
 //!
 //! Central differences of a smooth function with h = 1e-5 in f64 are off by h^2 |f'''| / 6 ~ 2e-11 and by rounding
-//! eps |f| / h ~ 2e-11, so 1e-6 of the size of the gradient is wide for a right gradient and far for a wrong one. Inputs
-//! keep away from kinks (relu, ties of maxima) by more than h.
+//! eps |f| / h ~ 2e-11, so a tolerance of 1e-6 of the size of the gradient is loose for a correct gradient and tight for a wrong
+//! one. Inputs stay away from kinks (relu, ties of maxima) by more than h.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Sequences, Sh
 const H: f64 = 1e-5;
 const TOLERANCE: f64 = 1e-6;
 
-/// Normal numbers of a stream of its own.
+/// Normal numbers from a named stream.
 pub(crate) fn normals(n: usize, name: &str) -> Vec<f64> {
     let mut values = vec![0.0; n];
-    // INVARIANT: 7 is a seed.
+    // INVARIANT: 7 is a valid seed.
     Stream::new(Seed::new(7).unwrap(), name).at(0, 0).fill_normals(&mut values);
     values
 }
@@ -25,12 +25,12 @@ pub(crate) fn noise(first: usize) -> Noise {
     Noise { stream: Stream::new(Seed::new(3).unwrap(), "test"), step: 5, first }
 }
 
-/// A layer with numbers to try it on.
+/// A layer with values to test it on.
 pub(crate) struct Trial<'a> {
     pub layer: &'a dyn Layer<f64>,
     pub input: Shape,
     pub n: usize,
-    /// Where the sequences begin, and where the last one ends.
+    /// Offsets of the sequences, ending with the number of rows.
     pub starts: Vec<usize>,
     pub mode: Mode,
     pub params: Vec<f64>,
@@ -41,12 +41,12 @@ pub(crate) struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// `n` samples, each by itself.
+    /// `n` samples, each its own sequence.
     pub fn new(layer: &'a dyn Layer<f64>, input: Shape, n: usize, mode: Mode) -> Self {
         Self::of_sequences(layer, input, &vec![1; n], mode)
     }
 
-    /// Sequences of such lengths.
+    /// Sequences of the given lengths.
     pub fn of_sequences(
         layer: &'a dyn Layer<f64>,
         input: Shape,
@@ -64,8 +64,8 @@ impl<'a> Trial<'a> {
         let len = |specs: Vec<crate::Spec>| specs.iter().map(crate::Spec::len).sum();
         let mut params = vec![0.0; len(layer.parameters())];
         let mut buffers = vec![0.0; len(layer.buffers())];
-        layer.initialise(&mut params, &mut buffers, Seed::new(1).unwrap(), "test");
-        // Off the first values, where some gradients are 0.
+        layer.initialize(&mut params, &mut buffers, Seed::new(1).unwrap(), "test");
+        // Away from the initialization, where some gradients are 0.
         let (off, moved) = (normals(params.len(), "params"), normals(buffers.len(), "buffers"));
         params.iter_mut().zip(off).for_each(|(p, z)| *p += 0.3 * z);
         buffers.iter_mut().zip(moved).for_each(|(b, z)| *b += 0.1 * z.abs());
@@ -80,7 +80,7 @@ impl<'a> Trial<'a> {
         self.layer.output(self.input).unwrap()
     }
 
-    /// y and what was kept.
+    /// y and the saved values.
     pub fn forward(&self) -> (Vec<f64>, Vec<f64>) {
         let mut y = vec![f64::NAN; self.c.len()];
         let mut kept = vec![f64::NAN; self.layer.kept(self.input)];
@@ -96,7 +96,7 @@ impl<'a> Trial<'a> {
             y: &mut y,
             kept: &mut kept,
             noise: noise(0),
-            room: &mut vec![f64::NAN; 3],
+            scratch: &mut vec![f64::NAN; 3],
         });
         (y, kept)
     }
@@ -113,7 +113,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// dx and the gradient of the parameters, of some sequences.
+    /// dx and the gradient of the parameters, for some sequences.
     pub fn backward(&self, sequences: Range<usize>) -> (Vec<f64>, Vec<f64>) {
         let (y, kept) = self.forward();
         let (i, o) = (self.input.values(), self.output().values());
@@ -142,12 +142,12 @@ impl<'a> Trial<'a> {
             dparams: Some(&mut dparams),
             kept: &kept,
             noise: noise(first),
-            room: &mut vec![f64::NAN; 3],
+            scratch: &mut vec![f64::NAN; 3],
         });
         (dx, dparams)
     }
 
-    /// The gradient of the parameters of sequence i, from what the taps give.
+    /// The gradient of the parameters of sequence i, computed from the taps.
     fn gradient_of_taps(&self, i: usize) -> Vec<f64> {
         let (inputs, outputs) = (self.input.values(), self.output().values());
         match self.layer.factors(self.input) {
@@ -204,12 +204,12 @@ impl<'a> Trial<'a> {
         weight
     }
 
-    /// t of a bias, read off the gradient.
+    /// t of a bias, derived from the gradient.
     fn bias_scale(&self) -> f64 {
         self.layer.tap_bias_scale()
     }
 
-    /// Everything that must hold of a layer.
+    /// Checks everything that must hold for a layer.
     #[expect(clippy::needless_range_loop, reason = "x and the parameters change inside the loops")]
     pub fn check(mut self) {
         let (dx, dparams) = self.backward(0..self.starts.len() - 1);
@@ -250,7 +250,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Samples are treated apart: alone they get the same dx, their gradients add up, and taps give them.
+    /// Samples are independent: alone they have the same dx, their gradients add up, and taps reproduce them.
     fn check_samples(&self, dx: &[f64], dparams: &[f64]) {
         let len = self.input.values();
         let mut sum = vec![0.0; dparams.len()];
@@ -268,7 +268,7 @@ impl<'a> Trial<'a> {
             for (k, (a, b)) in taps.iter().zip(&gradient).enumerate() {
                 assert!(
                     near(*a, *b),
-                    "parameter {k} of sample {i}: {a} from taps, {b} as gradient"
+                    "parameter {k} of sample {i}: {a} from taps, {b} from the gradient"
                 );
             }
             sum.iter_mut().zip(gradient).for_each(|(s, g)| *s += g);
@@ -276,7 +276,7 @@ impl<'a> Trial<'a> {
         for (k, (a, b)) in sum.iter().zip(dparams).enumerate() {
             assert!(
                 (a - b).abs() <= 1e-11 * (1.0 + b.abs()),
-                "parameter {k}: {a} summed, {b} at once"
+                "parameter {k}: {a} summed, {b} in one pass"
             );
         }
     }

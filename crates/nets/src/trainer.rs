@@ -1,53 +1,79 @@
-//! Steps of gradient descent on a network.
+//! Gradient steps on a network.
 //!
-//! One step: outputs of a batch, their loss, the gradient of the parameters that are trained, clipped if asked for, and the
-//! rule of the optimiser with the rate of the schedule. Nothing is allocated for the numbers of a step.
+//! One step: the outputs of a batch, their loss, the gradient of the trained parameters, clipped if configured, and the
+//! update rule of the optimizer with the learning rate of the schedule. A step does not allocate memory for values.
 
 use std::ops::Range;
 
 use veridical_core::Error as CoreError;
 
 use crate::net::Net;
-use crate::optimiser::{Optimiser, OptimiserSettings, clip};
+use crate::optimizer::{Optimizer, OptimizerSettings, clip};
 use crate::pass::{Plan, Workspace};
 use crate::schedule::Schedule;
 use crate::{Error, Float, Loss, Mode, Result, Target};
 
-/// How a network is trained.
+/// Training settings of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainerSettings {
-    /// What is minimised.
+    /// Loss that is minimized.
     pub loss: Loss,
-    /// By which rule.
-    pub optimiser: OptimiserSettings,
-    /// The learning rate before the schedule.
+    /// Optimizer and its hyperparameters.
+    pub optimizer: OptimizerSettings,
+    /// Base learning rate, which the schedule multiplies.
     pub lr: f64,
-    /// How the rate moves.
+    /// Learning rate schedule.
     pub schedule: Schedule,
-    /// The largest norm of a gradient.
+    /// Maximum norm of a gradient; `None` disables clipping.
     pub clip: Option<f64>,
-    /// The largest batch.
+    /// Maximum batch size.
     pub batch: usize,
 }
 
-/// A network that is being trained.
+/// A network in training.
+///
+/// ```
+/// use veridical_core::Seed;
+/// use veridical_nets::{
+///     Curve, Loss, Model, OptimizerKind, OptimizerSettings, Schedule, Shape, Target, Trainer, TrainerSettings,
+/// };
+///
+/// let net = Model::new("mlp:8".parse()?, Shape::row(2), 2).build::<f32>(Seed::new(0)?)?;
+/// let settings = TrainerSettings {
+///     loss: Loss::CrossEntropy { smoothing: 0.0 },
+///     optimizer: OptimizerSettings::of(OptimizerKind::Adam),
+///     lr: 0.1,
+///     schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
+///     clip: None,
+///     batch: 2,
+/// };
+/// let mut trainer = Trainer::new(net, settings, |_| true)?;
+/// let x = [1.0, 0.0, 0.0, 1.0];
+/// for _ in 0..50 {
+///     trainer.step(2, Target::Classes(&[0, 1]), None, |batch| batch.copy_from_slice(&x))?;
+/// }
+/// let (loss, _) = trainer.step(2, Target::Classes(&[0, 1]), None, |batch| batch.copy_from_slice(&x))?;
+/// assert!(loss < 0.1);
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Trainer<T> {
     net: Net<T>,
     settings: TrainerSettings,
     plan: Plan,
     work: Workspace<T>,
-    optimiser: Optimiser<T>,
+    optimizer: Optimizer<T>,
     ranges: Vec<Range<usize>>,
     step: u64,
 }
 
 impl<T: Float> Trainer<T> {
-    /// Before the first step; only layers that `is_trained` names move, and statistics of batch norm stay where its layer
-    /// does.
+    /// Creates a trainer, before the first step.
+    ///
+    /// Only layers for which `is_trained` returns true are updated; the statistics of a frozen batch norm are frozen too.
     ///
     /// # Errors
-    /// A setting or request for numbers that make no sense, and if nothing is trained.
+    /// A setting or request error for values out of range, and if no layer is trained.
     pub fn new(
         net: Net<T>,
         settings: TrainerSettings,
@@ -57,25 +83,26 @@ impl<T: Float> Trainer<T> {
         Self::with_plan(net, settings, plan, rows)
     }
 
-    /// For packed sequences that have up to `rows` rows together ([`Trainer::step_sequences`]). If `wants_input`, the
-    /// gradient at the input is there after a step, for a table of embeddings before the network.
+    /// Creates a trainer for packed sequences with up to `rows` rows in total ([`Trainer::step_sequences`]).
+    ///
+    /// With `needs_input`, the gradient at the input is available after a step, for an embedding table before the network.
     ///
     /// # Errors
-    /// As [`Trainer::new`].
+    /// The same as [`Trainer::new`].
     pub fn of_sequences(
         net: Net<T>,
         settings: TrainerSettings,
         rows: usize,
-        wants_input: bool,
+        needs_input: bool,
         is_trained: impl Fn(&str) -> bool,
     ) -> Result<Self> {
         let plan = Plan::new(&net, is_trained);
-        let plan = if wants_input { plan.with_input(&net) } else { plan };
+        let plan = if needs_input { plan.with_input(&net) } else { plan };
         Self::with_plan(net, settings, plan, rows)
     }
 
     fn with_plan(net: Net<T>, settings: TrainerSettings, plan: Plan, rows: usize) -> Result<Self> {
-        settings.optimiser.check()?;
+        settings.optimizer.check()?;
         if !(settings.lr > 0.0 && settings.lr.is_finite()) {
             return Err(CoreError::setting("lr", "a number above 0", settings.lr).into());
         }
@@ -87,57 +114,61 @@ impl<T: Float> Trainer<T> {
         }
         let ranges = plan.ranges(&net);
         if ranges.is_empty() {
-            return Err(Error::request("every layer is frozen: nothing is left to train".into()));
+            return Err(Error::request(
+                "every layer is frozen: no parameters are left to train".into(),
+            ));
         }
         let work = Workspace::new(&net, rows, Some(&plan));
-        let optimiser = Optimiser::new(&settings.optimiser, net.params.len());
-        Ok(Self { net, settings, plan, work, optimiser, ranges, step: 0 })
+        let optimizer = Optimizer::new(&settings.optimizer, net.params.len());
+        Ok(Self { net, settings, plan, work, optimizer, ranges, step: 0 })
     }
 
-    /// The network.
+    /// Returns the network.
     pub fn net(&self) -> &Net<T> {
         &self.net
     }
 
-    /// The network, to change its parameters between steps.
+    /// Returns the network, to change its parameters between steps.
     pub fn net_mut(&mut self) -> &mut Net<T> {
         &mut self.net
     }
 
-    /// How it is trained.
+    /// Returns the training settings.
     pub fn settings(&self) -> &TrainerSettings {
         &self.settings
     }
 
-    /// The network, when training is over.
+    /// Returns the trained network.
     pub fn into_net(self) -> Net<T> {
         self.net
     }
 
-    /// Steps that were made.
+    /// Returns the number of steps taken.
     pub fn steps(&self) -> u64 {
         self.step
     }
 
-    /// The learning rate of the next step.
+    /// Returns the learning rate of the next step.
     pub fn rate(&self) -> f64 {
         self.settings.lr * self.settings.schedule.factor(self.step)
     }
 
-    /// The gradient at the input in the last step, of a trainer that wants it.
+    /// Returns the gradient at the input in the last step, of a trainer created with `needs_input`.
     pub fn input_gradient(&self) -> &[T] {
         self.work.input_gradient(&self.net)
     }
 
-    /// The gradient of the last step, before clipping.
+    /// Returns the gradient of the last step, before clipping.
     pub fn gradient(&self) -> &[T] {
         &self.work.grads
     }
 
-    /// One step on `n` samples that `fill` writes; the loss before it, and how many classes were right.
+    /// Takes one step on `n` samples that `fill` writes.
+    ///
+    /// Returns the loss before the step, and the number of correct predictions for classes.
     ///
     /// # Errors
-    /// [`Error::LossDiverged`] if the loss is no number any more; the parameters are those before the step.
+    /// [`Error::LossDiverged`] if the loss is NaN or infinite; the parameters are then those before the step.
     pub fn step(
         &mut self,
         n: usize,
@@ -149,10 +180,10 @@ impl<T: Float> Trainer<T> {
         self.descend(n, targets, weights)
     }
 
-    /// One step on packed sequences, whose rows `fill` writes, of a network that gives one output per sequence.
+    /// Takes one step on packed sequences, whose rows `fill` writes, for a network with one output per sequence.
     ///
     /// # Errors
-    /// As [`Trainer::step`].
+    /// The same as [`Trainer::step`].
     pub fn step_sequences(
         &mut self,
         starts: &[usize],
@@ -164,7 +195,7 @@ impl<T: Float> Trainer<T> {
         self.descend(starts.len() - 1, targets, None)
     }
 
-    /// From the outputs of n samples to the next parameters.
+    /// Continues from the outputs of n samples to the next parameters.
     fn descend(
         &mut self,
         n: usize,
@@ -188,26 +219,26 @@ impl<T: Float> Trainer<T> {
         if let Some(norm) = settings.clip {
             clip(&mut work.grads, &self.ranges, norm);
         }
-        self.optimiser.step(lr, &mut net.params, &work.grads, &self.ranges);
+        self.optimizer.step(lr, &mut net.params, &work.grads, &self.ranges);
         self.step += 1;
         Ok((loss, right))
     }
 
-    /// Outputs for `n` samples that `fill` writes, n x outputs, as the network would give them in use.
+    /// Computes outputs for `n` samples that `fill` writes, n x outputs, in inference mode.
     pub fn predict(&mut self, n: usize, fill: impl FnOnce(&mut [T])) -> &[T] {
         self.net.forward(&mut self.work, n, Mode::Frozen, 0, fill);
         self.work.outputs(&self.net)
     }
 
-    /// What the optimiser keeps, parameter by parameter.
-    pub fn optimiser(&self) -> &Optimiser<T> {
-        &self.optimiser
+    /// Returns the optimizer with its state.
+    pub fn optimizer(&self) -> &Optimizer<T> {
+        &self.optimizer
     }
 
-    /// Goes on from an earlier state: parameters, buffers, what the optimiser kept.
+    /// Resumes from an earlier state: parameters, buffers, optimizer state.
     ///
     /// # Errors
-    /// A damaged state if they are of another network.
+    /// A damaged state if it belongs to another network.
     pub fn resume(
         &mut self,
         params: &[T],
@@ -217,7 +248,7 @@ impl<T: Float> Trainer<T> {
     ) -> Result<()> {
         if params.len() != self.net.params.len() || buffers.len() != self.net.buffers.len() {
             let what = format!(
-                "the checkpoint is of another network: {} parameters, this one has {}",
+                "the checkpoint belongs to another network: it has {} parameters, this one {}",
                 params.len(),
                 self.net.params.len()
             );
@@ -227,13 +258,13 @@ impl<T: Float> Trainer<T> {
         self.net.buffers.copy_from_slice(buffers);
         let kept: Vec<(&str, &[T])> =
             kept.iter().map(|(name, kept)| (name.as_str(), kept.as_slice())).collect();
-        self.optimiser.set_state(step, &kept)?;
+        self.optimizer.set_state(step, &kept)?;
         self.step = step;
         Ok(())
     }
 }
 
-/// The number of a step as layers draw by it.
+/// The step as an index of random draws.
 fn noise(step: u64) -> u32 {
     (step % u64::from(u32::MAX)) as u32
 }

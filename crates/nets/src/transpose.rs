@@ -5,12 +5,12 @@ use rayon::prelude::*;
 use crate::Float;
 use crate::float::wide;
 
-/// The side of a block.
+/// Side length of a block.
 pub(crate) const SIDE: usize = 8;
-/// Rows of the transpose that one thread writes at once: a cache line of each row that it reads, and more.
+/// Rows of the transpose that one thread writes at once: at least a cache line of each row that it reads.
 const STRIP: usize = 4 * SIDE;
 
-/// Rows become columns. To be called inside [`wide`].
+/// Transposes a block. Must be called inside [`wide`].
 #[inline(always)]
 pub(crate) fn block<T: Float>(rows: [[T; SIDE]; SIDE]) -> [[T; SIDE]; SIDE] {
     let mut from = rows;
@@ -29,7 +29,7 @@ pub(crate) fn block<T: Float>(rows: [[T; SIDE]; SIDE]) -> [[T; SIDE]; SIDE] {
     from
 }
 
-/// The columns of a row-major matrix as the rows of `to`, on any number of threads.
+/// Writes the transpose of a row-major matrix to `to`, on any number of threads.
 pub(crate) fn transpose<T: Float>(from: &[T], columns: usize, to: &mut [T]) {
     let rows = from.len() / columns;
     let strips = to.par_chunks_mut(STRIP * rows).enumerate();
@@ -41,7 +41,7 @@ pub(crate) fn transpose<T: Float>(from: &[T], columns: usize, to: &mut [T]) {
     });
 }
 
-/// Columns from `first` on, as many as `to` has rows.
+/// Transposes the columns from `first` on, as many as `to` has rows.
 #[inline(always)]
 fn strip<T: Float>(from: &[T], columns: usize, first: usize, to: &mut [T]) {
     let rows = from.len() / columns;

@@ -1,8 +1,8 @@
-//! Weights under PyTorch's names and shapes, in and out.
+//! Import and export of weights under PyTorch's names and shapes.
 //!
 //! A `state_dict` saved from the usual definition of an architecture loads unchanged: names are those of the modules,
-//! convolutions are turned from out, in, ky, kx to the order of this crate. Integers (`num_batches_tracked`) do not
-//! matter. `module.` in front of every name, as parallel training leaves it, is taken off.
+//! convolutions are reordered from out, in, ky, kx to the order of this crate. Integers (`num_batches_tracked`) are
+//! ignored. The prefix `module.` of every name, which data-parallel training adds, is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,13 +13,13 @@ use veridical_data::TensorMap;
 use crate::net::{Named, Net};
 use crate::{Error, Float, Result};
 
-/// What other definitions of the same network call a module: torchvision's and ours.
+/// Names of the same module in other definitions of a network: torchvision's and ours.
 const SYNONYMS: [(&str, &str); 2] = [(".downsample.", ".shortcut."), ("fc.", "linear.")];
-/// Names of each kind that are listed.
+/// Maximum number of names of each kind that are listed.
 const LISTED: usize = 8;
 
 impl<T: Float> Net<T> {
-    /// The numbers of a tensor in PyTorch's order, from a list such as [`Net::params`] or a gradient of it.
+    /// Returns the values of a tensor in PyTorch's order, from a list such as [`Net::params`] or its gradient.
     pub fn torch_order(&self, named: &Named, from: &[T]) -> Vec<T> {
         let mut values = from[named.place.clone()].to_vec();
         if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
@@ -28,10 +28,10 @@ impl<T: Float> Net<T> {
         values
     }
 
-    /// Sets a tensor from numbers in PyTorch's order.
+    /// Sets a tensor from values in PyTorch's order.
     ///
     /// # Panics
-    /// If there are more or fewer numbers.
+    /// If the number of values differs.
     pub fn set(&mut self, named: &Named, mut values: Vec<T>) {
         if let (Some(layer), true) = (self.nodes[named.node].layer(), named.is_parameter) {
             layer.import(named.which, &mut values);
@@ -40,7 +40,7 @@ impl<T: Float> Net<T> {
         to[named.place.clone()].copy_from_slice(&values);
     }
 
-    /// All parameters and buffers, in PyTorch's order of values.
+    /// Exports all parameters and buffers, in PyTorch's order of values.
     pub fn export(&self) -> TensorMap {
         let named = self.tensors().into_iter().map(|named| {
             let from = if named.is_parameter { &self.params } else { &self.buffers };
@@ -50,11 +50,13 @@ impl<T: Float> Net<T> {
         named.collect()
     }
 
-    /// Takes parameters and buffers from tensors; with `head` false the last layer may be missing or of another
-    /// size and then keeps its first values: how a network trained for other classes is taken over.
+    /// Imports parameters and buffers from tensors.
+    ///
+    /// With `head` false the last layer may be missing or of another size and then keeps its initialization: this is how a network
+    /// that was trained for other classes is fine-tuned.
     ///
     /// # Errors
-    /// [`Error::Weights`] lists names that are missing, too many, or of another shape.
+    /// [`Error::Weights`] lists tensors that are missing, unexpected, or of the wrong shape.
     pub fn import(&mut self, tensors: &TensorMap, head: bool) -> Result<()> {
         let prefixed =
             !tensors.is_empty() && tensors.keys().all(|name| name.starts_with("module."));
@@ -101,21 +103,21 @@ impl<T: Float> Net<T> {
     }
 }
 
-pub(crate) fn complaint(missing: &[String], extra: &[String], wrong: &[String]) -> String {
+pub(crate) fn mismatch(missing: &[String], extra: &[String], wrong: &[String]) -> String {
     let mut text = String::from("these are not the weights of this network: ");
     let mut parts = Vec::new();
     if !missing.is_empty() {
         let near = |name: &String| match nearest(name, extra) {
-            Some(near) => format!("{name} (there is {near})"),
+            Some(near) => format!("{name} (found {near})"),
             None => name.clone(),
         };
         parts.push(format!("missing {}", listed(missing.iter().map(near).collect())));
     }
     if !wrong.is_empty() {
-        parts.push(format!("of another shape: {}", listed(wrong.to_vec())));
+        parts.push(format!("wrong shape: {}", listed(wrong.to_vec())));
     }
     if !extra.is_empty() {
-        parts.push(format!("unknown {}", listed(extra.to_vec())));
+        parts.push(format!("unexpected {}", listed(extra.to_vec())));
     }
     let _ = write!(text, "{}", parts.join("; ")); // writing to a String cannot fail
     text
@@ -128,13 +130,13 @@ fn listed(mut names: Vec<String>) -> String {
     if more > 0 { format!("{text} and {more} more") } else { text }
 }
 
-/// The name that takes the fewest changes, if they are few.
+/// The name with the smallest edit distance, if it is small.
 fn nearest<'a>(name: &str, among: &'a [String]) -> Option<&'a String> {
     let scored = among.iter().map(|other| (distance(name, other), other));
     scored.min_by_key(|(d, _)| *d).filter(|(d, _)| *d <= name.len() / 2).map(|(_, other)| other)
 }
 
-/// Letters to insert, delete or replace (Levenshtein 1966).
+/// Number of insertions, deletions and replacements (Levenshtein 1966).
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Writes a page with every piece: `cargo run -p veridical-report --example gallery -- gallery.html`.
+//! Writes a page with every component: `cargo run -p veridical-report --example gallery -- gallery.html`.
 
 use serde::Serialize;
 use veridical_report::{
@@ -13,7 +13,7 @@ struct Numbers {
     seed: u64,
 }
 
-/// Values that look normal and are always the same: sums of twelve uniforms of a linear congruence.
+/// Deterministic values that look normal: sums of twelve uniforms of a linear congruential generator.
 fn noise(seed: u64, n: usize) -> Vec<f64> {
     let mut state = seed;
     let mut uniform = || {
@@ -33,16 +33,16 @@ fn main() -> std::io::Result<()> {
 
 fn page() -> Page {
     let numbers = Numbers { overlap: 0.754, undefined: f64::NAN, seed: u64::MAX };
-    top().section("Tables", "A click on a head sorts; Copy takes all rows with their full numbers.")
+    top().section("Tables", "Click a header to sort; Copy takes all rows in full precision.")
         .table(treatments())
         .table(items())
-        .section("Charts", "Point at anything to read its numbers.")
+        .section("Charts", "Hover over anything to read its numbers.")
         .charts(curves())
         .charts(spreads())
         .charts(comparisons())
         .section("Words", "")
-        .text("A paragraph with `code` in it, and a name that tries to break out: <script>alert(1)</script>.")
-        .note(Level::Warn, "Labels were missing for 12 items; they count in no accuracy.")
+        .text("A paragraph with `code` in it, and a name that tries to inject HTML: <script>alert(1)</script>.")
+        .note(Level::Warn, "Labels were missing for 12 items, which are excluded from the accuracy.")
         .note(Level::Neutral, "The theory section never enters a verdict.")
         .list(["first line", "second line with `code`"])
         .foot(
@@ -55,21 +55,21 @@ fn page() -> Page {
 }
 
 fn top() -> Page {
-    Page::new("Every piece of a report")
+    Page::new("Every component of a report")
         .verdict(
-            Verdict::new(Level::Bad, "Do not ship today's vectors as they are: consumers that do not retrain would fall to chance.")
-                .detail("The geometry is stable: 77 % of the ten nearest neighbours are kept, as between runs on the same data.")
+            Verdict::new(Level::Bad, "Do not ship today's raw vectors: consumers that do not retrain would drop to chance level.")
+                .detail("The geometry is stable: 77 % of the ten nearest neighbors are kept, as between runs on the same data.")
                 .detail("The coordinates are not: align to monday (`veridical align`) and 2 of 3 consumers are safe."),
         )
         .cards([
-            Card::new("neighbours kept", "0.754").note("floor 0.79 [0.78, 0.80]").level(Level::Warn),
+            Card::new("neighbors kept", "0.754").note("floor 0.79 [0.78, 0.80]").level(Level::Warn),
             Card::new("CKA", "0.981").note("limit 0.95").level(Level::Good),
             Card::new("accuracy, not retrained", "21.7 %").note("aligned 89.4 %").level(Level::Bad),
             Card::new("ids shared", "3,306").note("of 3,416"),
         ])
         .verdict(Verdict::new(Level::Good, "A verdict may also be good."))
-        .verdict(Verdict::new(Level::Warn, "It may ask for a look."))
-        .verdict(Verdict::new(Level::Neutral, "Or judge nothing."))
+        .verdict(Verdict::new(Level::Warn, "It may be a warning."))
+        .verdict(Verdict::new(Level::Neutral, "Or neutral."))
 }
 
 fn treatments() -> Table {
@@ -101,7 +101,7 @@ fn treatments() -> Table {
             Cell::interval(0.875, [f64::NAN, f64::NAN], 3),
             Cell::percent(f64::NAN, 1),
             32u64.into(),
-            Cell::level(Level::Neutral, "not judged"),
+            Cell::level(Level::Neutral, "not rated"),
         ])
 }
 
@@ -114,12 +114,9 @@ fn items() -> Table {
             Cell::from("item 3, item 9, item 41"),
         ]
     });
-    Table::new(
-        "The heaviest changed items",
-        ["item", "weight", "neighbours kept", "neighbours now"],
-    )
-    .rows(rows)
-    .first(6)
+    Table::new("Changed items by weight", ["item", "weight", "neighbors kept", "neighbors now"])
+        .rows(rows)
+        .first(6)
 }
 
 fn curves() -> [Chart; 2] {
@@ -138,7 +135,7 @@ fn curves() -> [Chart; 2] {
         [f64::from(i), overlap, overlap - 0.012, overlap + 0.012]
     };
     let band = Band::new(
-        "Neighbours kept, day by day",
+        "Neighbors kept, day by day",
         "The band is the 95 % interval; below the dashed limit a refresh is stopped.",
         Axis::new("day"),
         Axis::new("overlap@10").mark("limit", 0.7),
@@ -163,13 +160,13 @@ fn spreads() -> [Chart; 4] {
     .samples("phi", &noise(5, 10).iter().map(|x| 0.902 + 0.005 * x).collect::<Vec<_>>());
     let one = Histogram::new(
         "Norms of one run",
-        "A second hill would be two kinds of items.",
+        "A second peak would mean two kinds of items.",
         Axis::new("norm").mark("median", 0.0),
     )
     .samples("run 0", &samples[0]);
     let two = Histogram::new(
         "Norms of two runs",
-        "Hills that lie upon each other are equal.",
+        "Overlapping histograms mean equal distributions.",
         Axis::new("norm"),
     )
     .samples("run 0", &samples[0])
@@ -195,7 +192,7 @@ fn comparisons() -> [Chart; 5] {
         [0.904, 0.893, 0.915],
     ];
     let lying = Bars::new(
-        "Who survives a refresh",
+        "Accuracy after a refresh",
         "Whiskers are 95 % intervals.",
         Axis::new("accuracy").percent().mark("chance", 0.22),
         names,
@@ -203,7 +200,7 @@ fn comparisons() -> [Chart; 5] {
     .series("retrained", retrained)
     .series("not retrained", not_retrained);
     let standing = Bars::new(
-        "Neighbours kept by weight",
+        "Neighbors kept by weight",
         "Heavy items move less.",
         Axis::new("overlap@10"),
         ["light", "middle", "heavy", "new"],
@@ -211,7 +208,7 @@ fn comparisons() -> [Chart; 5] {
     .series("overlap", [[0.61, 0.59, 0.63], [0.72, 0.7, 0.74], [0.81, 0.8, 0.82], [f64::NAN; 3]]);
     let dots = Bars::new(
         "Accuracy, retrained",
-        "Dots that overlap cannot be told apart.",
+        "Overlapping intervals mean no clear difference.",
         Axis::new("accuracy").percent(),
         names,
     )
@@ -236,7 +233,7 @@ fn comparisons() -> [Chart; 5] {
     let values = (0..6).map(|i| (0..6).map(|j| cka(i, j)).collect()).collect();
     let heatmap = Heatmap::new(
         "CKA of all pairs of runs",
-        "Strong colours are alike; one pale row would be one odd run.",
+        "Strong colors mean similar runs; one pale row would be an outlier.",
         runs.clone(),
         runs,
         values,

@@ -1,9 +1,9 @@
-//! Text, numbers and JSON as they stand in a page.
+//! Formatting of text, numbers and JSON in a page.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Text that cannot end the element or the attribute it stands in.
+/// Escapes text so that it cannot end the element or attribute that contains it.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -19,10 +19,10 @@ pub(crate) fn escape(text: &str) -> String {
     safe
 }
 
-/// Escaped text in which what stands between two backticks is code.
+/// Escapes text and marks text between backticks as code.
 pub(crate) fn prose(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    // An odd number of backticks leaves the last one as it is.
+    // With an odd number of backticks, the last one stays literal.
     let last = parts.len() - 1;
     let mut html = String::new();
     for (i, part) in parts.iter().enumerate() {
@@ -35,17 +35,17 @@ pub(crate) fn prose(text: &str) -> String {
     html
 }
 
-/// JSON that cannot end the script element it stands in.
+/// Writes JSON that cannot end the script element that contains it.
 ///
 /// # Panics
-/// If a map has keys that are not text: no such type belongs in a report.
+/// If a map has keys that are not text; such types do not belong in a report.
 pub(crate) fn json(value: &impl Serialize) -> String {
     // INVARIANT: numbers, text, lists and maps with text as keys always have JSON.
     let text = serde_json::to_string(value).expect("a map in a report has keys of text");
     text.replace('<', "\\u003c")
 }
 
-/// JSON for charts: seven digits are more than a screen shows, and halve the page.
+/// Writes JSON for charts: seven digits are more than a screen shows, and halve the size of the page.
 pub(crate) fn short_json(value: &impl Serialize) -> String {
     // INVARIANT: as above.
     let mut value = serde_json::to_value(value).expect("a map in a report has keys of text");
@@ -65,7 +65,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// A number with `digits` places and groups of thousands, as tables show it; `-` if it is none.
+/// Formats a number with `digits` decimal places and thousands separators, as in tables; `-` if it is not finite.
 ///
 /// ```
 /// assert_eq!(veridical_report::number(1234567.891, 1), "1,234,567.9");
@@ -77,7 +77,7 @@ pub fn number(x: f64, digits: usize) -> String {
     }
     let text = format!("{x:.digits$}");
     let (sign, text) = match text.strip_prefix('-') {
-        // What rounds to zero has no sign.
+        // Values that round to zero have no sign.
         Some(rest) if rest.bytes().all(|b| matches!(b, b'0' | b'.')) => ("", rest),
         Some(rest) => ("-", rest),
         None => ("", text.as_str()),
@@ -86,8 +86,8 @@ pub fn number(x: f64, digits: usize) -> String {
     format!("{sign}{}{part}", grouped(whole))
 }
 
-/// A number with about four digits, as the browser shows it: `-` if it is none.
-pub(crate) fn brief(x: f64) -> String {
+/// Formats a number with about four digits, as in the browser; `-` if it is not finite.
+pub fn brief(x: f64) -> String {
     let size = x.abs();
     if !x.is_finite() {
         "-".into()

@@ -1,4 +1,4 @@
-//! A report from its title to its foot.
+//! A report page, from its title to its foot.
 
 use std::fmt::Write as _;
 
@@ -12,11 +12,11 @@ const ECHARTS: &str = include_str!("../assets/echarts.min.js");
 const STYLE: &str = include_str!("browser/page.css");
 const SCRIPT: &str = include_str!("browser/page.js");
 const CHARTS: &str = include_str!("browser/charts.js");
-/// Nothing is fetched and nothing is sent, whatever stands in a page.
+/// The content security policy: a page neither fetches nor sends anything, whatever it contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 
-/// One report.
+/// A report page.
 ///
 /// ```
 /// use veridical_report::{Foot, Page};
@@ -50,17 +50,17 @@ enum Block {
     Charts(Vec<Chart>),
 }
 
-/// How the numbers of a page can be had once more.
+/// The foot of a page: what is needed to reproduce its numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Foot {
-    /// The command as it was typed; may be empty.
+    /// The command that made the page; may be empty.
     pub command: String,
-    /// Seeds, ids of specs and runs, fingerprints of data: name and value.
+    /// Random seeds, ids of specs and runs, fingerprints of data: name and value.
     pub facts: Vec<(String, String)>,
 }
 
 impl Foot {
-    /// A foot without facts.
+    /// Makes a foot without facts.
     pub fn new(command: impl Into<String>) -> Self {
         Self { command: command.into(), facts: Vec::new() }
     }
@@ -73,7 +73,7 @@ impl Foot {
 }
 
 impl Page {
-    /// An empty page.
+    /// Makes an empty page.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), blocks: Vec::new(), foot: None, data: None }
     }
@@ -83,7 +83,7 @@ impl Page {
         self
     }
 
-    /// Adds the answer; it belongs at the top.
+    /// Adds the verdict; it belongs at the top.
     pub fn verdict(self, verdict: Verdict) -> Self {
         self.with(Block::Verdict(verdict))
     }
@@ -93,17 +93,17 @@ impl Page {
         self.with(Block::Cards(cards.into_iter().collect()))
     }
 
-    /// Begins a section, which the head of the page links to; the intro may be empty.
+    /// Begins a section, which the header of the page links to; the intro may be empty.
     pub fn section(self, heading: impl Into<String>, intro: impl Into<String>) -> Self {
         self.with(Block::Section { heading: heading.into(), intro: intro.into() })
     }
 
-    /// Adds a paragraph; what stands between backticks is shown as code, here and in all other prose.
+    /// Adds a paragraph; text between backticks is shown as code, here and in all other prose.
     pub fn text(self, text: impl Into<String>) -> Self {
         self.with(Block::Text(text.into()))
     }
 
-    /// Adds a paragraph that stands out.
+    /// Adds a highlighted paragraph.
     pub fn note(self, level: Level, text: impl Into<String>) -> Self {
         self.with(Block::Note(level, text.into()))
     }
@@ -123,18 +123,18 @@ impl Page {
         self.with(Block::Charts(vec![chart.into()]))
     }
 
-    /// Adds charts side by side, where the screen is wide enough.
+    /// Adds charts, side by side if the screen is wide enough.
     pub fn charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
         self.with(Block::Charts(charts.into_iter().collect()))
     }
 
-    /// Sets what stands at the foot; the version is added.
+    /// Sets the foot of the page; the version is added.
     pub fn foot(mut self, foot: Foot) -> Self {
         self.foot = Some(foot);
         self
     }
 
-    /// Embeds all numbers as JSON, in full precision, to be copied or saved by the reader.
+    /// Embeds all numbers as JSON in full precision, which the reader can copy or save.
     ///
     /// # Panics
     /// If a map has keys that are not text.
@@ -143,7 +143,7 @@ impl Page {
         self
     }
 
-    /// The whole file.
+    /// Returns the page as an HTML file.
     // Writing to a String cannot fail.
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_outside_cannot_break_out() {
+    fn untrusted_names_cannot_inject_html() {
         for evil in [
             "</script><script>alert(1)</script>",
             "<img src=x onerror=alert(1)>",
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_leave_a_page() {
+    fn numbers_that_are_not_finite_leave_a_valid_page() {
         for x in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, f64::MAX, f64::MIN_POSITIVE] {
             let html = every_piece("x", x).to_html();
             let begin = "<script type=\"application/json\"";

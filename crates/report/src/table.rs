@@ -1,4 +1,4 @@
-//! Tables with typed cells: sorted by a click on the head, copied as text for a spreadsheet.
+//! Tables with typed cells: sortable by a click on the header, copied as text for a spreadsheet.
 
 use std::fmt::Write as _;
 
@@ -6,16 +6,16 @@ use crate::Level;
 use crate::html::{brief, escape, number, prose};
 use crate::verdict::sign;
 
-/// Longer texts get room on a narrow screen, where the table scrolls anyway.
+/// Longer texts get a wide column on a narrow screen, where the table scrolls anyway.
 const LONG: usize = 36;
 
-/// A table.
+/// A table of a report.
 ///
 /// ```
 /// use veridical_report::{Cell, Level, Table};
 ///
 /// let table = Table::new("Treatments", ["treatment", "accuracy", "verdict"])
-///     .explain("Accuracy of a model that was not trained again.")
+///     .explain("Accuracy of a model that was not retrained.")
 ///     .row([Cell::from("raw"), Cell::interval(0.217, [0.209, 0.225], 3), Cell::level(Level::Bad, "blocked")])
 ///     .row([Cell::from("aligned"), Cell::number(0.894, 3), Cell::level(Level::Good, "safe")]);
 /// ```
@@ -28,7 +28,7 @@ pub struct Table {
     first: usize,
 }
 
-/// One cell. Text, whole numbers and numbers with about four digits come by `from`.
+/// A cell of a table. `from` converts text, integers, and numbers, which are shown with about four digits.
 #[derive(Clone, Debug)]
 pub struct Cell {
     shown: String,
@@ -44,7 +44,7 @@ enum Kind {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Makes a table without rows.
     pub fn new<S: Into<String>>(
         caption: impl Into<String>,
         head: impl IntoIterator<Item = S>,
@@ -54,16 +54,16 @@ impl Table {
         Self { caption: caption.into(), explain, head, rows, first: usize::MAX }
     }
 
-    /// Says how to read it.
+    /// Adds a sentence on how to read the table.
     pub fn explain(mut self, sentence: impl Into<String>) -> Self {
         self.explain = sentence.into();
         self
     }
 
-    /// Adds a row. Cells that miss at its end stay empty.
+    /// Adds a row. Missing cells at its end stay empty.
     pub fn row<C: Into<Cell>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
         let cells: Vec<Cell> = cells.into_iter().map(Into::into).collect();
-        debug_assert!(cells.len() <= self.head.len(), "a row is longer than the head");
+        debug_assert!(cells.len() <= self.head.len(), "a row is longer than the header");
         self.rows.push(cells);
         self
     }
@@ -76,7 +76,7 @@ impl Table {
         rows.into_iter().fold(self, Self::row)
     }
 
-    /// Shows so many rows, the others at a click.
+    /// Shows only the first `rows` rows until the reader clicks to show all.
     pub fn first(mut self, rows: usize) -> Self {
         self.first = rows;
         self
@@ -130,17 +130,17 @@ impl Table {
 }
 
 impl Cell {
-    /// Text.
+    /// Makes a cell of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { shown: text.into(), kind: Kind::Text }
     }
 
-    /// A number with so many places.
+    /// Makes a cell of a number with `digits` decimal places.
     pub fn number(x: f64, digits: usize) -> Self {
         Self { shown: number(x, digits), kind: Kind::Number(x) }
     }
 
-    /// A share as per cent with so many places.
+    /// Makes a cell of a fraction as a percentage with `digits` decimal places.
     pub fn percent(share: f64, digits: usize) -> Self {
         let shown = match share.is_finite() {
             true => format!("{} %", number(100.0 * share, digits)),
@@ -149,17 +149,17 @@ impl Cell {
         Self { shown, kind: Kind::Number(share) }
     }
 
-    /// A number and its interval.
+    /// Makes a cell of a number with its interval.
     pub fn interval(x: f64, [low, high]: [f64; 2], digits: usize) -> Self {
         Self { shown: number(x, digits), kind: Kind::Interval([x, low, high]) }.digits(digits)
     }
 
-    /// A word that is judged.
+    /// Makes a cell of a word with a level.
     pub fn level(level: Level, word: impl Into<String>) -> Self {
         Self { shown: word.into(), kind: Kind::Level(level) }
     }
 
-    /// Puts the interval behind the number, once and for all.
+    /// Formats the number and its interval.
     fn digits(mut self, digits: usize) -> Self {
         if let Kind::Interval([_, low, high]) = self.kind
             && low.is_finite()
@@ -171,10 +171,10 @@ impl Cell {
         self
     }
 
-    /// A word in a column of numbers, such as `-`, stands where they stand.
+    /// Writes the cell; a word in a column of numbers, such as `-`, is aligned like the numbers.
     fn write(&self, html: &mut String, in_numbers: bool) {
         let shown = escape(&self.shown);
-        // What is no number has no value to sort by or to copy.
+        // A value that is not finite cannot be sorted by or copied.
         let value = |name: &str, x: f64| match x.is_finite() {
             true => format!(" data-{name}=\"{x}\""),
             false => String::new(),
@@ -240,7 +240,7 @@ impl From<usize> for Cell {
 }
 
 impl<C: Into<Self>> From<Option<C>> for Cell {
-    /// `-` for none.
+    /// Converts `None` to `-`.
     fn from(cell: Option<C>) -> Self {
         cell.map_or_else(|| Self::text("-"), Into::into)
     }

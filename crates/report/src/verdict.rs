@@ -1,4 +1,4 @@
-//! What a reader with one minute sees: a verdict, and a row of numbers.
+//! The summary of a page: a verdict, and a row of key numbers.
 
 use std::fmt::Write as _;
 
@@ -6,23 +6,23 @@ use serde::Serialize;
 
 use crate::html::{escape, prose};
 
-/// How good something is. Pages show it by colour, by shape and by words.
+/// A level from good to bad, shown by color, shape and words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// As it should be.
+    /// As expected.
     Good,
-    /// Nothing is judged.
+    /// Not rated.
     #[default]
     Neutral,
-    /// Worth a look.
+    /// Worth checking.
     Warn,
-    /// Must not go on like this.
+    /// Needs action.
     Bad,
 }
 
 impl Level {
-    /// The name of its style.
+    /// The name of its CSS class.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -33,7 +33,7 @@ impl Level {
     }
 }
 
-/// The answer, at the top of a page.
+/// The verdict at the top of a page.
 ///
 /// ```
 /// use veridical_report::{Level, Page, Verdict};
@@ -45,21 +45,21 @@ impl Level {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// How good it is.
+    /// The level of the verdict.
     pub level: Level,
-    /// The answer in one sentence.
+    /// The verdict in one sentence.
     pub sentence: String,
-    /// Why, and what to do: one line each.
+    /// Reasons and actions, one line each.
     pub details: Vec<String>,
 }
 
 impl Verdict {
-    /// A verdict without details.
+    /// Makes a verdict without details.
     pub fn new(level: Level, sentence: impl Into<String>) -> Self {
         Self { level, sentence: sentence.into(), details: Vec::new() }
     }
 
-    /// Adds a line.
+    /// Adds a line of detail.
     pub fn detail(mut self, line: impl Into<String>) -> Self {
         self.details.push(line.into());
         self
@@ -79,7 +79,7 @@ impl Verdict {
     }
 }
 
-/// A key number.
+/// A key number of a page.
 ///
 /// ```
 /// use veridical_report::{Card, Level, Page};
@@ -92,28 +92,28 @@ impl Verdict {
 pub struct Card {
     /// What the number is.
     pub label: String,
-    /// The number, as it is read.
+    /// The number as text.
     pub value: String,
     /// What to compare it with; may be empty.
     pub note: String,
-    /// How good it is.
+    /// The level of the number.
     pub level: Level,
 }
 
 impl Card {
-    /// A number that is not judged.
+    /// Makes a card without a level.
     pub fn new(label: impl Into<String>, value: impl Into<String>) -> Self {
         let (note, level) = (String::new(), Level::Neutral);
         Self { label: label.into(), value: value.into(), note, level }
     }
 
-    /// Says what to compare it with.
+    /// Adds what to compare the number with.
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
     }
 
-    /// Judges it.
+    /// Sets the level.
     pub fn level(mut self, level: Level) -> Self {
         self.level = level;
         self
@@ -132,7 +132,7 @@ impl Card {
     }
 }
 
-/// A list of lines; nothing for none.
+/// Writes a list of lines; nothing if there are none.
 pub(crate) fn write_list(html: &mut String, lines: &[String]) {
     if lines.is_empty() {
         return;
@@ -144,7 +144,7 @@ pub(crate) fn write_list(html: &mut String, lines: &[String]) {
     html.push_str("</ul>\n");
 }
 
-/// A shape of its own per level, so that nothing depends on colour alone.
+/// A distinct shape per level, so that nothing depends on color alone.
 pub(crate) fn sign(level: Level) -> String {
     let (word, path) = match level {
         Level::Good => ("good", "M5 12.5l4.5 4.5L19 7.5"),

@@ -1,7 +1,7 @@
-//! Text for pretrained networks: subword tokenizers, and the sentence encoders that they belong to.
+//! Text for pretrained networks: subword tokenizers and sentence encoders.
 //!
-//! - [`Tokenizer`]: text to ids, as Hugging Face's `tokenizers` gives them; WordPiece and byte-level BPE.
-//! - [`Encoder`]: texts to vectors, as sentence-transformers gives them; BERT with mean or first-token pooling.
+//! - [`Tokenizer`]: text to token ids, identical to Hugging Face's `tokenizers`; WordPiece and byte-level BPE.
+//! - [`Encoder`]: texts to vectors, as in sentence-transformers; BERT with mean or first-token pooling.
 //!
 //! Both are read through [`Files`](veridical_data::Files): a folder, or bytes in memory.
 //!
@@ -29,3 +29,8 @@ mod tokenizer;
 
 pub use encoder::{Encoder, Passes, Texts};
 pub use tokenizer::{Encoded, Tokenizer};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -1,11 +1,11 @@
-//! Complaints about a file, with its name before them.
+//! Errors about a file, prefixed with its name.
 
 use std::fmt::Display;
 
 use veridical_core::Error;
 use veridical_data::Files;
 
-/// A file as messages call it.
+/// A file, by its name in messages.
 pub(crate) struct Place(String);
 
 impl Place {
@@ -13,19 +13,19 @@ impl Place {
         Self(files.shown(name))
     }
 
-    fn told(&self, what: impl Display) -> String {
+    fn message(&self, what: impl Display) -> String {
         format!("{}: {what}", self.0)
     }
 
     pub fn unfit(&self, what: impl Display, hint: &str) -> Error {
-        Error::unfit(self.told(what), hint)
+        Error::unfit(self.message(what), hint)
     }
 
     pub fn missing(&self, what: impl Display, hint: impl Into<String>) -> Error {
-        Error::missing(self.told(what), hint)
+        Error::missing(self.message(what), hint)
     }
 
     pub fn damaged(&self, what: impl Display, hint: &str) -> Error {
-        Error::damaged(self.told(what), hint)
+        Error::damaged(self.message(what), hint)
     }
 }

@@ -1,4 +1,4 @@
-//! Folders of `tests/oracles` as files in memory.
+//! Folders of `tests/oracles`, loaded into memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};

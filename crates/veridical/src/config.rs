@@ -1,4 +1,4 @@
-//! Where settings come from besides the caller: configuration files and the runs of earlier trainings.
+//! Sources of settings other than the caller: configuration files and the runs of earlier trainings.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use veridical_io::run::RunFolder;
 
 use crate::{Error, Result};
 
-/// A TOML file with the names of settings.
+/// Reads a TOML file whose keys are the names of settings.
 ///
 /// # Errors
-/// [`Error::Core`] if it cannot be read.
+/// [`Error::Core`] if the file cannot be read or parsed.
 pub fn layer(path: &Path) -> Result<Layer> {
     let origin = path.display().to_string();
     let failed = |why: String| Error::request(format!("{origin}: {why}"), "");
@@ -24,7 +24,7 @@ pub fn layer(path: &Path) -> Result<Layer> {
     Ok(Layer { origin: Some(origin), values })
 }
 
-/// The settings of a run; those of `split` stand in its section of that name under other names, paths in its log.
+/// Returns the settings of a run; those in `split` are stored in its `split` section under other names, paths in its log.
 pub(crate) fn of_run<S: Settings>(run: &RunFolder, path: &Path, split: &[(&str, &str)]) -> Layer {
     let document = run.document();
     let section = |name: &str| document.get(name).and_then(Value::as_object).into_iter().flatten();
@@ -42,7 +42,7 @@ pub(crate) fn of_run<S: Settings>(run: &RunFolder, path: &Path, split: &[(&str, 
     Layer { origin: Some(path.display().to_string()), values }
 }
 
-/// The settings that belong in `run.json`: those that say something, are no paths and do not stand `elsewhere`.
+/// Returns the settings to store in `run.json`: those that are set, are not paths and are not stored `elsewhere`.
 pub(crate) fn documented<S: Settings>(settings: &S, elsewhere: &[&str]) -> Values {
     let (mut values, paths) = (settings.given(), paths::<S>());
     values.retain(|name, value| {
@@ -51,7 +51,7 @@ pub(crate) fn documented<S: Settings>(settings: &S, elsewhere: &[&str]) -> Value
     values
 }
 
-/// The paths of settings, made absolute, for the log.
+/// Returns the path settings as absolute paths, for the log.
 pub(crate) fn files<S: Settings>(settings: &S) -> Values {
     let (mut values, paths) = (settings.given(), paths::<S>());
     values.retain(|name, _| paths.contains(name));
@@ -64,7 +64,7 @@ pub(crate) fn files<S: Settings>(settings: &S) -> Values {
     values
 }
 
-/// The names of settings that are paths.
+/// Returns the names of the settings that are paths.
 fn paths<S: Settings>() -> Vec<String> {
     let is_path = |kind: Kind| matches!(kind, Kind::Path(_) | Kind::List(Kind::Path(_)));
     S::fields().into_iter().filter(|field| is_path(field.kind)).map(|field| field.name).collect()

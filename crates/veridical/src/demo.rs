@@ -1,7 +1,7 @@
-//! `veridical demo`: the product in a minute, on a generated shop.
+//! `veridical demo`: the product in a minute, on generated data.
 //!
-//! Ten item2vec trainings on the same interactions show what a retraining changes: coordinates completely, the Gram
-//! matrix hardly. Limits come from these ten; a good refresh is published under them, and one whose ids went wrong is
+//! Ten item2vec runs on the same interactions show what retraining changes: coordinates completely, the Gram matrix
+//! hardly. Limits are proposed from these ten runs; under them a good refresh is published, and one with permuted ids is
 //! stopped.
 
 use std::fs;
@@ -30,80 +30,80 @@ const PER_USER: usize = 20;
 const DIM: usize = 16;
 const GENRES: usize = 8;
 const EPOCHS: u32 = 5;
-/// Seeds of the trainings: Monday's is the first, Tuesday's the second.
+/// Random seeds of the runs: Monday's is the first, Tuesday's the second.
 const FIRST_SEED: u64 = 1;
 const RUNS: u64 = 10;
-/// Multiples of the dimension that feature maps are tried at.
+/// Multiples of the embedding dimension at which feature maps are evaluated.
 const MULTIPLES: [usize; 2] = [2, 8];
 
-/// What the demo measured.
+/// Measurements and outcomes of the demo.
 #[derive(Clone, Debug, Serialize)]
 pub struct Demo {
-    /// The files and folders it wrote.
+    /// Paths of the files and folders that were written.
     pub files: Vec<String>,
-    /// The report on the ten trainings.
+    /// Path of the stability report on the ten runs.
     pub report: String,
-    /// How far a coordinate moves from training to training, in units of its size; raw and aligned.
+    /// Standard deviation of a coordinate over runs, relative to its size; raw and aligned.
     pub coordinate_sd: [Option<Estimate>; 2],
-    /// How far an inner product moves, in units of the spread between pairs.
+    /// Standard deviation of an inner product over runs, relative to the spread between pairs.
     pub gram_noise: Option<Estimate>,
-    /// Neighbours that stay, of ten.
+    /// Share of the ten nearest neighbors that two runs have in common.
     pub nn_overlap: Option<Estimate>,
-    /// Debiased linear CKA.
+    /// Debiased linear CKA between runs.
     pub cka: Option<Estimate>,
-    /// Accuracy of a genre model by treatment.
+    /// Accuracy of a genre classifier, per treatment of the vectors.
     pub models: Vec<Model>,
-    /// Accuracy of the most frequent genre.
+    /// Accuracy of always predicting the most frequent genre.
     pub chance: f64,
-    /// Limits of the budget.
+    /// Number of limits in the budget.
     pub limits: usize,
-    /// What happened to Tuesday's table.
+    /// Outcome of publishing Tuesday's table.
     pub tuesday: Outcome,
-    /// What happened to the table whose ids went wrong.
+    /// Outcome of publishing the table with permuted ids.
     pub broken: Outcome,
 }
 
-/// Accuracies of one treatment.
+/// Accuracy of a downstream model under one treatment of the vectors.
 #[derive(Clone, Debug, Serialize)]
 pub struct Model {
-    /// What was done to the vectors.
+    /// Name of the treatment.
     pub treatment: String,
-    /// Mean over trainings, retrained on each.
+    /// Mean accuracy over runs, with the model retrained on each run.
     pub retrained: Estimate,
-    /// Deviation over trainings.
+    /// Standard deviation of the accuracy over runs.
     pub sd: Estimate,
-    /// Mean over trainings of the first one's model, not retrained.
+    /// Mean accuracy over runs of the model trained on the first run, not retrained.
     pub unretrained: Estimate,
 }
 
-/// What a refresh ended with.
+/// Outcome of one refresh.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
-    /// Whether it was published.
+    /// Whether the vectors were published.
     pub published: bool,
-    /// The sentence of the verdict.
+    /// The verdict, as a sentence.
     pub verdict: String,
-    /// Limits that were not kept.
+    /// Names of the limits that were not met.
     pub broken_limits: Vec<String>,
-    /// Its folder.
+    /// Output folder of the refresh.
     #[serde(rename = "out")]
     pub output: String,
 }
 
 settings! {
-    /// Where the demo goes.
+    /// Output settings of the demo.
     pub struct DemoOutput {
         /// Folder to write to
         pub out: Output = "demo".into() => [value("FOLDER")],
-        /// Write into a folder that is not empty
+        /// Write into a non-empty folder
         pub force: bool = false => [switch()],
     }
 }
 
-/// Generates, trains, measures and publishes into a folder.
+/// Generates data, trains, measures and publishes, all into one folder.
 ///
 /// # Errors
-/// [`Refusal::Exists`] if the folder is there and not empty, unless `force` is set.
+/// [`Refusal::Exists`] if the folder exists and is not empty, unless `force` is set.
 pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
     let (folder, force): (&Path, bool) = (&settings.out, settings.force);
     let occupied = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
@@ -121,7 +121,7 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
     let day = |seed: u64, name: &str| {
         let table = seed_folder(&at("runs"), seed).join("vectors/item.parquet");
         let mut table = veridical_io::read_table(&Source::Path(table), &ReadOptions::default())?;
-        // What item2vec means is in the angles.
+        // Item2vec encodes meaning in angles, not in norms.
         veridical_learn::to_unit_rows(&mut table.vectors, table.dim);
         veridical_io::write_table(&table, &at(name))?;
         Ok::<Table, Error>(table)
@@ -234,7 +234,7 @@ fn publish(
     })
 }
 
-/// Who bought what, with eight genres behind it.
+/// Generates purchases with eight planted genres.
 fn make_shop(out: &Path, force: bool) -> Result<(PathBuf, PathBuf)> {
     let items = out.join("items.csv");
     let output =
@@ -252,7 +252,7 @@ fn make_shop(out: &Path, force: bool) -> Result<(PathBuf, PathBuf)> {
     Ok((PathBuf::from(&made.files[0]), items))
 }
 
-/// `runs/seed-1` to `runs/seed-10`.
+/// Trains `runs/seed-1` to `runs/seed-10`.
 fn train_runs(data: &Path, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<()> {
     let given = json!({
         "interactions": data, "seed": FIRST_SEED, "dim": DIM, "epochs": EPOCHS,
@@ -265,7 +265,7 @@ fn train_runs(data: &Path, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Re
     Ok(())
 }
 
-/// Rows under the ids of other rows: a join that went wrong.
+/// Assigns rows to the ids of other rows, like a join that went wrong.
 fn shuffled(ids: &Ids) -> Result<Ids> {
     let order = Order::new(ids.len() as u64, Seed::new(0)?, "broken", 0);
     let rows = (0..ids.len() as u64).map(|row| order.at(row) as usize);

@@ -3,45 +3,51 @@ use std::borrow::Cow;
 use veridical_core::error::render;
 use veridical_core::exit::Exit;
 
-/// The result of a verb.
+/// Result type of all verbs.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong in a verb.
+/// Error type of all verbs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be read or written.
     #[error(transparent)]
     Io(#[from] veridical_io::Error),
-    /// A spec or a transform was refused.
+    /// A feature spec or a transform was rejected.
     #[error(transparent)]
     Features(#[from] veridical_features::Error),
-    /// A training or an evaluation was refused, or diverged.
+    /// Training or evaluation was rejected, or training diverged.
     #[error(transparent)]
     Embed(#[from] veridical_embed::Error),
-    /// A network or its weights were refused.
+    /// A network or its weights were rejected.
     #[error(transparent)]
     Nets(#[from] veridical_nets::Error),
-    /// A setting of the ground layer was refused, or the user interrupted.
+    /// A setting was rejected, or the user interrupted the job.
     #[error(transparent)]
     Core(#[from] veridical_core::Error),
-    /// An error of the transform with the file and the row of the table.
+    /// The transform failed on a row of this file.
     #[error("{path}: {source}")]
     InFile {
-        /// The input.
+        /// Path of the input file.
         path: String,
-        /// What was wrong in it.
+        /// Cause, with the row number.
         source: veridical_features::Error,
     },
-    /// The work was done, and the answer is no.
+    /// The comparison ran, and a limit was not met.
     #[error("{0}")]
     GateFailed(String),
-    /// The job was interrupted, and what is done is kept.
-    #[error("interrupted; what is done is kept, continue with ⟨resume⟩")]
+    /// The job was interrupted; finished work is kept.
+    #[error("interrupted; finished work is kept, continue with ⟨resume⟩")]
     Interrupted,
 }
 
-/// A text with its settings as the flags of the command line.
+/// Renders the ⟨settings⟩ in a text as command-line flags.
+///
+/// # Example
+/// ```
+/// let message = "⟨k⟩ must be at least 1, got 0; try ⟨k 10⟩";
+/// assert_eq!(veridical::flags(message), "--k must be at least 1, got 0; try --k 10");
+/// ```
 pub fn flags(text: &str) -> String {
     render(text, |name, value| match value {
         Some(value) => format!("--{name} {value}"),
@@ -61,22 +67,22 @@ macro_rules! constructors {
 }
 
 constructors! {
-    /// Settings that exclude each other, or that do not fit the data.
+    /// Settings that conflict with each other, or do not match the data.
     request;
-    /// Something that is needed is not there.
+    /// A required input is missing.
     missing;
-    /// The output exists already.
+    /// The output already exists.
     exists;
-    /// Sizes do not fit each other.
+    /// Incompatible shapes or dimensions.
     shape;
-    /// Data that does not serve.
+    /// Unusable data.
     unfit;
-    /// Stored state that is not what it promises to be.
+    /// Stored state that is damaged.
     damaged;
 }
 
 impl Error {
-    /// A setting outside its range.
+    /// A setting is outside its valid range.
     pub fn setting(
         name: impl Into<Cow<'static, str>>,
         must_be: impl Into<Cow<'static, str>>,
@@ -85,7 +91,7 @@ impl Error {
         veridical_core::Error::setting(name, must_be, got).into()
     }
 
-    /// Whether the user asked the job to stop: what is done so far is kept.
+    /// Returns whether the job was interrupted by the user; finished work is kept.
     pub fn is_interrupted(&self) -> bool {
         match self {
             Self::Interrupted => true,
@@ -97,7 +103,7 @@ impl Error {
         }
     }
 
-    /// How a command that fails with this error ends.
+    /// Returns the exit status of a command that fails with this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::GateFailed(_) => Exit::GateFailed,

@@ -1,17 +1,18 @@
 //! Veridical: learned representations you can trust.
 //!
-//! One function per verb of the command line: plain settings in, a result out that serialises to the
+//! One function per verb of the command line: it takes typed settings and returns a result that serializes to the
 //! JSON the command prints. Nothing here reads arguments or writes to a terminal.
 //!
-//! - [`train`], [`tune`]: learn embeddings into run folders, with settings that were chosen fairly.
-//! - [`evaluate`], [`recommend`], [`similar`]: what they are worth, and what they say.
-//! - [`net`]: networks from images and tables, and what they are worth.
-//! - [`prepare`]: look at data, divide it, generate some, build graphs.
-//! - [`align`]: turn one table into the frame of another.
-//! - [`featurize`]: make, describe, apply and export a feature spec.
-//! - [`stability`]: whether a refresh is safe to ship; [`refresh`]: the daily job that ships it.
-//! - [`vectors`]: look at tables and convert them.
-//! - [`demo`]: a generated example of all of it.
+//! - [`train`], [`tune`]: train embeddings into run folders; tune hyperparameters on validation data.
+//! - [`evaluate`], [`recommend`], [`similar`]: evaluate on held-out interactions, recommend items, find neighbors.
+//! - [`net`]: train, evaluate and refit neural networks on images, tables and text.
+//! - [`prepare`]: describe, split and generate data, build graphs, embed documents.
+//! - [`encoder`]: sentence embeddings from a pretrained encoder.
+//! - [`align`]: align one vector table to the coordinate frame of another.
+//! - [`featurize`]: create, describe, plan, check, apply and export a feature spec.
+//! - [`stability`]: compare tables before shipping a refresh; [`refresh`]: the daily job that publishes one.
+//! - [`vectors`]: inspect vector tables and convert between formats.
+//! - [`demo`]: all of it on generated data.
 //!
 //! ```
 //! use veridical::featurize::{self, NewSpec};
@@ -51,3 +52,13 @@ pub use veridical_io as io;
 pub use veridical_learn as learn;
 pub use veridical_nets as nets;
 pub use veridical_text as text;
+
+/// The programs of `docs/rust.md`, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/rust.md")]
+pub struct RustGuide;
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -1,5 +1,5 @@
-//! Table to table: a reader thread decodes and cuts, the calling thread transforms on all cores, a
-//! writer thread encodes. At most a few pieces are in flight, so memory does not grow with the table.
+//! Table-to-table pipeline: a reader thread decodes and cuts rows into pieces, the calling thread transforms them on all
+//! cores, a writer thread encodes. At most a few pieces are in flight, so memory does not grow with the table.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,49 +16,49 @@ use veridical_io::{
 
 use crate::{Error, Result};
 
-/// Pieces waiting between two threads.
+/// Capacity of the channel between two threads, in pieces.
 const IN_FLIGHT: usize = 2;
 
 settings! {
-    /// How a table is read and another is written.
+    /// How one table is read and another is written.
     pub struct JobOptions {
     } with {
-        /// How to read.
+        /// How the input is read.
         pub read: ReadOptions,
-        /// How to write.
+        /// How the output is written.
         pub write: WriteOptions,
     }
 }
 
 impl JobOptions {
-    /// How to read, with the columns that are carried along to the output.
+    /// Returns the read options, including the columns carried over to the output.
     pub(crate) fn reading(&self) -> ReadOptions {
         ReadOptions { keep_columns: self.write.keep_columns.clone(), ..self.read.clone() }
     }
 }
 
-/// What a job saw, kept over interruptions.
+/// Statistics of a table job; preserved when the job is interrupted and resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Rows written.
+    /// Number of rows written.
     pub rows: u64,
-    /// Zero rows under `unit`.
+    /// Number of zero rows under `unit` normalization.
     pub zero_rows: u64,
-    /// Rows left out under `--on-nan skip`.
+    /// Number of rows skipped under `--on-nan skip`.
     pub skipped_rows: u64,
-    /// Values set to 0 under `--on-nan zero`.
+    /// Number of values set to 0 under `--on-nan zero`.
     pub zeroed_values: u64,
-    /// The largest |u.h|.
+    /// Largest projection |u.h|.
     pub largest_projection: f32,
 }
 
-/// What is done to the rows.
+/// A transform of rows.
 pub(crate) trait Transform {
-    /// The vectors to write for these rows.
+    /// Returns the vectors to write for these rows.
     fn apply(&mut self, rows: &Chunk, tally: &mut Tally) -> Result<Vectors>;
 }
 
-/// Rows cut to the size of a piece, and how many of the input are used up with them.
+/// Rows cut to the size of a piece, and the number of input rows consumed with them.
 struct Cut {
     rows: Chunk,
     input_rows: u64,
@@ -75,7 +75,7 @@ pub(crate) fn open_input(
     refuse_overlap(input, output)?;
     if *input == Source::Stream && write.existing.resume {
         let what =
-            "a stream cannot be told from another, so a job that reads one cannot be resumed";
+            "the content of a stream cannot be verified, so a job that reads one cannot be resumed";
         return Err(Refusal::request(what, "start over with ⟨force⟩").into());
     }
     TableWriter::check(output, write)?;
@@ -84,18 +84,18 @@ pub(crate) fn open_input(
     Ok(reader)
 }
 
-/// A table to be read, changed and written.
+/// A table to read, transform and write.
 pub(crate) struct TableJob<'a> {
     pub reader: TableReader,
     pub input: &'a Source,
     pub output: &'a Source,
     pub schema: OutputSchema,
     pub options: &'a JobOptions,
-    /// What is done to the rows; a job is resumed only if this is the same.
+    /// Description of the transform; a job is resumed only if it is unchanged.
     pub description: Value,
 }
 
-/// Runs a job to its end.
+/// Runs a table job to completion.
 pub(crate) fn run(
     table: TableJob<'_>,
     transform: &mut dyn Transform,
@@ -127,39 +127,39 @@ pub(crate) fn run(
         let writing = scope.spawn(move || write(writer, &from_transform));
         let transformed = transform_all(&from_reader, &to_writer, transform, &mut tally, &bar);
         drop((from_reader, to_writer));
-        // INVARIANT: the threads return errors; a panic in them is a bug and goes on as one.
+        // INVARIANT: the threads return errors; a panic in one is a bug and propagates as one.
         let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (writer, written) =
             writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // The reader's error explains an early end; the writer's comes before the transform's view of
-        // a closed channel.
+        // The reader's error explains an early end; the writer's error comes before the closed channel that the
+        // transform sees because of it.
         let outcome = read.map(|rows| rows_read = rows).and(written).and(transformed);
         let outcome =
             outcome.and_then(|()| if tally.rows > 0 { Ok(()) } else { Err(no_rows(input)) });
         finish(writer, outcome, input, job)
     });
     outcome?;
-    tally.skipped_rows = rows_read - tally.rows; // with those behind the last row that was kept
+    tally.skipped_rows = rows_read - tally.rows; // includes rows after the last one kept
     warn_about_replaced(tally.skipped_rows, tally.zeroed_values, job);
     Ok(tally)
 }
 
 fn no_rows(input: &Source) -> Error {
-    let what = format!("{input}: no rows are left");
-    Refusal::unfit(what, "all of them hold values that are not numbers").into()
+    let what = format!("{input}: no rows remain");
+    Refusal::unfit(what, "every row contains a value that is not a finite number").into()
 }
 
-/// What the policy for values that are not numbers did.
+/// Warns about rows skipped and values replaced by the policy for non-finite values.
 pub(crate) fn warn_about_replaced(skipped: u64, zeroed: u64, job: &Job<'_>) {
     if skipped > 0 {
-        job.warn(&format!("{skipped} rows with values that are not numbers were left out"));
+        job.warn(&format!("{skipped} rows with values that are not finite numbers were skipped"));
     }
     if zeroed > 0 {
-        job.warn(&format!("{zeroed} values that are not numbers were set to 0"));
+        job.warn(&format!("{zeroed} values that are not finite numbers were set to 0"));
     }
 }
 
-/// Completes an output, keeps it to be taken up again, or takes it away.
+/// Completes the output, keeps it for a resume, or removes it.
 pub(crate) fn finish(
     writer: TableWriter,
     outcome: Result<()>,
@@ -183,7 +183,7 @@ pub(crate) fn finish(
     }
 }
 
-/// Decodes, cuts and sends until the table or the receiver ends. Returns how many rows there are.
+/// Decodes, cuts and sends until the table or the receiver ends. Returns the number of rows read.
 fn read(mut reader: TableReader, mut cuts: Cuts, to: &SyncSender<Cut>) -> Result<u64> {
     let mut waiting: VecDeque<Chunk> = VecDeque::new();
     let mut n_waiting = 0;
@@ -208,7 +208,7 @@ fn read(mut reader: TableReader, mut cuts: Cuts, to: &SyncSender<Cut>) -> Result
     }
 }
 
-/// The first `n` waiting rows as one chunk.
+/// Takes the first `n` waiting rows as one chunk.
 fn take(waiting: &mut VecDeque<Chunk>, mut n: usize) -> Result<Chunk> {
     let mut parts = Vec::new();
     while n > 0
@@ -256,7 +256,7 @@ fn write(mut writer: TableWriter, from: &Receiver<(Piece, Tally)>) -> (TableWrit
     (writer, Ok(()))
 }
 
-/// Everything that decides the bytes of the output.
+/// Everything that determines the bytes of the output.
 fn manifest(table: &TableJob<'_>) -> Result<Value> {
     let (read, write) = (&table.options.reading(), &table.options.write);
     let files = TableReader::files(table.input, read)?;
@@ -286,12 +286,12 @@ fn manifest(table: &TableJob<'_>) -> Result<Value> {
     Ok(manifest)
 }
 
-/// Input and output must not be the same file or lie inside each other.
+/// Rejects input and output that are the same file or inside each other.
 pub(crate) fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     let (Some(input), Some(output)) = (input.path(), output.path()) else { return Ok(()) };
     let same =
         ("the output is the input", "write to another file, then replace the input if you wish");
-    let inside = ("input and output lie inside each other", "write somewhere else");
+    let inside = ("one of input and output is inside the other", "write somewhere else");
     let refused = |(what, hint): (&str, &str)| {
         Err(Refusal::request(format!("{}: {what}", output.display()), hint).into())
     };
@@ -310,7 +310,7 @@ pub(crate) fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     let mut partial = to.clone().into_os_string();
     partial.push(".partial");
     if from.starts_with(&partial) {
-        let what = "the input is the unfinished output, which would be cleared";
+        let what = "the input is the unfinished output, which would be deleted";
         let what = format!("{}: {what}", input.display());
         return Err(Refusal::request(what, "move it away first").into());
     }

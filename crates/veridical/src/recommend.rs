@@ -1,8 +1,8 @@
-//! `veridical recommend`: the best items of users.
+//! `veridical recommend`: top-k items per user.
 //!
-//! The histories are those the run was trained on, unless other interactions are given. Users that the run
-//! knows keep their vectors; users it does not know are folded in from their history
-//! ([`veridical_embed::fold_in`]). Methods that score from the history alone treat both alike.
+//! Histories are the interactions the run was trained on, unless others are given. Users known to the run keep their
+//! vectors; unknown users are folded in from their history ([`veridical_embed::fold_in`]). Methods that score from the
+//! history alone treat both the same.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,51 +25,90 @@ use crate::evaluate::divided_as;
 use crate::train::{Divided, Request, layer_of, method_of, reading};
 use crate::{Error, Result};
 
-/// Users whose lists are made and written at once.
+/// Number of users that are scored and written at once.
 const BLOCK: usize = 4096;
-/// Ids that a warning names.
+/// Number of ids that a warning lists.
 const NAMED: usize = 5;
 
 settings! {
-    /// What to recommend, and where to.
+    /// Settings of [`recommend`].
     pub struct Recommend {
-        /// Run folder
+        /// Run folder to recommend from
         pub run: Input = Input::default() => [required(), value("RUN")],
         /// Users to recommend to: one id per line, or a column of CSV or Parquet
         pub users: Option<Input> = None => [otherwise("all")],
-        /// Histories of users
-        pub interactions: Option<Input> = None => [otherwise("what the run was trained on")],
-        /// Items per user
+        /// User-item interactions to take histories from (file or folder)
+        pub interactions: Option<Input> = None => [otherwise("the training data of the run")],
+        /// Number of items per user
         pub k: usize = 20 => [value("K"), at_least(1.0)],
-        /// Also recommend items of the history
+        /// Also recommend items that are in the user's history
         pub keep_seen: bool = false => [switch()],
         /// Table to write: .parquet, .arrow, .csv, .tsv or .jsonl
         pub out: Output = Output::default() => [required()],
     } with {
-        /// What to do about an earlier output.
+        /// Whether existing output is replaced.
         pub replace: Replace,
     }
 }
 
-/// What was written.
+/// Result of [`recommend`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Recommended {
-    /// The table.
+    /// Path of the table.
     pub out: String,
-    /// Users with a list.
+    /// Number of users with recommendations.
     pub users: usize,
-    /// Rows of the table.
+    /// Number of rows in the table.
     pub rows: u64,
-    /// Users the run does not know, scored from their history.
+    /// Number of users unknown to the run, folded in from their history.
     pub folded_in: usize,
-    /// Users of whom nothing is known: they have no list.
+    /// Users without a vector or a history: they get no recommendations.
     pub unknown: Vec<String>,
 }
 
-/// Writes the best items of every user: user, item, score, rank.
+/// Writes the top-k items of every user: user, item, score, rank.
 ///
 /// # Errors
-/// [`Error::Core`] for a run that recommends nothing, and if no user is left.
+/// [`Error::Core`] for a run that cannot recommend, and if no user can be scored.
+///
+/// # Example
+/// ```
+/// use veridical::core::Job;
+/// use veridical::recommend::{Recommend, recommend};
+/// # use serde_json::json;
+/// # use veridical::core::settings::Layer;
+/// # use veridical::embed::Method;
+/// # use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
+/// # use veridical::settings::{RunOutput, Start};
+/// # use veridical::train::{self, Request, Train};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+/// # let shop = Generate {
+/// #     what: Some(GeneratedKind::Shop),
+/// #     users: 60,
+/// #     items: 80,
+/// #     per_user: 8,
+/// #     output: TablesOutput { out: at("shop").into(), ..TablesOutput::default() },
+/// #     ..Generate::default()
+/// # };
+/// # veridical::prepare::generate(&shop)?;
+/// # let interactions = at("shop/interactions.csv");
+/// # let given = json!({ "interactions": interactions, "dim": 4, "epochs": 2, "split": "leave-last-one" });
+/// # let layer = Layer::given(given.as_object().cloned().unwrap());
+/// # let request = Request::new(Method::Bpr, &[layer])?;
+/// # let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
+/// # train::train(&Train { request, start: Start { output, ..Start::default() } }, &Job::silent())?;
+///
+/// let settings = Recommend {
+///     run: at("run").into(),
+///     k: 3,
+///     out: at("recs.csv").into(),
+///     ..Recommend::default()
+/// };
+/// let recommended = recommend(&settings, &Job::silent())?;
+/// assert_eq!((recommended.users, recommended.rows), (60, 60 * 3));
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn recommend(settings: &Recommend, job: &Job<'_>) -> Result<Recommended> {
     settings.check()?;
     let out = &settings.out;
@@ -77,23 +116,23 @@ pub fn recommend(settings: &Recommend, job: &Job<'_>) -> Result<Recommended> {
     let run = RunFolder::open(&settings.run)?;
     let method = method_of(&run)?;
     if method.purpose() == Purpose::Text {
-        let what = "learnt from documents, which have no users; see `veridical similar`";
+        let what = "was trained on documents, which have no users; see `veridical similar`";
         return Err(Error::request(format!("{} {what}", run.path().display()), ""));
     }
     let histories = histories(&run, method, settings.interactions.as_deref(), job)?;
-    let asked = match &settings.users {
+    let requested = match &settings.users {
         Some(path) => read_ids(path, &ReadOptions::default())?,
         None => histories.users.ids().clone(),
     };
     let model = Model::from_parts(run.model()?)?;
-    let mut groups = Groups::of(&histories, &model, &asked);
-    warn_of_unknown(&groups, &asked, job);
+    let mut groups = Groups::of(&histories, &model, &requested);
+    warn_of_unknown(&groups, &requested, job);
     if groups.is_empty() {
-        let what = "nothing is known of any of the users; name their histories with";
+        let what = "none of the users is known to the run; pass their histories with";
         return Err(Error::request(format!("{what} ⟨interactions⟩ FILE"), ""));
     }
 
-    let mut list = List::create(settings, &asked, &histories.items, groups.len(), job)?;
+    let mut list = List::create(settings, &requested, &histories.items, groups.len(), job)?;
     let known = std::mem::take(&mut groups.known);
     let history = match &model {
         Model::Factors(factors) => histories.by_number(factors.user.n_rows()),
@@ -114,11 +153,11 @@ pub fn recommend(settings: &Recommend, job: &Job<'_>) -> Result<Recommended> {
         users: known.len() + groups.new.len(),
         rows: list.finish()?,
         folded_in: groups.new.len(),
-        unknown: groups.unknown.iter().map(|&at| asked.get(at)).collect(),
+        unknown: groups.unknown.iter().map(|&at| requested.get(at)).collect(),
     })
 }
 
-/// What users chose: the rows the run was trained on, or those of another file.
+/// Returns the histories: the rows the run was trained on, or those of another file.
 fn histories(
     run: &RunFolder,
     method: Method,
@@ -149,34 +188,35 @@ fn histories(
     };
     let rows = data.len();
     let Some((histories, missing)) = Histories::of_others(data, items, table("user")?) else {
-        let what = "has no item that the run knows; are the ids the same?";
+        let what = "has no item known to the run; check that the ids match";
         return Err(Error::request(format!("{} {what}", path.display()), ""));
     };
     if missing > 0 {
-        let what = format!("{missing} of {rows} rows have items that the run does not know");
+        let what = format!("{missing} of {rows} rows have items unknown to the run");
         job.warn(&format!("{}: {what}", path.display()));
     }
     Ok(histories)
 }
 
-/// Warns of users of whom nothing is known.
-fn warn_of_unknown(groups: &Groups, asked: &Ids, job: &Job<'_>) {
+/// Warns about users without a vector or a history.
+fn warn_of_unknown(groups: &Groups, requested: &Ids, job: &Job<'_>) {
     if groups.unknown.is_empty() {
         return;
     }
-    let named: Vec<String> = groups.unknown.iter().take(NAMED).map(|&at| asked.get(at)).collect();
+    let named: Vec<String> =
+        groups.unknown.iter().take(NAMED).map(|&at| requested.get(at)).collect();
     let more = if groups.unknown.len() > NAMED { ", ..." } else { "" };
     job.warn(&format!(
-        "nothing is known of {} users, who get no list: {}{more}",
+        "{} users are unknown and get no recommendations: {}{more}",
         groups.unknown.len(),
         named.join(", ")
     ));
 }
 
-/// The table that is written.
+/// The output table.
 struct List<'a> {
     settings: &'a Recommend,
-    asked: &'a Ids,
+    requested: &'a Ids,
     items: &'a IdMap,
     writer: ColumnWriter,
     rows: u64,
@@ -186,12 +226,12 @@ struct List<'a> {
 impl<'a> List<'a> {
     fn create(
         settings: &'a Recommend,
-        asked: &'a Ids,
+        requested: &'a Ids,
         items: &'a IdMap,
         n_users: usize,
         job: &Job<'_>,
     ) -> Result<Self> {
-        let user = match asked {
+        let user = match requested {
             Ids::Int(_) => DataType::Int64,
             Ids::Text(_) => DataType::Utf8,
         };
@@ -203,10 +243,10 @@ impl<'a> List<'a> {
         ];
         let writer = ColumnWriter::create(&settings.out, fields)?;
         let progress = job.progress("recommending", "users", Some(n_users as u64));
-        Ok(Self { settings, asked, items, writer, rows: 0, progress })
+        Ok(Self { settings, requested, items, writer, rows: 0, progress })
     }
 
-    /// Adds the lists of users, given by their places among those asked for and their numbers.
+    /// Adds the recommendations of users, given by their positions in the request and their indices.
     fn add(
         &mut self,
         scorer: &dyn Scorer,
@@ -231,7 +271,7 @@ impl<'a> List<'a> {
             }
             self.rows += ranks.len() as u64;
             self.writer.write(vec![
-                gather(self.asked, &places),
+                gather(self.requested, &places),
                 self.items.array(&items),
                 Arc::new(Float32Array::from(scores)),
                 Arc::new(Int32Array::from(ranks)),

@@ -1,16 +1,16 @@
-//! `veridical refresh`: the daily job as one command that can be resumed.
+//! `veridical refresh`: the daily job as one resumable command.
 //!
-//! sanity, align, compare, gate, featurise, publish. Everything grows in `OUT.partial/` and appears by one rename, with
-//! `_SUCCESS` written last. A gate that does not pass leaves the report and its summary alone:
+//! Steps: sanity checks, align, compare, gate, featurize, publish. The output grows in `OUT.partial/` and appears by one
+//! rename, with `_SUCCESS` written last. If the gate fails, only the report and its summary are written:
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `vectors/vectors.parquet` | today's vectors in the frame of the reference |
-//! | `features/features.parquet` | their features, if there is a spec |
-//! | `map.safetensors` | the map |
-//! | `report.html`, `summary.md` | the comparison |
+//! | `vectors/vectors.parquet` | today's vectors in the coordinate frame of the reference |
+//! | `features/features.parquet` | their features, if a spec was given |
+//! | `map.safetensors` | the alignment map |
+//! | `report.html`, `summary.md` | the stability report |
 //! | `manifest.json` | fingerprints, ids of spec and map, every limit with value and interval |
-//! | `_SUCCESS` | all of it is there |
+//! | `_SUCCESS` | marks the folder as complete |
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,45 +36,45 @@ const SUMMARY: &str = "summary.md";
 const MANIFEST: &str = "manifest.json";
 
 settings! {
-    /// What is published, and under which limits.
+    /// Settings of [`refresh`].
     pub struct Refresh {
-        /// Table or run folder whose frame is kept, the same every day
+        /// Reference table or run folder, the same every day
         pub reference: Input = Input::default() => [required(), value("TABLE")],
         /// Today's table or run folder
         pub new: Input = Input::default() => [required(), value("TABLE")],
-        /// Folder to publish
+        /// Folder to publish to
         pub out: Output = Output::default() => [required(), value("FOLDER")],
-        /// Feature spec: publish features of the aligned vectors too
+        /// Feature spec: also publish features of the aligned vectors
         pub spec: Option<Input> = None,
-        /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
+        /// Downstream models: TOML list of `consumer` with name, table, queries, labels
         pub consumers: Option<Input> = None,
-        /// Runs on identical data: what they differ by stands beside every number
+        /// Runs on identical data: their differences are shown next to every number
         pub noise_floor: Vec<Input> = Vec::new() => [value("RUN"), at_once()],
-        /// What ids are called: MovieLens `::`, CSV, TSV or Parquet
+        /// Names of ids: MovieLens `::`, CSV, TSV or Parquet
         pub names: Option<Input> = None,
-        /// How much ids weigh (id, weight)
+        /// Weights of ids: table with columns id, weight
         pub weights: Option<Input> = None,
         /// Accept a reference that is itself aligned to another table
         pub allow_chain: bool = false => [switch()],
     } with {
-        /// Days of reference and table, for the age of the map.
+        /// Dates of reference and table, for the age of the map.
         pub dates: DateSettings,
-        /// What to do about an earlier publication.
+        /// How an existing publication is handled.
         pub existing: Existing,
-        /// Limits to keep.
+        /// Limits to meet.
         pub limits: Limits,
-        /// What is sampled.
+        /// Sample sizes.
         pub samples: Samples,
         /// How tables are read.
         pub read: ReadOptions,
     } besides {
-        /// The command, for the foot of the report.
+        /// The command line, for the footer of the report.
         pub command: String,
     }
 }
 
 impl Refresh {
-    /// How the two tables are compared.
+    /// Returns the settings of the comparison.
     fn comparison(&self) -> Stability {
         Stability {
             tables: vec![self.reference.clone(), self.new.clone()],
@@ -89,44 +89,44 @@ impl Refresh {
     }
 }
 
-/// What was published.
+/// Result of [`refresh`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Refreshed {
     /// Whether vectors were published.
     pub published: bool,
-    /// The folder.
+    /// Output folder.
     #[serde(rename = "out")]
     pub output: String,
-    /// Its files.
+    /// Files in the output folder.
     pub files: Vec<String>,
-    /// The map; none if nothing was published.
+    /// The alignment map; `None` if nothing was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<MapReport>,
-    /// Rows published.
+    /// Number of rows published.
     pub rows: u64,
-    /// The comparison.
+    /// The stability report.
     #[serde(flatten)]
     pub report: StabilityReport,
 }
 
-/// The map of a refresh.
+/// Alignment map of a refresh.
 #[derive(Clone, Debug, Serialize)]
 pub struct MapReport {
-    /// Its name.
+    /// Id of the map.
     pub map_id: String,
-    /// Its kind.
+    /// Kind of map.
     pub kind: align::MapKind,
-    /// How good it is on ids it was not fitted on.
+    /// Accuracy of the map on ids it was not fitted on.
     pub certificate: Certificate,
-    /// Days between reference and table.
+    /// Number of days between reference and table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_days: Option<i64>,
 }
 
-/// Compares, and publishes if the gate passes.
+/// Compares today's vectors with the reference, and publishes them if the gate passes.
 ///
 /// # Errors
-/// As [`stability::stability`] and [`align::fit`]. A gate that does not pass is no error here: see
+/// As [`stability::stability`] and [`align::fit`]. A failed gate is not an error here: see
 /// [`Refreshed::gate`].
 pub fn refresh(settings: &Refresh, job: &Job<'_>) -> Result<Refreshed> {
     settings.check()?;
@@ -224,10 +224,10 @@ pub fn refresh(settings: &Refresh, job: &Job<'_>) -> Result<Refreshed> {
 }
 
 impl Refreshed {
-    /// The error that ends the command with exit code 1 if nothing was published.
+    /// Returns an error, for exit code 1, if nothing was published.
     ///
     /// # Errors
-    /// [`Error::GateFailed`] says why.
+    /// [`Error::GateFailed`] gives the reason.
     pub fn gate(&self) -> Result<()> {
         if self.published {
             return Ok(());
@@ -244,19 +244,19 @@ impl Refreshed {
     }
 }
 
-/// With limits they decide; without any, what the verdict says.
+/// Returns whether all limits are met or, without limits, whether the verdict is safe.
 fn is_safe(report: &StabilityReport) -> bool {
     report.passed.unwrap_or(report.verdict.treatment != "none")
 }
 
-/// Report and summary, beside an earlier publication if there is one.
+/// Writes report and summary, next to an existing publication if there is one.
 fn reject(settings: &Refresh, report: StabilityReport) -> Result<Refreshed> {
     let out = if settings.out.join(SUCCESS).exists() {
-        with_ending(&settings.out, "rejected")
+        with_suffix(&settings.out, "rejected")
     } else {
         settings.out.to_path_buf()
     };
-    let stage = with_ending(&out, "partial");
+    let stage = with_suffix(&out, "partial");
     let mut lock = lock(&out, &stage)?;
     remove(&stage)?;
     create(&stage)?;
@@ -282,8 +282,8 @@ fn write_report(
     let mut page = report.to_page(title, command);
     if let Some(map) = map {
         let c = &map.certificate;
-        page = page.section("Published", "What consumers read now.").list([
-            format!("Vectors in the frame of the reference, by the map {} ({}).", map.map_id, map.kind.name()),
+        page = page.section("Published", "What consumers read from now on.").list([
+            format!("Vectors aligned to the reference by the map {} ({}).", map.map_id, map.kind.name()),
             format!(
                 "Certificate on {} ids the map was not fitted on: residual {:.4}, mean cosine {:.4}{}.",
                 c.held_out,
@@ -297,15 +297,15 @@ fn write_report(
     Ok(write_atomically(&folder.join(SUMMARY), report.to_markdown().as_bytes())?)
 }
 
-/// Where the output grows.
+/// The working folder in which the output grows.
 struct Stage<'a> {
     settings: &'a Refresh,
     folder: PathBuf,
-    /// Held as long as something is written.
+    /// Held while anything is written.
     lock: Option<Lock>,
 }
 
-/// The right to write `out`, which grows in `stage`.
+/// Locks `out`, which grows in `stage`.
 fn lock(out: &Path, stage: &Path) -> Result<Lock> {
     if let Some(parent) = out.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         create(parent)?;
@@ -314,15 +314,16 @@ fn lock(out: &Path, stage: &Path) -> Result<Lock> {
 }
 
 impl<'a> Stage<'a> {
-    /// Refuses what would overwrite something.
+    /// Checks that nothing would be overwritten.
     fn open(settings: &'a Refresh) -> Result<Self> {
-        let (out, folder) = (&settings.out, with_ending(&settings.out, "partial"));
+        let (out, folder) = (&settings.out, with_suffix(&settings.out, "partial"));
         let refused = |path: &Path, what: &str, hint: &str| {
             Err(Refused::exists(format!("{} {what}", path.display()), hint).into())
         };
         if out.to_str().is_some_and(|path| path.contains("://")) {
-            let what = format!("{}: a refresh is published to a local folder", out.display());
-            return Err(Refused::request(what, "copy it to the store afterwards").into());
+            let what =
+                format!("{}: a refresh can only be published to a local folder", out.display());
+            return Err(Refused::request(what, "copy it to the object store afterwards").into());
         }
         Lock::refuse_held(out)?;
         let ours = ["_SUCCESS", REPORT].iter().any(|file| out.join(file).is_file());
@@ -340,7 +341,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Starts the folder, or takes up one of the same job.
+    /// Creates the working folder, or resumes one of the same job.
     fn begin(&mut self, job: &Value) -> Result<()> {
         self.lock = Some(lock(&self.settings.out, &self.folder)?);
         if self.settings.existing.resume
@@ -351,7 +352,7 @@ impl<'a> Stage<'a> {
             let keys: Vec<&str> = different.map(|(key, _)| key.as_str()).collect();
             if !keys.is_empty() {
                 let (folder, keys) = (self.folder.display(), keys.join(", "));
-                let what = format!("{folder} is of another refresh: {keys} differ");
+                let what = format!("{folder} belongs to a different refresh: {keys} differ");
                 return Err(Refused::exists(what, "start over with ⟨force⟩").into());
             }
             return Ok(());
@@ -364,7 +365,7 @@ impl<'a> Stage<'a> {
         Ok(write_atomically(&self.folder.join(JOB), pretty(job).as_bytes())?)
     }
 
-    /// What the folder was begun for; at the end the manifest says it.
+    /// Returns the job the folder was created for; once finished, it is in the manifest.
     fn job(&self) -> Option<Value> {
         let read = |file: &str| {
             let bytes = fs::read(self.folder.join(file)).ok()?;
@@ -373,12 +374,12 @@ impl<'a> Stage<'a> {
         read(JOB).or_else(|| read(MANIFEST)?.get("job").cloned())
     }
 
-    /// A table that was begun is gone on with.
+    /// Resumes a table that was started.
     fn resume(&self, output: &Path) -> IfExists {
-        if with_ending(output, "partial").exists() { IfExists::Resume } else { IfExists::Refuse }
+        if with_suffix(output, "partial").exists() { IfExists::Resume } else { IfExists::Refuse }
     }
 
-    /// `_SUCCESS`, then the name. A kill right after a table was finished leaves its working folder behind.
+    /// Writes `_SUCCESS`, then renames. A kill right after a table is finished leaves its working folder behind.
     fn publish(&mut self) -> Result<()> {
         for table in ["vectors", "features"] {
             let file = format!("{table}.parquet");
@@ -393,7 +394,7 @@ impl<'a> Stage<'a> {
             fs::remove_file(&job).map_err(|e| failed(&job, "cannot be removed", &e))?;
         }
         write_atomically(&self.folder.join(SUCCESS), b"")?;
-        // INVARIANT: what is published was begun, and is locked since.
+        // INVARIANT: `begin` created and locked what is published.
         let lock = self.lock.as_mut().ok_or_else(|| Refused::Internal("no lock".into()))?;
         Ok(lock.publish()?)
     }
@@ -404,20 +405,20 @@ fn by_name(limits: &[Limit]) -> Value {
     Value::Object(limits.collect())
 }
 
-/// The path of a table that is not there yet.
+/// Returns the path of a table that does not exist yet.
 fn unfinished(output: &Source) -> Result<Option<PathBuf>> {
     Ok(output.path().filter(|path| !path.exists()).map(Path::to_owned))
 }
 
-/// `OUT.partial` for `OUT`.
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+/// Appends a suffix: `OUT.partial` for `OUT`.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     let text = name.to_string_lossy();
     if text.len() > 1 && text.ends_with('/') {
         name = text.trim_end_matches('/').to_owned().into();
     }
     name.push(".");
-    name.push(ending);
+    name.push(suffix);
     name.into()
 }
 
@@ -429,7 +430,7 @@ fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| failed(folder, "cannot create the folder", &e))
 }
 
-/// Takes away a folder, or the lock that a killed job left.
+/// Removes a folder, or the lock of a killed job.
 fn remove(path: &Path) -> Result<()> {
     let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
     match removed {
@@ -440,7 +441,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The files below a folder, by name.
+/// Returns the files below a folder, sorted by name.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! Settings that several verbs share.
+//! Settings shared by several verbs.
 
 use veridical_core::{Seed, settings};
 use veridical_data::split::{Short, SplitRule};
@@ -9,25 +9,25 @@ use crate::Result;
 settings! {
     /// How text files are decoded.
     pub struct TextFiles in "Reading" {
-        /// Encoding of text files
+        /// Character encoding of text files
         pub encoding: Option<String> = None => [otherwise("utf-8")],
-        /// The first line is data; columns are called 0, 1, 2, ...
+        /// The first line is data, not a header; columns are numbered 0, 1, 2, ...
         pub no_header: bool = false => [switch()],
     }
 }
 
 impl TextFiles {
-    /// The first line is data if the user says so, otherwise it is looked at.
+    /// Returns `Some(false)` if the user set `no_header`, otherwise `None`: the header is detected.
     pub fn has_header(&self) -> Option<bool> {
         self.no_header.then_some(false)
     }
 
-    /// How files with these columns are read.
+    /// Returns the options for reading files with these columns.
     pub fn records(&self, columns: ColumnMap) -> RecordOptions {
         RecordOptions { columns, has_header: self.has_header(), ..self.encoded() }
     }
 
-    /// How other files beside them are read, which say themselves whether they have a header.
+    /// Returns the options for reading other files, for which a header is detected.
     pub fn encoded(&self) -> RecordOptions {
         RecordOptions { encoding: self.encoding.clone(), ..RecordOptions::default() }
     }
@@ -36,9 +36,9 @@ impl TextFiles {
 settings! {
     /// How interactions are read.
     pub struct InteractionReading in "Reading" {
-        /// Columns by name or number
-        pub columns: Option<String> = None => [value("user=U,item=I,rating=R,time=T"), otherwise("by their usual names")],
-        /// Leave out rows with a smaller rating
+        /// Columns, by name or number
+        pub columns: Option<String> = None => [value("user=U,item=I,rating=R,time=T"), otherwise("by common names")],
+        /// Drop interactions with a smaller rating
         pub min_rating: Option<f32> = None => [value("R")],
         /// Read ids as text even if they look like integers
         pub text_ids: bool = false => [switch()],
@@ -49,103 +49,114 @@ settings! {
 }
 
 settings! {
-    /// Which columns of a table documents stand in.
+    /// Which columns of a table hold the documents and their ids.
     pub struct DocumentColumns in "Reading" {
-        /// Column of the documents
+        /// Column with the text
         pub column: Option<String> = None => [otherwise("`text`, or the only one")],
-        /// Column of the ids of documents
-        pub id_column: Option<String> = None => [otherwise("`id`, or the number of the row")],
+        /// Column with the document ids
+        pub id_column: Option<String> = None => [otherwise("`id`, or the row number")],
     }
 }
 
 settings! {
-    /// Which words are known.
+    /// Which words are in the vocabulary.
     pub struct Vocabulary in "Reading" {
-        /// Leave out words that occur less often
+        /// Minimum count for a word to be in the vocabulary
         pub min_count: Option<u64> = None => [otherwise(TextOptions::default().min_count.to_string())],
     }
 }
 
 settings! {
-    /// How groups of ids are read.
+    /// How groups of ids are read from labels.
     pub struct GroupReading in "Graphs and warm start" {
-        /// Column of the labels, by name or number
+        /// Column with the labels, by name or number
         pub groups_column: Option<String> = None => [otherwise("the last")],
-        /// What stands between the labels of one id
+        /// Separator between the labels of one id
         pub groups_separator: Option<String> = None => [value("TEXT"), otherwise(LabelOptions::default().separator)],
-        /// The relation to take from triples (id, relation, entity)
+        /// Relation to use, for triples (id, relation, entity)
         pub groups_relation: Option<String> = None,
     }
 }
 
 settings! {
-    /// Which rows are held out.
+    /// Which rows are held out for validation and testing.
     pub struct SplitSettings in "Split" {
-        /// none, random:SHARE, leave-last-one, per-user:N or temporal:SHARE
+        /// Split rule: none, random:SHARE, leave-last-one, per-user:N or temporal:SHARE
         pub split: Option<String> = None => [value("RULE"), otherwise("none")],
-        /// Seed of the split, apart from ⟨seed⟩
-        pub split_seed: Option<u64> = None => [value("S"), otherwise("0")],
-        /// Share of the training rows that is held out to evaluate on while training
+        /// Random seed of the split, independent of ⟨seed⟩
+        pub split_seed: Option<u64> = None => [detail(), value("S"), otherwise("0")],
+        /// Fraction of the training rows held out as validation set
         pub validation: Option<f64> = None => [value("SHARE"), otherwise("0")],
-        /// What to do with users that have too few rows for the split
-        pub short_users: Option<Short> = None => [value("WHAT"), otherwise("error")],
+        /// Handling of users with too few rows for the split
+        pub short_users: Option<Short> = None => [detail(), value("WHAT"), otherwise("error")],
     }
 }
 
 impl SplitSettings {
-    /// The rule of the split.
+    /// Parses the split rule.
     ///
     /// # Errors
-    /// [`crate::Error::Core`] lists the rules there are.
+    /// [`crate::Error::Core`] lists the valid rules.
+    ///
+    /// # Example
+    /// ```
+    /// use veridical::data::split::SplitRule;
+    /// use veridical::settings::SplitSettings;
+    ///
+    /// let split = Some("leave-last-one".to_owned());
+    /// let settings = SplitSettings { split, ..SplitSettings::default() };
+    /// assert_eq!(settings.rule()?, SplitRule::LeaveLastOne);
+    /// # Ok::<(), veridical::Error>(())
+    /// ```
     pub fn rule(&self) -> Result<SplitRule> {
         Ok(self.split.as_deref().map_or(Ok(SplitRule::None), str::parse)?)
     }
 }
 
 settings! {
-    /// The seed of a training.
+    /// Random seed of a training run.
     pub struct TrainingSeed in "Output" {
-        /// Seed of everything that is drawn while training, 0 to 2^53 - 1
+        /// Random seed of training, 0 to 2^53 - 1
         pub seed: Option<u64> = None => [value("S"), otherwise("0")],
     }
 }
 
 impl TrainingSeed {
-    /// The seed.
+    /// Returns the seed; 0 by default.
     ///
     /// # Errors
-    /// [`crate::Error::Core`] above 2^53 - 1.
+    /// [`crate::Error::Core`] if the seed is above 2^53 - 1.
     pub fn get(&self) -> Result<Seed> {
         Ok(Seed::new(self.seed.unwrap_or(0))?)
     }
 }
 
 settings! {
-    /// What a training starts from, and where its runs go.
+    /// What training starts from, and where its runs are written.
     pub struct Start in "Output" {
-        /// Train N runs with the seeds S, S+1, ... into OUT/seed-S, OUT/seed-S+1, ...
+        /// Train N runs with seeds S, S+1, ... into OUT/seed-S, OUT/seed-S+1, ...
         pub seeds: Option<u64> = None,
-        /// Settings of an earlier run: every one that is not given here, and the data it was trained on
+        /// Start from the settings and data of an earlier run; flags override them
         pub from: Option<Input> = None => [value("RUN")],
     } with {
-        /// Where runs go.
+        /// Where runs are written.
         pub output: RunOutput,
     }
 }
 
 settings! {
-    /// A folder that is written.
+    /// An output folder.
     pub struct RunOutput in "Output" {
         /// Folder to write to
         pub out: Option<Output> = None => [value("FOLDER"), otherwise("runs/METHOD")],
     } with {
-        /// What to do about an earlier output.
+        /// How existing output is handled.
         pub existing: Existing,
     }
 }
 
 impl RunOutput {
-    /// The folder, or `runs/NAME`.
+    /// Returns the output folder; `runs/NAME` by default.
     pub fn folder(&self, name: &str) -> Output {
         self.out.clone().unwrap_or_else(|| format!("runs/{name}").into())
     }

@@ -1,4 +1,4 @@
-//! `veridical similar`: the neighbours of an id, which a person can judge.
+//! `veridical similar`: nearest neighbors of an id, for qualitative inspection.
 
 use std::collections::HashMap;
 
@@ -13,25 +13,25 @@ use veridical_io::{ColumnMap, Input, ReadOptions, RecordOptions, Source, read_na
 use crate::evaluate::divided_as;
 use crate::{Error, Result};
 
-/// Ids that a message shows.
+/// Number of ids that an error message shows.
 const SHOWN: usize = 3;
 
 settings! {
-    /// Whose neighbors to find, and where.
+    /// Settings of [`similar`].
     pub struct Similar {
         /// Run folder or vector table
         pub run: Input = Input::default() => [required(), value("RUN_OR_TABLE")],
-        /// Whose neighbors; may be given more than once
+        /// Id to find neighbors of; may be repeated
         pub id: Vec<String> = Vec::new() => [required(), value("ID"), dashes()],
-        /// Table of a run folder
+        /// Vector table within the run
         pub table: Option<String> = None => [otherwise("item, or the first")],
-        /// Neighbors of each
+        /// Number of neighbors per id
         pub k: usize = 10 => [value("K"), at_least(1.0)],
-        /// File that tells what ids are called: MovieLens `::`, CSV, TSV or Parquet
+        /// Names of ids: MovieLens `::`, CSV, TSV or Parquet
         pub names: Option<Input> = None,
-        /// Column of the names, by name or number
+        /// Column with the names, by name or number
         pub name_column: Option<String> = None => [needs(&["names"]), otherwise("`name`, `title`, or the second")],
-        /// Encoding of the names
+        /// Character encoding of the names
         pub encoding: Option<String> = None => [needs(&["names"]), otherwise("utf-8")],
     }
 }
@@ -43,35 +43,49 @@ impl Similar {
     }
 }
 
-/// The neighbours of one id.
+/// Nearest neighbors of one id.
 #[derive(Clone, Debug, Serialize)]
-pub struct Neighbours {
-    /// The id.
+pub struct Neighbors {
+    /// Query id.
     pub id: String,
-    /// What it is called, if that is known.
+    /// Name of the query id, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The nearest first.
-    pub neighbours: Vec<Neighbour>,
+    /// Neighbors, nearest first.
+    pub neighbors: Vec<Neighbor>,
 }
 
-/// One neighbour.
+/// One nearest neighbor.
 #[derive(Clone, Debug, Serialize)]
-pub struct Neighbour {
-    /// The id.
+pub struct Neighbor {
+    /// Id of the neighbor.
     pub id: String,
-    /// What it is called, if that is known.
+    /// Name of the neighbor, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The cosine of the two vectors; the weight or similarity of a model without vectors.
+    /// Cosine similarity of the two vectors; the weight or similarity for models without vectors.
     pub similarity: f32,
 }
 
-/// Finds neighbours.
+/// Finds the nearest neighbors of ids.
 ///
 /// # Errors
-/// [`Error::Core`] for an id that is not there.
-pub fn similar(settings: &Similar, job: &Job<'_>) -> Result<Vec<Neighbours>> {
+/// [`Error::Core`] for an unknown id.
+///
+/// # Example
+/// ```
+/// use veridical::core::Job;
+/// use veridical::similar::{Similar, similar};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("items.csv");
+///
+/// std::fs::write(&path, "id,x,y\na,1,0\nb,0,1\nc,2,1\n").unwrap();
+/// let run = path.as_path().into();
+/// let found = similar(&Similar { run, id: vec!["a".into()], k: 1, ..Similar::default() }, &Job::silent())?;
+/// assert_eq!(found[0].neighbors[0].id, "c"); // cosine 2 / sqrt(5)
+/// # Ok::<(), veridical::Error>(())
+/// ```
+pub fn similar(settings: &Similar, job: &Job<'_>) -> Result<Vec<Neighbors>> {
     settings.check()?;
     let vectors = Vectors::load(settings, job)?;
     let names = match &settings.names {
@@ -82,28 +96,28 @@ pub fn similar(settings: &Similar, job: &Job<'_>) -> Result<Vec<Neighbours>> {
     let mut found = Vec::new();
     for id in &settings.id {
         let row = vectors.row(id, settings)?;
-        let neighbours = vectors.nearest(row, settings.k)?.into_iter().map(|(row, similarity)| {
+        let neighbors = vectors.nearest(row, settings.k)?.into_iter().map(|(row, similarity)| {
             let id = vectors.id(row);
-            Neighbour { name: name(&id), id, similarity }
+            Neighbor { name: name(&id), id, similarity }
         });
-        found.push(Neighbours { id: id.clone(), name: name(id), neighbours: neighbours.collect() });
+        found.push(Neighbors { id: id.clone(), name: name(id), neighbors: neighbors.collect() });
     }
     Ok(found)
 }
 
-/// Rows with ids.
+/// A vector table with an index of its ids.
 struct Vectors {
     ids: IdMap,
-    /// The row of every number.
+    /// Table row of every id index.
     row_of: Vec<u32>,
-    /// The number of every row.
+    /// Id index of every table row.
     number_of: Vec<u32>,
     rows: Rows,
 }
 
 enum Rows {
     Table(Embedding),
-    /// A model whose only table is that of items.
+    /// A model with item vectors only.
     Model(Model),
 }
 
@@ -111,7 +125,7 @@ impl Vectors {
     fn load(settings: &Similar, job: &Job<'_>) -> Result<Self> {
         let Similar { run: source, table, .. } = settings;
         if let Some(seed) = veridical_io::run::seeds(source).first() {
-            let what = format!("is an ensemble; name one of its seeds, such as {}", seed.display());
+            let what = format!("is an ensemble; pass one of its seeds, such as {}", seed.display());
             return Err(Error::request(format!("{} {what}", source.display()), ""));
         }
         let is_run = RunFolder::is_run(source);
@@ -139,7 +153,7 @@ impl Vectors {
                 (0..self.ids.len().min(SHOWN) as u32).map(|n| self.ids.id(n)).collect();
             let source = &settings.run;
             Error::request(
-                format!("{source}: there is no id `{id}`; ids look like {}", some.join(", ")),
+                format!("{source}: unknown id `{id}`; ids look like {}", some.join(", ")),
                 "",
             )
         })?;

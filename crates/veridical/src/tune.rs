@@ -1,9 +1,9 @@
-//! `veridical tune`: settings chosen on validation rows alone.
+//! `veridical tune`: hyperparameters selected on validation rows only.
 //!
-//! Every combination of the grid is a trial: trained as `train` would, judged on the validation rows, written
-//! to `OUT/tune.jsonl`. The best one is trained once more into `OUT/best`, and only for it are the test rows
-//! read. A prepared that ended early goes on with `--resume`: trials that are in `tune.jsonl` are not repeated,
-//! and a larger grid adds to them.
+//! Every combination of the grid is a trial: trained as `train` would train it, evaluated on the validation rows,
+//! recorded in `OUT/tune.jsonl`. The best trial is retrained into `OUT/best`, and only that model is evaluated on the
+//! test rows. An interrupted tuning continues with `--resume`: trials recorded in `tune.jsonl` are not repeated, and a
+//! larger grid adds to them.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -29,75 +29,75 @@ const TRIALS: &str = "tune.jsonl";
 const BEST: &str = "best.json";
 const RESULT: &str = "result.json";
 const RUN: &str = "best";
-/// The share of the training rows that is kept back, unless the user says so.
+/// Default fraction of the training rows held out for validation.
 const VALIDATION: f64 = 0.1;
-/// More trials are a mistake.
+/// Maximum number of trials; a larger grid is likely a mistake.
 const MOST_TRIALS: usize = 100_000;
 
 settings! {
-    /// What to try, and where to.
+    /// Settings of a grid search.
     pub struct TuneSettings in "Tuning" {
-        /// Values of a setting to try; give it once for each setting
+        /// Values of a setting to try; repeat for each setting
         pub grid: Vec<String> = Vec::new() => [required(), value("SETTING=V,V")],
-        /// Lengths of lists in the last word on the test rows
+        /// Cutoffs k of the ranking metrics in the final test evaluation
         pub k: Vec<usize> = vec![1, 5, 10] => [by_comma(), value("K,K")],
-        /// Settings of an earlier run: every one that is not given here, and the data it was trained on
+        /// Start from the settings and data of an earlier run; flags override them
         pub from: Option<Input> = None => [heading("Output"), value("RUN")],
     } with {
-        /// Where the trials go.
+        /// Where trials are written.
         pub output: RunOutput,
     }
 }
 
-/// What to try, and with what.
+/// A grid search: the fixed settings and the grid.
 #[derive(Clone, Debug)]
 pub struct Tune {
-    /// Everything that stays the same.
+    /// Method, data and settings shared by all trials.
     pub request: Request,
-    /// What to try.
+    /// Grid and output.
     pub settings: TuneSettings,
 }
 
-/// One trial.
+/// One trial of a grid search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The values of the grid.
+    /// Values of the grid settings.
     pub settings: Map<String, Value>,
-    /// The value on the validation rows of the model it would hand out; none if training diverged.
+    /// Metric on the validation rows of the model that would be returned; `None` if training diverged.
     pub value: Option<f64>,
-    /// How training went.
+    /// Training summary.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fitted: Option<Fitted>,
-    /// Why there is no value.
+    /// Reason why there is no value.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failed: Option<String>,
 }
 
-/// What was found.
+/// Result of [`tune`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Tuned {
-    /// The folder.
+    /// Output folder.
     pub out: String,
-    /// The measure that decided, on the validation rows.
+    /// Name of the selection metric on the validation rows.
     pub measure: &'static str,
-    /// In the order of the grid.
+    /// Trials, in grid order.
     pub trials: Vec<Trial>,
-    /// The place of the best among them.
+    /// Index of the best trial.
     pub best: usize,
-    /// The run folder of the best trial.
+    /// Run folder of the best trial.
     pub run: String,
-    /// The best trial on the test rows, if the split has any.
+    /// Evaluation of the best trial on the test rows, if the split has any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Evaluation>,
 }
 
-/// Reads `sse-item=0,0.005,0.01`.
+/// Parses a grid entry such as `sse-item=0,0.005,0.01`.
 ///
 /// # Errors
-/// [`Error::Core`] for a setting the method does not have, and for values of another kind.
+/// [`Error::Core`] for a setting that the method does not have, and for values of the wrong type.
 fn parse_grid(method: Method, text: &str) -> Result<(String, Vec<Value>)> {
     let Some((name, values)) = text.split_once('=') else {
-        let what = "is not of the form SETTING=VALUE,VALUE, as lr=0.01,0.1";
+        let what = "must have the form SETTING=VALUE,VALUE, such as lr=0.01,0.1";
         return Err(Error::request(format!("⟨grid⟩: `{text}` {what}"), ""));
     };
     let name = name.trim().trim_start_matches("--");
@@ -114,10 +114,10 @@ fn parse_grid(method: Method, text: &str) -> Result<(String, Vec<Value>)> {
     Ok((name.to_owned(), values.collect::<Result<_>>()?))
 }
 
-/// Tries every combination.
+/// Runs a grid search over all combinations of values.
 ///
 /// # Errors
-/// [`Error::Core`] for a grid that is no grid, for a folder of another tuning, and if every trial diverges.
+/// [`Error::Core`] for an invalid grid, for the folder of a different tuning, and if every trial diverges.
 pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
     let Tune { request, settings } = settings;
     settings.check()?;
@@ -131,12 +131,12 @@ pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
         Purpose::Rating => ("rmse", true),
         Purpose::Ranking => ("ndcg@10", false),
         Purpose::Text => {
-            let what = "documents are not divided, so there is nothing to choose by";
+            let what = "documents are not split, so there is no validation set to select on";
             return Err(Error::request(what, ""));
         }
     };
     if validation <= 0.0 {
-        let what = "choices are made on validation rows: ⟨validation⟩ must be above 0";
+        let what = "selection needs validation rows: ⟨validation⟩ must be above 0";
         return Err(Error::request(format!("{what}, got {validation}"), ""));
     }
     let combinations = combinations(&request, grid)?;
@@ -156,13 +156,13 @@ pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
         }
         prepared.request = with(&common, values)?;
         let (fitted, failed) = match prepared
-            .try_out(seed, &job.told_to(&Titled(job.observer, &label)))
+            .try_out(seed, &job.with_observer(&Titled(job.observer, &label)))
         {
             Ok(fitted) => (Some(fitted), None),
             Err(Error::Embed(e)) if e.is_diverged() => (None, Some(crate::flags(&e.to_string()))),
             Err(error) => return Err(folder.give_up(error, trials.is_empty() && known.is_empty())),
         };
-        // The model that would be handed out: the best one with patience, else the last.
+        // The model that would be returned: the best epoch with patience, otherwise the last.
         let value = fitted.as_ref().and_then(|fitted| match common.options.stopping.patience {
             Some(_) => fitted.best.map(|best| best.value),
             None => fitted.validation.as_ref()?.get(measure).copied(),
@@ -181,35 +181,38 @@ pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
         }
     }
     let Some((best, _)) = best else {
-        let what = "training diverged in every trial; try smaller rates, as ⟨grid⟩ lr=0.001,0.01";
+        let what = "training diverged in every trial; try smaller learning rates, such as ⟨grid⟩ lr=0.001,0.01";
         return Err(Error::request(what, ""));
     };
     prepared.request = with(&common, &trials[best].settings)?;
     let run = folder.path.join(RUN);
-    job.note(&format!("training the best: {}", shown(&trials[best].settings)));
+    job.note(&format!("training with the best settings: {}", shown(&trials[best].settings)));
     prepared.run(seed, &run, folder.for_best(&prepared.document(seed)), job)?;
     let document = fs::read(run.join("run.json"));
     let document = document.map_err(|e| Error::request(format!("{}: {e}", run.display()), ""))?;
     write_atomically(&folder.path.join(BEST), &document)?;
     let test = match common.options.split.rule()? {
         SplitRule::None => None,
-        _ => Some(evaluate::evaluate(&last_word(&run, &settings.k), job)?),
+        _ => Some(evaluate::evaluate(&test_evaluation(&run, &settings.k), job)?),
     };
     let (out, run) = (out.to_string(), run.display().to_string());
     let tuned = Tuned { out, measure, trials, best, run, test };
     // INVARIANT: numbers and strings under string keys.
-    let json = serde_json::to_string_pretty(&tuned).expect("a result serialises");
+    let json = serde_json::to_string_pretty(&tuned).expect("a result serializes");
     write_atomically(&folder.path.join(RESULT), format!("{json}\n").as_bytes())?;
     Ok(tuned)
 }
 
-/// Every combination of the grid, the last setting varying fastest.
+/// Returns every combination of the grid, the last setting varying fastest.
 fn combinations(
     request: &Request,
     grid: &[(String, Vec<Value>)],
 ) -> Result<Vec<Map<String, Value>>> {
     if grid.is_empty() {
-        return Err(Error::missing("name values to try with ⟨grid⟩, as ⟨grid⟩ lr=0.01,0.1", ""));
+        return Err(Error::missing(
+            "pass values to try with ⟨grid⟩, such as ⟨grid⟩ lr=0.01,0.1",
+            "",
+        ));
     }
     let n = grid.iter().try_fold(1usize, |n, (_, values)| n.checked_mul(values.len()));
     let n = n.filter(|n| *n <= MOST_TRIALS).ok_or_else(|| {
@@ -219,11 +222,11 @@ fn combinations(
         if grid[..at].iter().any(|(other, _)| other == name) {
             return Err(Error::request(
                 format!("⟨grid⟩ names `{name}` twice"),
-                "give all values at once",
+                "pass all values at once",
             ));
         }
         if let Some(twice) = values.iter().enumerate().find(|(i, v)| values[..*i].contains(v)) {
-            return Err(Error::request(format!("⟨grid⟩ {name} has {} twice", twice.1), ""));
+            return Err(Error::request(format!("⟨grid⟩ {name} lists {} twice", twice.1), ""));
         }
     }
     let combination = |mut at: usize| {
@@ -239,14 +242,14 @@ fn combinations(
     Ok(all)
 }
 
-/// The request with some values of the grid.
+/// Returns the request with these values of the grid.
 fn with(request: &Request, values: &Map<String, Value>) -> Result<Request> {
     let layers = [Layer::given(values.clone()), Layer::given(request.settings.clone())];
     let Request { method, settings, .. } = Request::new(request.method, &layers)?;
     Ok(Request { method, settings, options: request.options.clone() })
 }
 
-/// What must stay the same for trials to be comparable: everything but the grid.
+/// Everything except the grid, which must be unchanged for trials to be comparable.
 fn plan(prepared: &Prepared, seed: u64, grid: &[(String, Vec<Value>)]) -> Value {
     let seed = veridical_core::Seed::new(seed);
     let mut plan = seed.map(|seed| prepared.document(seed)).unwrap_or_default();
@@ -260,8 +263,8 @@ fn plan(prepared: &Prepared, seed: u64, grid: &[(String, Vec<Value>)]) -> Value 
     plan
 }
 
-/// The models and the rows of the last word.
-fn last_word(run: &Path, ks: &[usize]) -> Evaluate {
+/// Returns the settings of the final evaluation on the test rows.
+fn test_evaluation(run: &Path, ks: &[usize]) -> Evaluate {
     Evaluate { run: vec![run.into()], k: ks.to_vec(), ..Evaluate::default() }
 }
 
@@ -273,15 +276,15 @@ fn shown(values: &Map<String, Value>) -> String {
     values.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The folder of a tuning.
+/// The folder of a grid search.
 struct Folder {
     path: PathBuf,
-    /// Held from the first trial to the last word.
+    /// Held from the first trial to the final evaluation.
     lock: Option<Lock>,
 }
 
 impl Folder {
-    /// Refuses a folder that is in the way before any work is done.
+    /// Rejects a folder that cannot be written before any work is done.
     fn check(out: &Path, if_exists: IfExists) -> Result<Self> {
         let is_ours = out.join(PLAN).is_file();
         let refused = |what: &str| Err(Error::request(format!("{} {what}", out.display()), ""));
@@ -301,7 +304,7 @@ impl Folder {
         Ok(Self { path: out.to_owned(), lock: None })
     }
 
-    /// Begins, or takes up: then the trials there are.
+    /// Starts or resumes a tuning; returns the recorded trials.
     fn begin(
         &mut self,
         plan: &Value,
@@ -324,13 +327,13 @@ impl Folder {
             if let Some((at, before, now)) = veridical_io::difference(&before, plan, "") {
                 let at = at.trim_start_matches('.');
                 let what = format!(
-                    "this is not the tuning that was begun: {at} was {before} and is now {now}"
+                    "the tuning differs from the one that was started: {at} was {before} and is now {now}"
                 );
                 return Err(damaged(&self.path, what));
             }
             let trials = self.path.join(TRIALS);
             let text = fs::read_to_string(&trials).unwrap_or_default();
-            // A line that was cut off by a kill is tried again, and the file goes on after the last whole one.
+            // A line cut off by a kill is a trial to repeat; the file continues after the last complete line.
             let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
             if whole.len() < text.len() {
                 write_atomically(&trials, whole.as_bytes())?;
@@ -347,7 +350,7 @@ impl Folder {
         }
         fs::create_dir_all(&self.path).map_err(failed)?;
         // INVARIANT: a JSON value is JSON.
-        let text = serde_json::to_string_pretty(plan).expect("a plan serialises");
+        let text = serde_json::to_string_pretty(plan).expect("a plan serializes");
         write_atomically(&file, format!("{text}\n").as_bytes())?;
         let mut log = request.files();
         log.insert("event".into(), "data".into());
@@ -363,7 +366,7 @@ impl Folder {
         writeln!(file, "{}", json!(trial)).map_err(failed)
     }
 
-    /// Whether the best run that is there is this one, so that it can be gone on with.
+    /// Returns whether to resume the best run in the folder: only if it is this one.
     fn for_best(&self, document: &Value) -> IfExists {
         let run = self.path.join(RUN);
         let partial = self.path.join(format!("{RUN}.partial"));
@@ -376,7 +379,7 @@ impl Folder {
         }
     }
 
-    /// Keeps trials; a tuning without any leaves nothing behind.
+    /// Keeps recorded trials; removes the folder of a tuning without any.
     fn give_up(&self, error: Error, is_empty: bool) -> Error {
         match crate::train::interrupted(error) {
             Error::Interrupted => Error::Interrupted,
@@ -390,7 +393,7 @@ impl Folder {
     }
 }
 
-/// Says which of several trainings a bar is about, and keeps quiet about its epochs.
+/// An observer that labels progress bars with one of several trainings and hides its epochs.
 pub(crate) struct Titled<'a>(pub &'a dyn Observer, pub &'a str);
 
 impl Observer for Titled<'_> {

@@ -1,4 +1,4 @@
-//! `veridical vectors`: look at tables and convert them.
+//! `veridical vectors`: inspect vector tables and convert between formats.
 
 use arrow_buffer::ScalarBuffer;
 use half::slice::HalfFloatSliceExt;
@@ -15,26 +15,26 @@ use veridical_io::{
 use crate::pipeline::{self, TableJob, Transform};
 use crate::{JobOptions, Result, Tally};
 
-/// Rows whose norms give the quantiles.
+/// Maximum number of rows sampled for the norm quantiles.
 const SAMPLED_ROWS: usize = 65_536;
 
-/// The first rows of a table.
+/// First rows of a vector table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Head {
-    /// d.
+    /// Dimension of the vectors.
     pub dim: usize,
-    /// One id per row.
+    /// Ids, one per row.
     pub ids: Vec<String>,
-    /// The rows.
+    /// Vectors, one per row.
     pub rows: Vec<Vec<f32>>,
 }
 
 settings! {
-    /// Which rows to show.
+    /// Settings of [`head`].
     pub struct ShowHead {
-        /// Table of vectors
+        /// Vector table
         pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
-        /// How many rows
+        /// Number of rows
         pub rows: usize = 5 => [letter('n')],
     } with {
         /// How the table is read.
@@ -43,9 +43,9 @@ settings! {
 }
 
 settings! {
-    /// Which table to sum up.
+    /// Settings of [`stats`].
     pub struct SumUp {
-        /// Table of vectors
+        /// Vector table
         pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
     } with {
         /// How the table is read.
@@ -54,21 +54,21 @@ settings! {
 }
 
 settings! {
-    /// Which table to write in another format, type or cut.
+    /// Settings of [`convert`].
     pub struct Convert {
-        /// Table of vectors
+        /// Vector table
         pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
-        /// Table to write
+        /// Vector table to write
         pub output: Output = Output::default() => [positional(), required(), value("OUTPUT")],
-        /// Of features, keep the first D values times sqrt(width / D): the features of the shorter map
+        /// For feature tables: keep the first D values, rescaled to a map of output dimension D
         pub prefix: Option<usize> = None => [value("D")],
     } with {
-        /// How to read and write.
+        /// How the tables are read and written.
         pub options: JobOptions,
     }
 }
 
-/// Reads the first rows.
+/// Reads the first rows of a table.
 ///
 /// # Errors
 /// [`crate::Error::Io`] if the table cannot be read.
@@ -89,41 +89,55 @@ pub fn head(settings: &ShowHead, job: &Job<'_>) -> Result<Head> {
     Ok(Head { dim, ids, rows })
 }
 
-/// What a table holds.
+/// Summary statistics of a vector table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
-    /// Rows read, without those left out.
+    /// Number of rows with finite values.
     pub rows: u64,
-    /// d.
+    /// Dimension of the vectors.
     pub dim: usize,
-    /// How the vectors are stored.
+    /// Storage type of the vectors, such as `f32`.
     pub dtype: &'static str,
-    /// `row number`, `integer` or `text`.
+    /// Type of the ids: `row number`, `integer` or `text`.
     pub ids: &'static str,
-    /// Rows with a value that is NaN, infinite or missing; they are left out of all other numbers.
+    /// Number of rows with a value that is NaN, infinite or missing; excluded from all other numbers.
     pub rows_not_finite: u64,
-    /// Rows of zeros.
+    /// Number of all-zero rows.
     pub zero_rows: u64,
-    /// Columns that have one value only.
+    /// Number of columns with a single value.
     pub constant_columns: usize,
-    /// Smallest and largest value.
+    /// Smallest value.
     pub min: f32,
-    /// See `min`.
+    /// Largest value.
     pub max: f32,
     /// Mean of all values.
     pub mean: f64,
-    /// Deviation of all values (population).
+    /// Population standard deviation of all values.
     pub deviation: f64,
-    /// Norms of the rows: minimum, 5 %, median, 95 %, maximum.
+    /// Quantiles of the row norms: minimum, 5 %, median, 95 %, maximum.
     pub norm_quantiles: [f64; 5],
-    /// Rows whose norms were used for the quantiles.
+    /// Number of rows used for the norm quantiles.
     pub norms_sampled: usize,
 }
 
-/// Reads a whole table and sums it up.
+/// Reads a whole table and computes summary statistics.
 ///
 /// # Errors
 /// [`crate::Error::Io`] if the table cannot be read.
+///
+/// # Example
+/// ```
+/// use veridical::core::Job;
+/// use veridical::vectors::{SumUp, stats};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("items.csv");
+///
+/// std::fs::write(&path, "id,x,y\na,3,4\nb,0,0\n").unwrap();
+/// let stats = stats(&SumUp { input: path.as_path().into(), ..SumUp::default() }, &Job::silent())?;
+/// assert_eq!((stats.rows, stats.dim, stats.zero_rows), (2, 2, 1));
+/// assert_eq!(stats.max, 4.0);
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn stats(settings: &SumUp, job: &Job<'_>) -> Result<Stats> {
     let options = ReadOptions { on_nan: OnNan::Skip, ..settings.read.clone() };
     let mut reader = TableReader::open(&settings.input.source(), &options)?;
@@ -177,27 +191,27 @@ pub fn stats(settings: &SumUp, job: &Job<'_>) -> Result<Stats> {
     })
 }
 
-/// What [`convert`] did.
+/// Result of [`convert`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Converted {
-    /// The new table.
+    /// Path of the new table.
     #[serde(rename = "out")]
     pub output: String,
-    /// d.
+    /// Dimension of the written vectors.
     pub dim: usize,
-    /// Rows written.
+    /// Number of rows written.
     pub rows: u64,
-    /// Rows left out under `--on-nan skip`.
+    /// Number of rows skipped under `--on-nan skip`.
     pub skipped_rows: u64,
-    /// Values set to 0 under `--on-nan zero`.
+    /// Number of values set to 0 under `--on-nan zero`.
     pub zeroed_values: u64,
 }
 
-/// Writes a table in another format, type or cut. With `prefix` D' the first D' values of each row, times
-/// sqrt(D / D'): of a table of features these are the features of the shorter map.
+/// Writes a table in another format, dtype or dimension. With `prefix` D' it writes the first D' values of each row,
+/// times sqrt(D / D'): for a table of features these are the features of the shorter map.
 ///
 /// # Errors
-/// [`Refusal`] for a prefix that is odd, too long or of rows that are no features; else as
+/// [`Refusal`] for a prefix that is odd, too long, or applied to rows that are not features; otherwise as
 /// [`crate::featurize::apply`].
 pub fn convert(settings: &Convert, job: &Job<'_>) -> Result<Converted> {
     let Convert { prefix, options, .. } = settings;
@@ -216,12 +230,12 @@ pub fn convert(settings: &Convert, job: &Job<'_>) -> Result<Converted> {
     Ok(Converted { output: output.to_string(), dim, rows, skipped_rows, zeroed_values })
 }
 
-/// The features of a shorter map inside those of a longer one.
+/// The features of a shorter map as a prefix of those of a longer one.
 #[derive(Clone, Copy)]
 struct Prefix {
-    /// D'.
+    /// Dimension D' of the prefix.
     dim: usize,
-    /// sqrt(D / D').
+    /// Rescaling factor sqrt(D / D').
     scale: f64,
 }
 
@@ -232,18 +246,18 @@ impl Prefix {
             return Err(Refusal::setting("prefix", must_be, dim).into());
         }
         if width % 2 == 1 {
-            let what = "features have an even number, a cosine and a sine for each direction";
-            let what = format!("{input}: the vectors have {width} values; {what}");
+            let what = "features have an even dimension, a cosine and a sine for each direction";
+            let what = format!("{input}: the vectors have dimension {width}; {what}");
             return Err(Refusal::shape(what, "⟨prefix⟩ is for tables of features").into());
         }
         if dim > width {
-            let must_be = format!("at most {width}, the width of the vectors in {input}");
+            let must_be = format!("at most {width}, the dimension of the vectors in {input}");
             return Err(Refusal::setting("prefix", must_be, dim).into());
         }
         Ok(Self { dim, scale: (width as f64 / dim as f64).sqrt() })
     }
 
-    /// Products in f64, rounded once; those of features are at most 1.
+    /// Multiplies in f64 and rounds once; values of features are at most 1.
     fn of(self, rows: &Chunk, input: &Source) -> Result<ScalarBuffer<f32>> {
         let mut values = Vec::with_capacity(rows.n_rows() * self.dim);
         for (r, row) in rows.vectors.chunks_exact(rows.dim()).enumerate() {
@@ -262,7 +276,7 @@ impl Prefix {
     }
 }
 
-/// Rows unchanged but for their type and length.
+/// Rows unchanged except for dtype and dimension.
 struct Conversion<'a> {
     dtype: Dtype,
     prefix: Option<Prefix>,
@@ -279,7 +293,7 @@ impl Transform for Conversion<'_> {
     }
 }
 
-/// Values of rows as they are written; refuses what the type cannot hold.
+/// Encodes values for writing; rejects values that the dtype cannot represent.
 pub(crate) fn encoded(
     values: ScalarBuffer<f32>,
     dim: usize,

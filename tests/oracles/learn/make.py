@@ -1,4 +1,4 @@
-"""Writes learn.json beside it: logistic regressions and nearest neighbours by scikit-learn.
+"""Writes learn.json beside it: logistic regressions and nearest neighbors by scikit-learn.
 
 Run by hand: pip install numpy==2.4.6 scikit-learn==1.9.1 && python make.py
 
@@ -64,7 +64,7 @@ def one_vs_rest(n, dim, classes, c):
     }  # fmt: skip
 
 
-def neighbours(n, dim, classes, k, metric):
+def neighbors(n, dim, classes, k, metric):
     y = rng.integers(0, classes, n)
     fit = KNeighborsClassifier(k, metric=metric, algorithm="brute").fit(rows(n, dim), y)
     return {
@@ -80,8 +80,8 @@ out = {
     ],
     "one_vs_rest": [one_vs_rest(90, 4, 3, 1.0), one_vs_rest(120, 7, 5, 20.0)],
     "knn": [
-        neighbours(100, 4, 3, 1, "euclidean"), neighbours(150, 6, 4, 7, "euclidean"),
-        neighbours(150, 6, 4, 10, "cosine"),
+        neighbors(100, 4, 3, 1, "euclidean"), neighbors(150, 6, 4, 7, "euclidean"),
+        neighbors(150, 6, 4, 10, "cosine"),
     ],
 }  # fmt: skip
 Path(__file__).with_name("learn.json").write_text(json.dumps(out, separators=(",", ":")) + "\n")

@@ -94,7 +94,7 @@ def layer(name, module, shape, mode="train", after=None, **options):
     return case
 
 
-def normalised(sigma):
+def normalized(sigma):
     """Mean 0 and variance 1 under N(0, 1): Simpson's rule on both sides of 0, where relu has a kink."""
     z = np.linspace(0, 14, 200_001)
     w = np.full(len(z), 2.0)
@@ -157,8 +157,8 @@ def layers():
             cases.append(layer("batch-norm", nn.BatchNorm2d(4), image, mode, channels=4, **then))
             cases.append(layer("batch-norm", nn.BatchNorm1d(3), (5, 3), mode, channels=3, **then))
     for name, sigma in ACTIVATIONS.items():
-        cases.append(layer("activation", sigma, (3, 8), kind=name, normalised=False))
-        cases.append(layer("activation", normalised(sigma), (3, 8), kind=name, normalised=True))
+        cases.append(layer("activation", sigma, (3, 8), kind=name, normalized=False))
+        cases.append(layer("activation", normalized(sigma), (3, 8), kind=name, normalized=True))
     return cases
 
 

@@ -11,11 +11,11 @@ use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Turn tables of other trainings into the frame of a reference.
+Align retrained vectors to the coordinate frame of a reference table.
 
-Retraining turns the coordinates of an embedding. A map fitted on the ids that both tables share turns them
-back, so that a model trained on the reference works on today's vectors. All rows are mapped, those of new ids
-too.";
+Retraining rotates the coordinates of an embedding. A map fitted on the ids that two tables share undoes the
+rotation, so a model trained on the reference works on today's vectors. Every row is mapped, including rows with
+new ids.";
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -26,9 +26,9 @@ Examples:
   veridical align --apply map.safetensors new-items.parquet --out new-items-aligned.parquet
   veridical align --reference a.parquet b.parquet --map map.safetensors --anchors ids.txt
 
-Equal widths: a rotation (Procrustes, reflections allowed). Unequal widths: a ridge regression whose strength is
-chosen by anchors that are kept back. A tenth of the anchors is never fitted: the certificate tells how well the
-map does on them. Always align to the same reference; one that is itself aligned is refused. docs/align.md";
+Equal dimensions: orthogonal Procrustes (a rotation, reflections allowed). Different dimensions: ridge regression,
+its penalty chosen on held-out anchors. A tenth of the anchors is never fitted: the certificate reports how well the
+map does on them. Always align to the same reference; a reference that is itself aligned is rejected. docs/align.md";
 
 pub fn run(flags: Flags<Align>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("align")?;
@@ -53,7 +53,7 @@ fn text(aligned: &Aligned) -> String {
     if let Some(mean) = &aligned.mean {
         let _ = writeln!(text, "mean of all tables written to {mean}");
     }
-    let _ = writeln!(text, "reference {}", aligned.reference_fingerprint); // a String takes every write
+    let _ = writeln!(text, "reference {}", aligned.reference_fingerprint); // writing to a String cannot fail
     text
 }
 
@@ -72,12 +72,12 @@ fn one(text: &mut String, table: &AlignedTable) {
             |value: Option<f64>| value.map(|v| format!(" (before {v:.4})")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "  fitted on {} of {} shared ids, {} kept back",
+            "  fitted on {} of {} shared ids, {} held out",
             of.anchors, of.shared, of.held_out
         );
         let _ = writeln!(
             text,
-            "  on those kept back: residual {:.4}{}, mean cosine {:.4}{}",
+            "  held-out ids: residual {:.4}{}, mean cosine {:.4}{}",
             of.residual,
             before(of.residual_before),
             of.mean_cosine,
@@ -85,7 +85,7 @@ fn one(text: &mut String, table: &AlignedTable) {
         );
     }
     if let Some(age) = table.age_days {
-        let _ = writeln!(text, "  the reference is {age} days older");
+        let _ = writeln!(text, "  the reference is {age} days older than the table");
     }
     for (what, path) in [("map", &table.map), ("ONNX", &table.onnx)] {
         if let Some(path) = path {

@@ -9,9 +9,9 @@ use crate::help;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Print a script that completes verbs and flags in a shell.
+Print a completion script for verbs and flags.
 
-The script is made from the flags of this very version: print it again after an update.";
+The script is generated from the flags of this version: regenerate it after an update.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,12 +19,12 @@ Examples:
   veridical completions zsh > ~/.zfunc/_veridical
   veridical completions fish > ~/.config/fish/completions/veridical.fish
 
-zsh needs ~/.zfunc in its `fpath` before `compinit`; the others find the file by themselves.";
+zsh needs ~/.zfunc in `fpath` before `compinit`; the other shells find the file by themselves.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Command {
-    /// The shell
+    /// Shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -40,8 +40,8 @@ impl Command {
 fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut help::command(), "veridical", &mut script);
-    // INVARIANT: names and texts of the command are strings.
-    String::from_utf8(script).expect("a script is text")
+    // INVARIANT: the names and help texts of the command are valid UTF-8.
+    String::from_utf8(script).expect("a completion script is UTF-8")
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@ Examples:
   veridical data embed --encoder all-MiniLM-L6-v2/ --text pages.txt --max-length 128 --out pages.parquet
   veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
 
-The folder of an encoder is the one that sentence-transformers saves: a BERT (MiniLM, bge, e5, gte) with mean or cls pooling.
-Vectors are those of sentence-transformers to within rounding. A killed job goes on with --resume.";
+--encoder takes a folder saved by sentence-transformers: a BERT (MiniLM, bge, e5, gte) with mean or CLS pooling.
+Vectors match those of sentence-transformers up to rounding. A killed job continues with --resume.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -41,15 +41,15 @@ pub struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Sum interactions or documents up: counts, ratings, times.
+    /// Summarize interactions or documents: counts, density, ratings, times.
     Describe(Flags<Describe>),
-    /// Divide interactions and write every part to a file.
+    /// Split interactions into training, validation and test files.
     Split(Flags<SplitData>),
-    /// Make data with planted truth.
+    /// Generate synthetic data with planted structure.
     Generate(Flags<Generate>),
-    /// Build a graph among users or items, for SSE-Graph.
+    /// Build a user-user or item-item graph for SSE-Graph.
     Graph(Flags<BuildGraph>),
-    /// Turn documents into vectors by a pretrained encoder or a doc2vec run.
+    /// Embed documents with a pretrained sentence encoder or a doc2vec run.
     #[command(after_help = EMBED_EXAMPLES)]
     Embed(Flags<Embed>),
 }
@@ -66,7 +66,7 @@ impl Command {
                 let written = prepare::split(&flags.settings("data split")?, &terminal.job())?;
                 let rows = &written.split["rows"];
                 let text = format!(
-                    "{} to learn from, {} to validate, {} to test, written to {}\n",
+                    "{} training rows, {} validation rows, {} test rows, written to {}\n",
                     rows["train"], rows["validation"], rows["test"], written.out
                 );
                 terminal.result("data-split", &written, &text)
@@ -107,9 +107,9 @@ fn embed(flags: Flags<Embed>, terminal: &Terminal) -> Result<()> {
             let done = prepare::embed(run, &settings, &job)?;
             (done.rows, done.dim, done.out.clone(), json!(done))
         }
-        _ => return Err(Error::request("give one of ⟨encoder⟩ and ⟨run⟩", "")),
+        _ => return Err(Error::request("pass either ⟨encoder⟩ or ⟨run⟩", "")),
     };
-    let text = format!("{rows} vectors of {dim} values, written to {out}\n");
+    let text = format!("{rows} vectors of dimension {dim}, written to {out}\n");
     terminal.result("data-embed", &result, &text)?;
     terminal.next(&format!("veridical vectors head {out}"));
     Ok(())
@@ -121,7 +121,7 @@ fn graph(flags: Flags<BuildGraph>, terminal: &Terminal) -> Result<()> {
     let summary = &built.summary;
     let groups = summary.groups.map_or(String::new(), |n| format!(" in {n} groups"));
     let text = format!(
-        "{} nodes{groups}, {} edges, {:.1} neighbours on average, {} nodes without any, written to {}\n",
+        "{} nodes{groups}, {} edges, mean degree {:.1}, {} isolated nodes, written to {}\n",
         summary.nodes, summary.edges, summary.mean_degree, summary.isolated, built.out
     );
     terminal.result("data-graph", &built, &text)?;
@@ -178,7 +178,7 @@ fn described(description: &Description) -> String {
             frequent,
             fingerprint,
         } => {
-            line("documents", format!("{documents}, {empty} of them empty"));
+            line("documents", format!("{documents} ({empty} empty)"));
             line("vocabulary", format!("{words} words: {}, ...", frequent.join(", ")));
             line("words", tokens.to_string());
             line("words per doc", spread(per_document));

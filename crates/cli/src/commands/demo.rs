@@ -10,11 +10,11 @@ use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Train a generated shop ten times, measure what a retraining changes, publish a good refresh and stop a broken one.
+Train item2vec ten times on a generated shop, measure what retraining changes, publish a good refresh and stop a bad one.
 
-The shop has eight genres behind it. All trainings see the same interactions; only the seed differs. Limits come from
-the ten trainings; Tuesday's table is published under them, and a table whose ids went wrong is stopped. The folder
-keeps monday.parquet, tuesday.parquet, broken.parquet, spec.json and budget.toml to play with.";
+The generated purchases have eight planted genres. All ten runs see the same interactions; only the random seed differs.
+Limits are proposed from the ten runs. Under these limits Tuesday's table is published, and a table with permuted ids is
+stopped. The folder keeps monday.parquet, tuesday.parquet, broken.parquet, spec.json and budget.toml to experiment with.";
 
 pub fn run(flags: Flags<DemoOutput>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("demo")?;
@@ -27,7 +27,7 @@ pub fn run(flags: Flags<DemoOutput>, terminal: &Terminal) -> Result<()> {
     Ok(())
 }
 
-/// Treatments of the short table: its first column, and the name it is found by.
+/// Treatments of the short table: the label of the row, and the treatment's name in the result.
 const SHOWN: [(&str, &str); 4] = [
     ("vectors as they are", "raw"),
     ("aligned", "aligned"),
@@ -50,7 +50,7 @@ fn text(demo: &Demo) -> String {
 The same data trained ten times, only the seed differs:
   a coordinate moves by          {:>7}  of its size ({} after alignment)
   an inner product moves by      {:>7}  of the spread between pairs: the geometry stays (CKA {:.3})
-  nearest neighbours that stay   {:>7}
+  nearest neighbors that stay    {:>7}
 
 A genre model on these vectors (chance {}):
                             retrained          not retrained
@@ -73,8 +73,8 @@ A genre model on these vectors (chance {}):
     let outcome = |name: &str, outcome: &Outcome| {
         let word = if outcome.published { "published" } else { "STOPPED" };
         let limits = match outcome.broken_limits.len() {
-            0 => format!("all {} limits kept", demo.limits),
-            n => format!("{n} of {} limits not kept", demo.limits),
+            0 => format!("all {} limits met", demo.limits),
+            n => format!("{n} of {} limits not met", demo.limits),
         };
         format!(
             "  {name:<17} {word}, {limits}: {}\n                    {}\n",

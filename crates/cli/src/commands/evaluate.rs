@@ -3,24 +3,25 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use veridical::evaluate::{self, Evaluate, Evaluation, Judged, shown};
+use veridical::evaluate::{self, Evaluate, EvaluatedModel, Evaluation, shown};
 use veridical::io::publish;
 use veridical::{Result, net};
 
-use crate::commands::net::judged_text;
+use crate::commands::net::evaluation_text;
 use crate::flags::Flags;
 use crate::terminal::Terminal;
 use crate::typed::typed;
 
 pub const ABOUT: &str = "\
-Judge runs, or any pair of vector tables, on rows that were kept back.
+Evaluate runs, or any pair of user and item vector tables, on held-out interactions.
 
-A run is judged on exactly its own split. Rankings are judged under three protocols, side by side: among
-all items the user has not trained on, among 100 items drawn uniformly, and among 100 drawn by popularity.
-The last two flatter weak models; quote the first. Baselines are trained on the same rows.
+A run is evaluated on exactly its own split. Rankings are evaluated under three protocols, side by side: against all
+items the user has not trained on, against 100 items sampled uniformly, and against 100 sampled by popularity.
+The two sampled protocols flatter weak models; quote the first. Baselines are trained on the same rows.
 
-A network is judged on the test part of its data, or of --data: accuracy with its interval and every class, or
-the error of numbers; one that reads text, on its test documents. The runs of an ensemble count as one model, with the mean and deviation over seeds.";
+A network is evaluated on the test set of its data, or of --data: accuracy with a 95 % interval and per class, or
+RMSE, MAE and R2 for regression; a text model on its test documents. The runs of an ensemble count as one model,
+with mean and standard deviation over seeds.";
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +39,7 @@ pub fn run(flags: Flags<Evaluate>, terminal: &Terminal) -> Result<()> {
     if settings.run.iter().any(|run| net::is_network(run)) {
         let evaluation = net::evaluate(&settings, &terminal.job())?;
         write_files(&settings, || evaluation.to_html(&typed()), &evaluation, terminal)?;
-        terminal.result("evaluate-net", &evaluation, &judged_text(&evaluation))?;
+        terminal.result("evaluate-net", &evaluation, &evaluation_text(&evaluation))?;
         if let [run] = settings.run.as_slice()
             && net::is_net(run)
         {
@@ -55,7 +56,7 @@ pub fn run(flags: Flags<Evaluate>, terminal: &Terminal) -> Result<()> {
     Ok(())
 }
 
-/// The page and the numbers, where they are asked for.
+/// Writes the page and the JSON file if they were requested.
 fn write_files(
     settings: &Evaluate,
     page: impl FnOnce() -> String,
@@ -72,7 +73,7 @@ fn write_files(
 
 pub fn text(evaluation: &Evaluation) -> String {
     let mut text = format!(
-        "{} rows kept back by {}; 95 % intervals over users and seeds\n",
+        "{} held-out rows, split {}; 95 % intervals over users and seeds\n",
         evaluation.test_rows, evaluation.split
     );
     let protocols = evaluation.protocols();
@@ -101,7 +102,7 @@ pub fn text(evaluation: &Evaluation) -> String {
     text
 }
 
-fn title(model: &Judged) -> String {
+fn title(model: &EvaluatedModel) -> String {
     let estimate = model.ranking.as_ref().and_then(|report| report.protocols.first());
     let estimate = estimate.and_then(|protocol| protocol.measures.first()).map(|m| m.estimate);
     let users = estimate.or(model.ratings.map(|ratings| ratings.rmse)).map_or(0, |e| e.n);

@@ -19,12 +19,12 @@ Examples:
   veridical man featurize apply | man -l -
   veridical man --out ~/.local/share/man/man1
 
-Pages that are in the folder are replaced.";
+Existing pages in the folder are replaced.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Command {
-    /// The verb whose page is printed [default: the page of veridical]
+    /// Verb to print the page of [default: the main page]
     #[arg(value_name = "VERB")]
     verb: Vec<String>,
     /// Folder to write all pages to, one per verb
@@ -61,7 +61,7 @@ struct Page {
     text: String,
 }
 
-/// The page of veridical and, after it, one for every verb below.
+/// Renders the page of veridical and, after it, one page for every verb.
 fn pages() -> Vec<Page> {
     let mut command = help::command().disable_help_subcommand(true);
     command.build();
@@ -74,9 +74,9 @@ fn pages() -> Vec<Page> {
         let man = Man::new(command)
             .source(concat!("veridical ", env!("CARGO_PKG_VERSION")))
             .manual("Veridical");
-        // INVARIANT: a Vec takes all bytes, and the texts of a command are strings.
-        man.render(&mut text).expect("memory can be written");
-        let text = String::from_utf8(text).expect("a page is text");
+        // INVARIANT: writing to a Vec cannot fail, and the help texts of a command are valid UTF-8.
+        man.render(&mut text).expect("writing to memory cannot fail");
+        let text = String::from_utf8(text).expect("a man page is UTF-8");
         pages.push(Page { name, text });
     }
     pages.sort_by(|a, b| a.name.cmp(&b.name));
@@ -88,7 +88,7 @@ fn find<'a>(pages: &'a [Page], verb: &[String]) -> Result<&'a Page> {
     let name = name.collect::<Vec<_>>().join("-");
     pages.iter().find(|page| page.name == name).ok_or_else(|| {
         let verb = verb.join(" ");
-        Error::missing(format!("there is no verb `{verb}`"), "`veridical --help` lists the verbs")
+        Error::missing(format!("unknown verb `{verb}`"), "`veridical --help` lists the verbs")
     })
 }
 

@@ -1,4 +1,4 @@
-//! One file per verb: arguments to settings, results to text.
+//! One file per verb: it turns flags into settings and results into text.
 
 pub mod align;
 pub mod completions;

@@ -10,34 +10,34 @@ use veridical::net::{self, Measures, NetEvaluation, NetRun, TrainNet, TrainedNet
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Train a network on images or on rows of numbers, into a run folder.
+Train a network on images or a numeric table, and write it to a run folder.
 
-Data: MNIST's idx files, CIFAR's batches, PNG sheets, folders of images by class, or a table with --target.
-Models: mlp:512,512 (any widths), cnn-small, cnn:32,max,64,max (3 x 3 convolutions with batch norm, `max` is a
-pooling), resnet20, 32, 44 and 56 (the CIFAR family), resnet18 and resnet34. Weights are saved as safetensors
-under PyTorch's names. The same seed gives the same bytes for any number of threads; a run that was killed
-goes on with --resume.";
+Data: MNIST idx files, CIFAR batches, PNG sheets, image folders (one folder per class), or a table with --target.
+Models: mlp:512,512 (any widths), cnn-small, cnn:32,max,64,max (3 x 3 convolutions with batch norm; `max` is
+max pooling), resnet20, 32, 44 and 56 (the CIFAR family), resnet18 and resnet34. Weights are saved as safetensors
+under PyTorch's names. The same seed gives the same bytes for any number of threads; a killed run continues
+with --resume.";
 
 pub const EXAMPLES: &str = "\
 Examples:
   veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
   veridical train net --model resnet20 --data cifar10/ --optimizer sgd --lr 0.1 --momentum 0.9 \\
       --weight-decay 1e-4 --schedule cosine --flip --crop 4 --epochs 100 --out runs/resnet20
-  veridical train net --model mlp:128,128,128 --activation tanh --data table.csv --target price --regression
+  veridical train net --model mlp:64,64 --activation tanh --data t.csv --target price --regression
   veridical train net --model resnet20 --data pets/ --init resnet20.safetensors --freeze features
   veridical train net --model resnet20 --data cifar10/ --init resnet20.safetensors --epochs 0 \\
       --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --out runs/theirs
   veridical evaluate --run runs/mnist";
 
-/// Classes that are listed one by one.
+/// Per-class results are printed for at most this many classes.
 const MOST_CLASSES: usize = 40;
 
-/// Trains with what was given, the strongest first.
+/// Trains a network from layers of settings, highest priority first.
 pub fn train(layers: Vec<Layer>, terminal: &Terminal) -> Result<()> {
     report(&net::train(&TrainNet::new(layers)?, &terminal.job())?, terminal)
 }
 
-/// What was trained, and what comes next.
+/// Reports the result of training and suggests the next command.
 pub fn report(trained: &TrainedNet, terminal: &Terminal) -> Result<()> {
     terminal.result(&format!("train-{}", trained.method), trained, &text(trained))?;
     terminal.next(&format!("veridical evaluate --run {}", trained.out));
@@ -54,22 +54,24 @@ fn text(trained: &TrainedNet) -> String {
         let mut parts = Vec::new();
         parts.extend(learned.loss.map(|loss| format!("loss {loss:.4}")));
         parts.extend(learned.accuracy.map(|share| format!("accuracy {:.2} %", 100.0 * share)));
-        if let Some(judged) = learned.validation {
-            parts.push(format!("validation loss {:.4}", judged.loss));
-            parts.extend(judged.accuracy.map(|share| format!("accuracy {:.2} %", 100.0 * share)));
-            parts.extend(judged.rmse.map(|rmse| format!("rmse {rmse:.4}")));
+        if let Some(validation) = learned.validation {
+            parts.push(format!("validation loss {:.4}", validation.loss));
+            parts.extend(
+                validation.accuracy.map(|share| format!("accuracy {:.2} %", 100.0 * share)),
+            );
+            parts.extend(validation.rmse.map(|rmse| format!("rmse {rmse:.4}")));
             parts.extend(learned.best.map(|best| format!("best epoch {}", best.epoch)));
         }
         let parts =
             if parts.is_empty() { String::new() } else { format!(", {}", parts.join(", ")) };
-        let verb = if *was_finished { "there already" } else { "written" };
+        let verb = if *was_finished { "already finished" } else { "written" };
         let _ = writeln!(text, "{stopped}{parts}\n  {folder} {verb}");
     }
     text
 }
 
-/// The evaluation of networks.
-pub fn judged_text(evaluation: &NetEvaluation) -> String {
+/// Formats the evaluation of networks.
+pub fn evaluation_text(evaluation: &NetEvaluation) -> String {
     let mut text = String::new();
     for model in &evaluation.models {
         let seeds = match model.seeds.len() {
@@ -102,7 +104,7 @@ pub fn judged_text(evaluation: &NetEvaluation) -> String {
     text
 }
 
-/// One run: its measures, and every class if they are few.
+/// Formats the metrics of one run, and those of every class if there are few.
 fn one_text(measures: &Measures, classes: &[String]) -> String {
     let mut text = String::new();
     if let Some(accuracy) = measures.accuracy {

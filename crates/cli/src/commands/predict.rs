@@ -9,10 +9,10 @@ use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Tell new documents apart by a run of `train text`.
+Classify new documents with a run of `train text`.
 
-Writes a table with the id of every document, its class, and the probability that the network gives it. No labels
-are needed; `evaluate` with --data judges on documents that have some.";
+Writes a table with the id, predicted class and predicted probability of every document. Labels are not needed; to
+measure accuracy on labeled documents, use `evaluate` with --data.";
 
 pub const EXAMPLES: &str = "\
 Examples:

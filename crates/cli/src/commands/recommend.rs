@@ -7,10 +7,10 @@ use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Write the best items of every user: columns user, item, score, rank.
+Write the top-k items of every user as a table with columns user, item, score, rank.
 
-Items of a user's history are left out. Users that the run does not know are folded in from their history
-in --interactions: one least squares step, or the mean of what they chose, as the method asks.";
+Items in a user's history are excluded. Users unknown to the run are folded in from their history in
+--interactions: by one least-squares step, or by the mean vector of their items, depending on the method.";
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ fn text(done: &Recommended) -> String {
     let Recommended { out, users, rows, folded_in, .. } = done;
     let folded = match folded_in {
         0 => String::new(),
-        n => format!(", {n} of them folded in"),
+        n => format!(", {n} folded in"),
     };
     format!("{rows} rows for {users} users{folded}, written to {out}\n")
 }

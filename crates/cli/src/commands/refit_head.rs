@@ -11,11 +11,11 @@ use crate::terminal::Terminal;
 use crate::typed::typed;
 
 pub const ABOUT: &str = "\
-Solve for the last layer of a network on the features below it, and write the result as a run.
+Refit the last layer of a trained network on the features below it, and write the result as a new run.
 
-Training leaves the last layer short of the best for its own features. Solving for it is a convex problem that
-costs less than an epoch: logistic regression for classes, ridge regression for numbers. The penalty is chosen
-by cross-validation among those that do not raise the training loss; if there is none, the head stays.";
+Training leaves the last layer short of the optimum for its own features. Refitting it is a convex problem that
+costs less than an epoch: logistic regression for classification, ridge regression for numeric targets. The penalty
+is chosen by cross-validation among those that do not raise the training loss; if none qualifies, the head is kept.";
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -49,7 +49,7 @@ fn text(refit: &RefitHead) -> String {
         }
         None => writeln!(
             text,
-            "  no penalty lowers the training loss: the head stays, written to {}",
+            "  no penalty lowers the training loss: the head is unchanged, written to {}",
             refit.out
         ),
     };

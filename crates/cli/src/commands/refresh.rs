@@ -8,12 +8,12 @@ use crate::terminal::Terminal;
 use crate::typed::typed;
 
 pub const ABOUT: &str = "\
-Align, compare, gate, featurise and publish today's vectors.
+Align, compare, gate, featurize and publish today's vectors in one job.
 
-The daily job as one command. Today's table is turned into the frame of a fixed reference, compared with it, held against
-a budget of limits, featurised if there is a spec, and published to a folder that appears by one rename with `_SUCCESS`
-in it. If a limit is not kept the folder holds the report and its summary alone, and the exit code is 1. Without limits
-the verdict decides. A job that was killed goes on with --resume and publishes the same bytes.";
+The daily job as one command. Today's table is aligned to a fixed reference, compared with it, checked against a budget
+of limits, featurized if a spec is given, and published to a folder that appears by one rename, with `_SUCCESS` in it.
+If a limit is not met, the folder holds only the report and its summary, and the exit code is 1. Without limits the
+verdict decides. A killed job continues with --resume and publishes the same bytes.";
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   veridical refresh --reference monday.parquet --new today.parquet --spec spec.json --out published
   veridical refresh --reference A.parquet --new B.parquet --consumers c.toml --out live --force
 
-Exit codes: 0 published, 1 a limit was not kept and nothing was published, 2 bad input, 130 interrupted (--resume).";
+Exit codes: 0 published, 1 a limit was not met and nothing was published, 2 bad input, 130 interrupted (--resume).";
 
 pub fn run(flags: Flags<Refresh>, terminal: &Terminal) -> Result<()> {
     let settings = Refresh { command: typed(), ..flags.settings("refresh")? };
@@ -32,8 +32,7 @@ pub fn run(flags: Flags<Refresh>, terminal: &Terminal) -> Result<()> {
 
 fn text(refreshed: &Refreshed) -> String {
     let mut text = refreshed.report.to_text();
-    let word =
-        if refreshed.published { "published" } else { "NOT published; written for you to read" };
+    let word = if refreshed.published { "published" } else { "NOT published; report written" };
     text += &format!("\n{word}:\n");
     for file in &refreshed.files {
         text += &format!("  {file}\n");

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
-use veridical::Result;
 use veridical::core::Estimate;
 use veridical::io::publish;
+use veridical::{Error, Result};
 use veridical_experiments::{
-    self as experiments, Outcome, RunExperiment, RunOptions, ShowExperiment,
+    self as experiments, AllOutcomes, FinishedExperiment, Outcome, RunExperiment, RunOptions,
+    ShowExperiment, SkippedExperiment,
 };
 
 use crate::flags::Flags;
@@ -21,6 +22,7 @@ Examples:
   veridical reproduce list
   veridical reproduce show 000-kernel-error
   veridical reproduce run 000-kernel-error --quick
+  veridical reproduce run --all --time 2h --keep book
   veridical reproduce run 001-table3 --data ../shared/data --out result.json --html table3.html";
 
 #[derive(Args, Debug)]
@@ -68,7 +70,19 @@ impl Command {
                 let (quick, keep) = (settings.quick, settings.keep.as_deref());
                 let job = terminal.job();
                 let options = RunOptions { quick, data, keep, job: &job };
-                let outcome = experiments::find(&settings.id)?.run(&options)?;
+                if settings.all {
+                    let outcomes = experiments::run_all(&options, settings.time)?;
+                    terminal.result("reproduce-run-all", &outcomes, &summary(&outcomes))?;
+                    if !outcomes.left.is_empty() {
+                        terminal.next(&typed());
+                    }
+                    return Ok(());
+                }
+                let Some(id) = &settings.id else {
+                    let what = "name an experiment, or run all of them with ⟨all⟩";
+                    return Err(Error::request(what, "`veridical reproduce list` shows the names"));
+                };
+                let outcome = experiments::find(id)?.run(&options)?;
                 terminal.write_page(settings.html.as_ref(), || outcome.to_html(&typed()))?;
                 terminal.write_page(settings.out.as_ref(), || {
                     // INVARIANT: an outcome is numbers and strings.
@@ -80,6 +94,23 @@ impl Command {
             }
         }
     }
+}
+
+fn summary(outcomes: &AllOutcomes) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for FinishedExperiment { id, verdict, minutes } in &outcomes.finished {
+        let _ = writeln!(text, "{id:<20} {verdict:<15} {minutes:6.1} minutes");
+    }
+    for SkippedExperiment { id, reason } in &outcomes.skipped {
+        let _ = writeln!(text, "{id:<20} {:<15} {reason}", "skipped");
+    }
+    for id in &outcomes.left {
+        let _ = writeln!(text, "{id:<20} {:<15} the time is over", "left");
+    }
+    let counts = [outcomes.finished.len(), outcomes.skipped.len(), outcomes.left.len()];
+    let _ = writeln!(text, "{} finished, {} skipped, {} left", counts[0], counts[1], counts[2]);
+    text
 }
 
 fn text(outcome: &Outcome) -> String {
@@ -96,11 +127,15 @@ fn text(outcome: &Outcome) -> String {
             Some(false) => "FAILS",
             None => "",
         };
-        let expected = row.expected.map_or("-".to_owned(), |x| format!("{x:.4}"));
+        let beside = match (row.paper, row.theory) {
+            (Some(x), _) => format!("paper {x:.4}"),
+            (None, Some(x)) => format!("theory {x:.4}"),
+            (None, None) => String::new(),
+        };
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{:<width$}  expected {expected:>7}  measured {value:>8.5}  {interval}  {seeds} seeds  {mark}",
+            "{:<width$}  {beside:>15}  measured {value:>8.5}  {interval}  {seeds} seeds  {mark}",
             row.what
         );
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use veridical::Result;
-use veridical::similar::{self, Neighbours, Similar};
+use veridical::similar::{self, Neighbors, Similar};
 
 use crate::flags::Flags;
 use crate::terminal::Terminal;
@@ -20,7 +20,7 @@ pub fn run(flags: Flags<Similar>, terminal: &Terminal) -> Result<()> {
     terminal.result("similar", &json!({ "results": found }), &text(&found))
 }
 
-fn text(found: &[Neighbours]) -> String {
+fn text(found: &[Neighbors]) -> String {
     let mut text = String::new();
     let named = |id: &str, name: &Option<String>| match name {
         Some(name) => format!("{id}  {name}"),
@@ -28,7 +28,7 @@ fn text(found: &[Neighbours]) -> String {
     };
     for of in found {
         let _ = writeln!(text, "{}", named(&of.id, &of.name)); // writing to a String cannot fail
-        for (rank, near) in (1..).zip(&of.neighbours) {
+        for (rank, near) in (1..).zip(&of.neighbors) {
             let _ = writeln!(
                 text,
                 "{rank:>4}  {:.4}  {}",

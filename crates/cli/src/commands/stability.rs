@@ -12,12 +12,12 @@ use crate::terminal::Terminal;
 use crate::typed::typed;
 
 pub const ABOUT: &str = "\
-Say whether a refresh of vectors is safe to ship.
+Compare vector tables and report whether a refresh is safe to ship.
 
-Two or more tables of the same things are joined on their ids and compared: are the ids and norms sane, did coordinates
-move, did the geometry (the Gram matrix) hold, which neighbours changed, what do models lose that are retrained and
-models that are not. `--noise-floor` puts beside every number what training again on the same data changes; limits make
-it a gate with an exit code. docs/stability.md explains each number and when it misleads.";
+Two or more tables over the same ids are joined and compared: are ids and norms sane, did coordinates move, did the
+geometry (the Gram matrix) hold, which nearest neighbors changed, how much accuracy do downstream models lose with and
+without retraining. `--noise-floor` shows next to every number how much retraining on the same data changes it; limits
+turn the comparison into a gate with an exit code. docs/stability.md explains each number and when it misleads.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
   veridical stability monday.parquet today.parquet --min-cka 0.9 --min-nn-overlap 0.5 --markdown
   veridical stability budget runs/i2v/seed-* --out budget.toml
 
-Exit codes: 0 compared (and all limits kept), 1 a limit was not kept, 2 bad input.";
+Exit codes: 0 compared (and all limits met), 1 a limit was not met, 2 bad input.";
 
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -41,7 +41,7 @@ pub struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Propose limits from runs on identical data.
+    /// Propose limits from runs trained on identical data.
     Budget(Flags<ProposeBudget>),
 }
 
@@ -52,8 +52,8 @@ impl Command {
             None => {
                 let settings = self.compare.settings("stability")?;
                 if settings.output.prometheus.is_some() && terminal.is_json() {
-                    let what = "⟨prometheus⟩ and ⟨json⟩ exclude each other";
-                    return Err(Error::request(what, "ask for one of them"));
+                    let what = "⟨prometheus⟩ and ⟨json⟩ cannot be combined";
+                    return Err(Error::request(what, "pass only one of them"));
                 }
                 let report = stability::stability(&settings.tables, &terminal.job())?;
                 write(&settings.output, &report, terminal)?;
@@ -82,7 +82,7 @@ fn write(output: &StabilityOutput, report: &StabilityReport, terminal: &Terminal
         terminal.result("stability", report, &report.to_text())?;
     }
     if output.html.is_none() {
-        terminal.next("the same command with --html report.html, to look instead of read");
+        terminal.next("the same command with --html report.html for a page with charts");
     }
     Ok(())
 }

@@ -8,12 +8,12 @@ use super::net::report;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Tell documents apart by a recurrent network that reads their words in both directions, into a run folder.
+Train a bidirectional recurrent network to classify documents, and write it to a run folder.
 
-The documents are rows of a table with a column of text and one of labels. Vectors of words are learnt with the
-network, or taken from --vectors (any table or run with words for ids) and kept as they are unless
---train-vectors lets them move. Then come a GRU or LSTM in both directions, a dense layer, and the output. The
-same seed gives the same bytes for any number of threads; a run that was killed goes on with --resume.";
+The documents are rows of a table with a text column and a label column. Word embeddings are learned with the
+network, or loaded from --vectors (any table or run with words as ids) and kept fixed unless --train-vectors
+fine-tunes them. They feed a bidirectional GRU or LSTM, a dense layer, and the output layer. The same seed gives
+the same bytes for any number of threads; a killed run continues with --resume.";
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -25,7 +25,7 @@ Examples:
   veridical evaluate --run runs/imdb
   veridical predict --run runs/imdb --text new.csv --out predictions.csv";
 
-/// Trains with what was given, the strongest first.
+/// Trains a text model from layers of settings, highest priority first.
 pub fn train(layers: Vec<Layer>, terminal: &Terminal) -> Result<()> {
     report(&text::train(&TrainText::new(layers)?, &terminal.job())?, terminal)
 }

@@ -16,10 +16,10 @@ use crate::methods::Chosen;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Learn embeddings from interactions or text, or a network from examples, into a run folder.
+Train embeddings on interactions or text, or a network on labeled examples, and write a run folder.
 
 The folder holds run.json (every setting, seeds, fingerprints of the data), metrics.jsonl (one line per
-epoch), vectors/TABLE.parquet with your own ids, the model and the last checkpoint; of a network, its weights
+epoch), vectors/TABLE.parquet with your own ids, the model and the last checkpoint; for a network, its weights
 under PyTorch's names. The same seed gives the same bytes for any number of threads; only
 `--mode hogwild` gives that up.";
 
@@ -55,10 +55,10 @@ pub struct Command {
 enum What {
     #[command(flatten)]
     Embedding(Chosen<Start>),
-    /// A network on images or tables: MLP, CNN, ResNet
+    /// Neural network on images or tables: MLP, CNN, ResNet
     #[command(long_about = net::ABOUT, after_help = net::EXAMPLES)]
     Net(Flags<TrainNet>),
-    /// Documents told apart by a recurrent network on vectors of words
+    /// Text classifier: bidirectional GRU or LSTM on word embeddings
     #[command(long_about = text::ABOUT, after_help = text::EXAMPLES)]
     Text(Flags<TrainText>),
 }
@@ -79,7 +79,7 @@ impl Command {
     }
 }
 
-/// Trains again as an earlier run was trained, whatever it is.
+/// Trains again with the settings of an earlier run of any kind.
 fn replay(flags: Flags<Replay>, terminal: &Terminal) -> Result<()> {
     let given = flags.given()?.clone();
     let start = Replay::of(&given)?.start;
@@ -126,7 +126,7 @@ fn shown(trained: &Trained) -> String {
         }
         let tables: Vec<String> =
             tables.iter().map(|t| format!("{} {} x {}", t.name, t.rows, t.dim)).collect();
-        let verb = if *was_finished { "there already" } else { "written" };
+        let verb = if *was_finished { "already finished" } else { "written" };
         let holds =
             if tables.is_empty() { String::new() } else { format!(" ({})", tables.join(", ")) };
         let _ = writeln!(text, "\n  {folder} {verb}{holds}");

@@ -13,10 +13,10 @@ use crate::methods::Chosen;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Try combinations of settings and choose by validation rows alone.
+Tune hyperparameters by grid search, selecting on validation data only.
 
-Every trial is trained as `train` would and written to OUT/tune.jsonl. The best is trained once more into
-OUT/best, and only for it are the test rows read, once. OUT/best.json serves `train --from`.";
+Every trial is trained as `train` would train it and recorded in OUT/tune.jsonl. The best trial is retrained into
+OUT/best, and only that model is evaluated on the test rows, once. Pass OUT/best.json to `train --from`.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,9 +66,9 @@ fn text(tuned: &Tuned) -> String {
         let mark = if at == tuned.best { "  <- best" } else { "" };
         let _ = writeln!(text, "  {value:>8}  {}{epoch}{mark}", settings.join(" ")); // cannot fail
     }
-    let _ = writeln!(text, "\nthe best is in {}", tuned.run);
+    let _ = writeln!(text, "\nbest run: {}", tuned.run);
     if let Some(test) = &tuned.test {
-        let _ = write!(text, "\nOn the test rows, read once:\n{}", evaluation_text(test));
+        let _ = write!(text, "\nTest rows, evaluated once:\n{}", evaluation_text(test));
     }
     text
 }

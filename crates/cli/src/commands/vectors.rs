@@ -27,11 +27,11 @@ pub struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the first rows.
+    /// Print the first rows.
     Head(Flags<ShowHead>),
-    /// Sum a table up: rows, ids, norms, values that are not numbers, zero rows.
+    /// Summarize a table: rows, ids, norms, non-finite values, zero rows.
     Stats(Flags<SumUp>),
-    /// Write a table in another format or number type.
+    /// Convert a table to another format or dtype.
     Convert(Flags<Convert>),
 }
 
@@ -53,14 +53,14 @@ impl Command {
                     return Ok(()); // stdout carries the table
                 }
                 let (rows, dim, out) = (converted.rows, converted.dim, &converted.output);
-                let text = format!("{rows} rows of {dim} values, written to {out}\n");
+                let text = format!("{rows} rows of dimension {dim}, written to {out}\n");
                 terminal.result("vectors-convert", &converted, &text)
             }
         }
     }
 }
 
-/// Coordinates that fit a line.
+/// Number of coordinates that fit on a line.
 const SHOWN: usize = 6;
 
 fn table(head: &Head) -> String {
@@ -88,7 +88,7 @@ fn text(stats: &Stats) -> String {
     line(
         "values",
         format!(
-            "{} to {}, mean {:.6}, deviation {:.6}",
+            "{} to {}, mean {:.6}, sd {:.6}",
             stats.min, stats.max, stats.mean, stats.deviation
         ),
     );
@@ -98,7 +98,7 @@ fn text(stats: &Stats) -> String {
         format!("min {min:.6}, 5 % {low:.6}, median {median:.6}, 95 % {high:.6}, max {max:.6}"),
     );
     if (stats.norms_sampled as u64) < stats.rows {
-        line("", format!("(norms of a sample of {} rows)", stats.norms_sampled));
+        line("", format!("(norms from a sample of {} rows)", stats.norms_sampled));
     }
     text
 }

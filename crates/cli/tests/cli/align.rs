@@ -1,4 +1,4 @@
-//! `align`: what it writes, and what it refuses.
+//! `align`: outputs and errors.
 
 use veridical::align::{ALIGNED_TO, MAP_ID, MapFile};
 use veridical::features::{FeatureSpec, Normalize, directions};
@@ -22,7 +22,7 @@ fn rotation(dim: usize, at: u64) -> LinearMap {
     LinearMap { from: vec![0.0; dim], matrix, to: vec![0.0; dim] }
 }
 
-/// The table turned, with noise, and with `new` more rows that the first does not have.
+/// The table rotated, with noise, and with `new` additional rows.
 fn retrained(table: &Table, at: u64, noise: f32, new: usize) -> Table {
     let extra: Vec<f32> = normals(new * table.dim, at + 1).iter().map(|&x| x as f32).collect();
     let rows = [table.vectors.clone(), extra].concat();
@@ -33,7 +33,7 @@ fn retrained(table: &Table, at: u64, noise: f32, new: usize) -> Table {
     Table { ids: Ids::Int(ids.collect()), dim: table.dim, vectors }
 }
 
-/// `a.parquet`, and `b.parquet`: the same turned, 20 new ids, in another order.
+/// `a.parquet`, and `b.parquet`: the same table rotated, with 20 new ids, in another order.
 fn sandbox() -> Sandbox {
     let (sandbox, a) = (Sandbox::new(), rows(300, DIM));
     let b = retrained(&a, 10, 0.0, 20);
@@ -60,7 +60,7 @@ fn largest_gap(x: &[f32], y: &[f32]) -> f32 {
 
 const ALIGN: &str = "align --reference a.parquet b.parquet --out c.parquet --map map.safetensors";
 
-/// Entries up to 5, each rounded to f32 twice: 5 * 2^-23 with room of ten.
+/// Entries up to 5, each rounded to f32 twice: 5 * 2^-23 with a margin of ten.
 #[test]
 fn a_turned_table_comes_back_with_its_new_ids() {
     let sandbox = sandbox();
@@ -102,9 +102,9 @@ fn the_text_says_how_good_the_map_is() {
     let file = MapFile::load(&sandbox.path("map.safetensors")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], format!("b.parquet: rotation 6 -> 6, map {}", file.map_id()));
-    assert_eq!(lines[1], "  fitted on 270 of 300 shared ids, 30 kept back");
-    assert!(lines[2].starts_with("  on those kept back: residual 0.0000 (before "), "{text}");
-    assert_eq!(lines[3], "  the reference is 3 days older");
+    assert_eq!(lines[1], "  fitted on 270 of 300 shared ids, 30 held out");
+    assert!(lines[2].starts_with("  held-out ids: residual 0.0000 (before "), "{text}");
+    assert_eq!(lines[3], "  the reference is 3 days older than the table");
     assert_eq!(
         lines[4..7],
         [
@@ -131,7 +131,7 @@ fn aligning_again_turns_nothing_and_a_saved_map_does_the_same_as_its_fit() {
     sandbox.refuses_like(
         "align --apply map.safetensors --reference d.parquet b.parquet --out g.parquet",
         |e| {
-            assert!(e.starts_with("map.safetensors leads to the table content:"), "{e}");
+            assert!(e.starts_with("map.safetensors maps to the table content:"), "{e}");
         },
     );
 }
@@ -152,7 +152,7 @@ fn bytes_depend_on_the_tables_alone() {
     }
     sandbox.ok("align --reference a.parquet b.csv --sample 20000 --map csv.safetensors");
     assert!(sandbox.bytes("csv.safetensors") == one.1);
-    assert!(run("--seed 1").1 != one.1, "other anchors are kept back");
+    assert!(run("--seed 1").1 != one.1, "other anchors are held out");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_job_that_ran_out_of_room_goes_on() {
     assert!(!sandbox.has("c.parquet.partial"));
 }
 
-/// a = b M + t with 9 values in b and 5 in a: a linear map finds it, to the rounding of f32.
+/// a = b M + t with dimension 9 for b and 5 for a: a linear map finds it, to the rounding of f32.
 #[test]
 fn tables_of_unequal_widths_need_a_linear_map() {
     let sandbox = Sandbox::new();
@@ -179,7 +179,7 @@ fn tables_of_unequal_widths_need_a_linear_map() {
     sandbox.put_table("a.parquet", &a).put_table("b.parquet", &b);
     sandbox.refuses(
         &format!("{ALIGN} --method procrustes"),
-        "b.parquet has vectors of 9 values and a.parquet of 5; a rotation needs equal widths: use --method ridge \
+        "b.parquet has vectors of dimension 9 and a.parquet of dimension 5; a rotation needs equal dimensions: use --method ridge \
          (any linear map) or --method low-rank --rank K, without --scale and --center",
     );
     let result = json(&sandbox, "align", ALIGN);
@@ -194,8 +194,10 @@ fn tables_of_unequal_widths_need_a_linear_map() {
         result["tables"][0]["certificate"]["residual"].as_f64().unwrap()
     };
     assert!(residual(5) < 1e-5 && residual(2) > 1e-3);
-    sandbox
-        .refuses(&format!("{line} 6"), "--rank must be between 1 and 5, the smaller width, got 6");
+    sandbox.refuses(
+        &format!("{line} 6"),
+        "--rank must be between 1 and 5, the smaller dimension, got 6",
+    );
 }
 
 #[test]
@@ -237,8 +239,8 @@ fn anchors_can_be_named_or_taken_by_weight() {
     sandbox.put("anchors.txt", "nobody\n");
     sandbox.refuses(
         &format!("{ALIGN} --anchors anchors.txt"),
-        "none of the ids of --anchors is among the 300 ids that a.parquet and b.parquet share; the file must name \
-         ids as the tables do",
+        "none of the ids of --anchors is among the 300 ids that a.parquet and b.parquet share; the file must contain \
+         ids of the tables",
     );
 }
 
@@ -261,11 +263,11 @@ fn several_tables_go_to_a_folder_each_aligned_to_the_one_reference() {
     assert!(sandbox.has("out/x.parquet") && sandbox.has("maps/x.safetensors"));
     sandbox.refuses(
         line,
-        "maps/x.safetensors exists already; choose another name or replace it with --force",
+        "maps/x.safetensors already exists; choose another name or replace it with --force",
     );
     sandbox.refuses(
         "align --reference a.parquet x.parquet out/x.parquet --out other",
-        "two tables would be written as x.parquet: out/x.parquet has that name, and so has another; rename it",
+        "two tables would be written to x.parquet: out/x.parquet and another table have the same name; rename one of them",
     );
 }
 
@@ -291,7 +293,7 @@ fn a_common_mean_is_nearer_to_the_truth_than_a_table() {
         result["tables"][0]["certificate"]["residual"].as_f64().unwrap()
     };
     let ratio = residual("out/mean.parquet") / residual("a.parquet");
-    // sqrt(1/3) = 0.58; 30 rows of 6 values are kept back, so the ratio is known to a tenth or so.
+    // sqrt(1/3) = 0.58; 30 rows of 6 values are held out, so the ratio is known to a tenth or so.
     assert!((0.4..0.8).contains(&ratio), "{ratio}");
 }
 
@@ -304,8 +306,8 @@ fn a_reference_that_is_itself_aligned_is_a_chain() {
     sandbox.refuses(
         line,
         &format!(
-            "c.parquet is itself aligned, to the table {fingerprint}: errors add up along a chain of days; align to \
-             that table, the one that the first day was aligned to, or pass --allow-chain"
+            "c.parquet is itself aligned, to the table {fingerprint}: errors accumulate along a chain of days; align to \
+             that original table, or pass --allow-chain"
         ),
     );
     sandbox.ok(&format!("{line} --allow-chain"));
@@ -341,26 +343,26 @@ fn tables_that_cannot_be_aligned_are_refused() {
     };
     refuses(
         "few.parquet",
-        "a.parquet and few.parquet share only 11 ids, and a map between vectors of 6 values needs at least 12 (2 x \
-         width); check that both tables name things in the same way, use more anchors, or train with fewer dimensions",
+        "a.parquet and few.parquet share only 11 ids, and a map between vectors of dimension 6 needs at least 12 (2 x \
+         dimension); check that both tables use the same ids, use more anchors, or train with fewer dimensions",
     );
     refuses(
         "renamed.parquet",
-        "a.parquet and renamed.parquet share no id: those of the first look like 1, those of the second like -1; align \
-         tables of the same things, with the same ids (--id-column chooses the column)",
+        "a.parquet and renamed.parquet share no id: ids of the first look like 1, ids of the second like -1; align \
+         tables with the same ids (--id-column chooses the column)",
     );
     refuses(
         "twice.parquet",
-        "twice.parquet: the id 1 stands twice, in rows 0 and 7; an alignment needs each id once",
+        "twice.parquet: the id 1 occurs twice, in rows 0 and 7; an alignment needs unique ids",
     );
     refuses(
         "constant.parquet",
-        "constant.parquet: the vectors of all anchors are equal, which no map can tell apart; look at the table with \
+        "constant.parquet: the vectors of all anchors are equal, so no map can be fitted; inspect the table with \
          `veridical vectors stats`",
     );
     refuses(
         "named.parquet",
-        "named.parquet has text ids and a.parquet has integer ids; convert one of them so that both are of the same \
+        "named.parquet has text ids and a.parquet has integer ids; convert one of them so that both have the same \
          type (--text-ids reads ids of CSV as text)",
     );
     sandbox.refuses_like("align --reference a.parquet nan.csv --out c.parquet", |error| {
@@ -380,20 +382,20 @@ fn flags_that_do_not_go_together_are_refused() {
         |flags: &str, message: &str| sandbox.refuses(&format!("{ALIGN} {flags}"), message);
     refuses(
         "--method ridge --scale",
-        "--scale and --center go with --method procrustes; linear maps have both",
+        "--scale and --center require --method procrustes; linear maps include both",
     );
-    refuses("--method procrustes --ridge 1", "--ridge goes with --method ridge or low-rank");
+    refuses("--method procrustes --ridge 1", "--ridge requires --method ridge or low-rank");
     refuses("--method low-rank", "--method low-rank needs --rank K");
-    refuses("--method ridge --rank 2", "--rank goes with --method low-rank");
+    refuses("--method ridge --rank 2", "--rank requires --method low-rank");
     refuses("--ridge=-1", "--ridge must be a number that is not negative, got -1");
     refuses(
         "--sample 3",
-        "--sample 3 is too small for vectors of 6 values: at least 12 anchors (2 x width) are needed; use a larger \
+        "--sample 3 is too small for vectors of dimension 6: at least 12 anchors (2 x dimension) are needed; use a larger \
          sample or leave it out",
     );
     refuses(
         "--reference-date 2026-02-30 --date 2026-03-01",
-        "--reference-date must be a day such as 2026-03-31, got `2026-02-30`",
+        "--reference-date must be a date such as 2026-03-31, got `2026-02-30`",
     );
     refuses(
         "--generalized --scale",
@@ -401,7 +403,7 @@ fn flags_that_do_not_go_together_are_refused() {
     );
     sandbox.refuses(
         "align --reference a.parquet b.parquet",
-        "say what to write: --out for the aligned table, --map or --onnx for the map",
+        "pass an output: --out for the aligned table, --map or --onnx for the map",
     );
 }
 
@@ -419,7 +421,7 @@ fn maps_that_are_none_or_of_another_width_are_refused() {
     sandbox.put("m.safetensors", &changed);
     sandbox.refuses(
         apply,
-        "m.safetensors: its values are not those that its map_id names: it was changed or damaged; fit it again",
+        "m.safetensors: its values do not match its map_id: the file was changed or damaged; fit it again",
     );
     sandbox.put_table("m.safetensors", &rows(10, 3));
     sandbox.refuses(
@@ -429,13 +431,13 @@ fn maps_that_are_none_or_of_another_width_are_refused() {
     sandbox.put_table("narrow.parquet", &rows(50, 4));
     sandbox.refuses(
         "align --apply map.safetensors narrow.parquet --out d.parquet",
-        "narrow.parquet: the vectors have 4 values but the map takes 6; it was fitted for another table, fit one for \
-         this table with --reference",
+        "narrow.parquet: the vectors have dimension 4 but the map expects 6; the map was fitted for another table; fit one \
+         for this table with --reference",
     );
     sandbox.put("spec.json", FeatureSpec::params(4, 8).build().unwrap().to_json());
     sandbox.refuses(
         "featurize export --spec spec.json --map map.safetensors --out phi.onnx",
-        "the map gives vectors of 6 values but the spec takes 4; use the spec of the reference that the map leads to",
+        "the map returns vectors of dimension 6 but the spec expects 4; use the spec of the reference that the map aligns to",
     );
 }
 
@@ -476,7 +478,7 @@ fn a_rotation_folds_into_the_directions() {
 }
 
 #[test]
-fn other_maps_stay_a_step_of_their_own() {
+fn other_maps_stay_a_separate_step() {
     let sandbox = sandbox();
     let mut b = sandbox.table("b.parquet");
     b.vectors.iter_mut().for_each(|x| *x *= 2.0);
@@ -490,11 +492,11 @@ fn other_maps_stay_a_step_of_their_own() {
     sandbox.refuses(
         &format!("{line} --out u.safetensors"),
         "this map cannot be folded into the directions (only a rotation can, under normalize none or unit); export \
-         with --to onnx or saved-model, which keep it as a step of its own",
+         with --to onnx or saved-model, which keep the map as a separate step",
     );
     sandbox.refuses(
         &format!("{line} --to conformance --out values"),
-        "--map does not go with --to conformance, which tests phi alone",
+        "--map cannot be combined with --to conformance, which tests phi alone",
     );
     // Columns that are scaled do not commute with a rotation either.
     sandbox.ok(&format!("{ALIGN} --force"));

@@ -1,4 +1,4 @@
-//! The rules of ARCHITECTURE.md that the sources themselves can be asked about.
+//! The rules of ARCHITECTURE.md that can be checked on the sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ const IN_MEMORY: [&str; 9] =
     ["core", "data", "embed", "features", "inspect", "learn", "nets", "report", "text"];
 /// Crates between them and the command line: they see paths, but their errors name no flag.
 const BELOW_CLI: [&str; 3] = ["io", "veridical", "experiments"];
-/// Texts that are commands to be typed, not errors: the demo's list of them, pages, and what renders flags.
+/// Texts that are commands to type, not errors: those of the demo, of pages, and the rendering of flags.
 const COMMANDS: [&str; 4] = [
     "veridical/src/error.rs",
     "veridical/src/demo.rs",
@@ -45,7 +45,7 @@ fn sources(name: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Every line without its comments and, apart, every string literal with the line that it begins in.
+/// Returns every line without its comments and, separately, every string literal with the line it starts on.
 fn parse(text: &str) -> (Vec<String>, Vec<(usize, String)>) {
     let (mut lines, mut literals) = (vec![String::new()], Vec::new());
     let mut rest = text.chars().peekable();
@@ -79,13 +79,13 @@ fn parse(text: &str) -> (Vec<String>, Vec<(usize, String)>) {
     (lines, literals)
 }
 
-/// Whether a text holds something like `--flag` or `--{name}`.
+/// Returns whether a text contains something like `--flag` or `--{name}`.
 fn names_a_flag(text: &str) -> bool {
     let mut flags = text.match_indices("--").map(|(at, _)| text[at + 2..].chars().next());
     flags.any(|next| next.is_some_and(|next| next.is_ascii_lowercase() || next == '{'))
 }
 
-/// Where a crate names flags in its texts.
+/// Returns where a crate names flags in its texts.
 fn flags_in(file: &str, text: &str) -> Vec<String> {
     let named = parse(text).1.into_iter().filter(|(_, literal)| names_a_flag(literal));
     named.map(|(line, literal)| format!("{file}:{line}: {literal}")).collect()

@@ -17,8 +17,8 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-const ON_NAN: &str = "repair it, or pass --on-nan skip to leave such rows out or --on-nan zero to \
-                      put 0 there";
+const ON_NAN: &str = "repair it, or pass --on-nan skip to drop such rows or --on-nan zero to \
+                      replace it by 0";
 const DAMAGED: &str = "; it may be truncated or damaged, write it again";
 
 // Shape
@@ -91,8 +91,8 @@ fn files_of_different_widths_in_a_folder_are_refused() {
     sandbox.put("d/a.csv", "id,a\n1,1\n").put("d/b.csv", "id,a,b\n1,1,2\n");
     sandbox.refuses(
         "vectors convert d out.csv",
-        "d/b.csv: vectors have 2 values where earlier files have 1; all files of a folder must be \
-         alike",
+        "d/b.csv: vectors have 2 values where earlier files have 1; all files of a folder must have the \
+         same schema",
     );
 }
 
@@ -163,7 +163,7 @@ fn a_missing_value_or_vector_counts_as_not_a_number() {
     sandbox.refuses("vectors convert vector.parquet out.csv", &message("vector.parquet", 0));
 }
 
-/// 1e300 is a number; it is f32 that cannot hold it.
+/// 1e300 is a valid number, but f32 cannot represent it.
 #[test]
 fn a_double_beyond_f32_is_not_called_infinite() {
     let sandbox = Sandbox::new();
@@ -184,14 +184,14 @@ fn on_nan_skip_leaves_rows_out_and_counts_them() {
     let sandbox = Sandbox::new();
     sandbox.put("t.csv", WITH_NAN);
     let warnings = sandbox.warnings("featurize apply t.csv phi.csv --on-nan skip");
-    assert_eq!(warnings, ["3 rows with values that are not numbers were left out"]);
+    assert_eq!(warnings, ["3 rows with values that are not finite numbers were skipped"]);
     let phi = sandbox.table("phi.csv");
     assert_eq!((0..2).map(|r| phi.ids.get(r)).collect::<Vec<_>>(), ["10", "14"]);
     assert_eq!(phi.n_rows(), 2);
 
     let warnings = sandbox.warnings("vectors convert t.csv out.csv --on-nan skip");
     assert_eq!(sandbox.text("out.csv"), "id,v0,v1\n10,1,2\n14,1,1\n");
-    assert_eq!(warnings, ["3 rows with values that are not numbers were left out"]);
+    assert_eq!(warnings, ["3 rows with values that are not finite numbers were skipped"]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn on_nan_zero_puts_zeros_and_counts_them() {
     let sandbox = Sandbox::new();
     sandbox.put("t.csv", WITH_NAN);
     let warnings = sandbox.warnings("featurize apply t.csv phi.csv --on-nan zero");
-    let zeroed = "4 values that are not numbers were set to 0";
+    let zeroed = "4 values that are not finite numbers were set to 0";
     assert!(warnings.contains(&zeroed.to_owned()), "{warnings:?}");
     assert_eq!(sandbox.table("phi.csv").n_rows(), 5);
 
@@ -213,10 +213,10 @@ fn a_spec_made_with_on_nan_skip_says_how_many_rows_it_left_out() {
     let sandbox = Sandbox::new();
     sandbox.put("t.csv", WITH_NAN);
     let warnings = sandbox.warnings("featurize new --data t.csv --out new.json --on-nan skip");
-    assert_eq!(warnings, ["3 rows with values that are not numbers were left out"]);
+    assert_eq!(warnings, ["3 rows with values that are not finite numbers were skipped"]);
 }
 
-/// A piece of phi has 64 rows here, and the bad row comes right behind it.
+/// A piece of phi has 64 rows here, and the bad row comes right after it.
 #[test]
 fn a_skipped_row_behind_the_last_piece_is_counted() {
     let sandbox = Sandbox::new();
@@ -226,7 +226,7 @@ fn a_skipped_row_behind_the_last_piece_is_counted() {
     let warnings = sandbox.warnings(
         "featurize apply --spec spec.json t.csv phi.parquet --on-nan skip --chunk-rows 1 --dtype f16",
     );
-    let skipped = "1 rows with values that are not numbers were left out";
+    let skipped = "1 rows with values that are not finite numbers were skipped";
     assert!(warnings.contains(&skipped.to_owned()), "{warnings:?}");
 }
 
@@ -239,7 +239,7 @@ fn a_table_of_which_no_row_is_left_is_refused() {
         ["vectors convert t.csv out.parquet", "featurize apply --spec spec.json t.csv out.parquet"]
     {
         sandbox.refuses_like(&format!("{line} --on-nan skip"), |error| {
-            assert!(error.contains("no rows are left"), "{error}");
+            assert!(error.contains("no rows remain"), "{error}");
             assert!(error.starts_with("t.csv: "), "the file is not named: {error}");
         });
     }
@@ -252,7 +252,7 @@ fn a_zero_row_under_unit_stays_zero_and_is_counted() {
     sandbox.put("t.csv", "id,a,b,c\n1,0,0,0\n2,3,4,5\n3,0,-0,0\n");
     sandbox.put("spec.json", FeatureSpec::params(3, 8).build().unwrap().to_json());
     let warnings = sandbox.warnings("featurize apply --spec spec.json t.csv phi.parquet");
-    assert_eq!(warnings, ["2 rows are zero and stay zero under `unit`"]);
+    assert_eq!(warnings, ["2 rows are zero and stay zero under `unit` normalization"]);
     let phi = sandbox.table("phi.parquet");
     let origin = [0.5, 0.0].repeat(4); // 1 / sqrt(4 directions)
     assert_eq!((phi.row(0), phi.row(2)), (&origin[..], &origin[..]));
@@ -285,7 +285,7 @@ fn a_projection_that_would_overflow_is_refused_by_file_and_row() {
     );
 }
 
-// Files that are empty, cut off or lie
+// Files that are empty, truncated or inconsistent
 
 const FORMATS: [(&str, &str); 5] = [
     ("parquet", "Parquet"),
@@ -375,8 +375,8 @@ fn a_folder_without_data_is_refused() {
 fn a_truncated_file_is_refused_by_name() {
     let sandbox = Sandbox::new();
     let table = named_rows(1000, 4);
-    for (ending, format) in FORMATS {
-        let file = format!("cut.{ending}");
+    for (extension, format) in FORMATS {
+        let file = format!("cut.{extension}");
         sandbox.put_table(&file, &table);
         let whole = sandbox.bytes(&file);
         let n = whole.len();
@@ -420,8 +420,8 @@ fn truncated_compressed_text_is_refused_by_name() {
 fn a_damaged_file_is_never_a_crash() {
     let sandbox = Sandbox::new();
     let table = named_rows(20, 3);
-    for (ending, _) in FORMATS {
-        let file = format!("t.{ending}");
+    for (extension, _) in FORMATS {
+        let file = format!("t.{extension}");
         sandbox.put_table(&file, &table);
         let whole = sandbox.bytes(&file);
         for at in (0..whole.len()).step_by(13) {
@@ -441,7 +441,7 @@ fn a_damaged_archive_never_gives_rows() {
     sandbox.put_table("whole.npz", &named_rows(20, 3));
     let whole = sandbox.bytes("whole.npz");
     let cases: [(usize, &[u8], &str); 4] = [
-        (300, b"\xFF", "`vectors.npy` does not have its checksum"),
+        (300, b"\xFF", "`vectors.npy` has a wrong checksum"),
         (
             central(&whole) + 10,
             b"\x0c",
@@ -501,7 +501,7 @@ fn bad_word2vec_and_glove_files_are_refused_by_line_or_row() {
     let promises = |n, seen: &str| {
         format!(
             "the first line promises {n} rows but the file has {seen}; it may be cut off: write it \
-             again, or take the first line out and read it with --input-format glove"
+             again, or remove the first line and read it with --input-format glove"
         )
     };
     let header = "the first line is not the header `rows width` of word2vec; without one it is GloVe: \
@@ -522,8 +522,8 @@ fn bad_word2vec_and_glove_files_are_refused_by_line_or_row() {
         ("a.txt", b"a 1 2\nb 3\n", "line 2 has 2 fields where a word and 2 numbers are expected; repair or drop it".into()),
         ("a.txt", b"a 1 2\nb 3 4 5\n", "line 2 has more than 2 numbers; repair or drop it".into()),
         ("a.txt", b"a 1 2\nb 3 x\n", "line 2 holds `x` where a number is expected; repair or drop it".into()),
-        ("a.txt", b"a 1 2\n\nb 3 4\n", "line 2 is empty; take it out".into()),
-        ("a.txt", b"hello world\n", "line 1 has no numbers behind its word".into()),
+        ("a.txt", b"a 1 2\n\nb 3 4\n", "line 2 is empty; remove it".into()),
+        ("a.txt", b"hello world\n", "line 1 has no numbers after its word".into()),
         ("a.txt", b"a 1 2\ncaf\xe9 3 4\n", utf8.into()),
     ];
     for (file, text, what) in cases {
@@ -546,7 +546,7 @@ fn bad_word2vec_binaries_are_refused() {
             "it promises 3 rows but ends in row 2",
         ),
         (file("2 2\n", &[a.clone(), b[..14].to_vec()]), "it promises 2 rows but ends in row 1"),
-        (file("1 2\n", &[a.clone(), b.clone()]), "there is more behind its 1 rows"),
+        (file("1 2\n", &[a.clone(), b.clone()]), "there is data after its 1 rows"),
         (file("hello\n", std::slice::from_ref(&a)), "it does not start with a line `rows width`"),
         (
             file("9999999999999999999 2\n", std::slice::from_ref(&a)),
@@ -604,7 +604,7 @@ fn a_header_that_promises_more_than_the_file_holds_is_refused() {
     let tensor_cases = [
         (
             tensor("[1000000000000,3]", "[0,12000000000000]"),
-            "tensor `vectors` lies at 0..12000000000000 but the file has 24 bytes of data",
+            "tensor `vectors` is at 0..12000000000000 but the file has 24 bytes of data",
         ),
         (
             tensor("[18446744073709551615,3]", "[0,24]"),
@@ -612,7 +612,7 @@ fn a_header_that_promises_more_than_the_file_holds_is_refused() {
         ),
         (
             tensor("[2,3]", "[24,0]"),
-            "tensor `vectors` lies at 24..0 but the file has 24 bytes of data",
+            "tensor `vectors` is at 24..0 but the file has 24 bytes of data",
         ),
         (
             [&u64::MAX.to_le_bytes()[..], b"{}"].concat(),
@@ -713,7 +713,7 @@ fn a_column_that_holds_no_floats_is_refused() {
     sandbox.refuses(
         "vectors convert t.csv out.parquet",
         "t.csv: line 2, column `title` holds `hello` where a number is expected; name the column in \
-         --keep-columns, or take it out",
+         --keep-columns, or remove it",
     );
     sandbox.put("t.npy", npy("<i4", "(1, 2)", &[0; 8]));
     sandbox.refuses(
@@ -818,7 +818,7 @@ fn ids_that_are_missing_or_too_large_are_refused() {
     sandbox.put("mixed.csv", "id,a\n1,1\nx,2\n");
     sandbox.refuses(
         "vectors convert mixed.csv out.parquet",
-        "mixed.csv: line 3: the id `x` is not an integer as the first one is; pass --text-ids to \
+        "mixed.csv: line 3: the id `x` is not an integer, unlike the first one; pass --text-ids to \
          read all ids as text",
     );
 }
@@ -828,13 +828,13 @@ fn a_file_of_ids_that_names_too_few_or_too_many_rows_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.put("t.npy", npy("<f4", "(3, 2)", &singles(&[1.0; 6])));
     sandbox.put("few.txt", "a\nb\n").put("many.txt", "a\nb\nc\nd\n").put("none.txt", "");
-    let few = |n| format!("names {n} rows but the table has more; they must be as many");
+    let few = |n| format!("names {n} rows but the table has more; the numbers must match");
     sandbox.refuses("vectors convert t.npy out.csv --ids few.txt", &format!("few.txt: {}", few(2)));
     sandbox
         .refuses("vectors convert t.npy out.csv --ids none.txt", &format!("none.txt: {}", few(0)));
     sandbox.refuses(
         "vectors convert t.npy out.csv --ids many.txt",
-        "t.npy: the table has 3 rows but --ids names 4; they must be as many",
+        "t.npy: the table has 3 rows but --ids names 4; the numbers must match",
     );
     sandbox.refuses(
         "vectors convert t.npy out.csv --ids nowhere.txt",
@@ -847,7 +847,7 @@ fn a_file_of_ids_that_names_too_few_or_too_many_rows_is_refused() {
     );
 }
 
-/// An empty line in the middle of a file of ids is an id that is missing, as it is in a CSV.
+/// An empty line in the middle of a file of ids is a missing id, as in a CSV.
 #[test]
 fn a_file_of_ids_with_an_empty_id_is_refused() {
     let sandbox = Sandbox::new();
@@ -865,7 +865,7 @@ fn csv_without_a_header_is_noticed() {
     sandbox.put("t.csv", "1,0.5,2\n2,3,4\n");
     sandbox.refuses(
         "vectors convert t.csv out.parquet",
-        "t.csv: the first line holds numbers, not names of columns; pass --no-header",
+        "t.csv: the first line holds numbers, not column names; pass --no-header",
     );
     sandbox.ok("vectors convert t.csv out.parquet --no-header --id-column 0");
 }
@@ -878,7 +878,7 @@ fn the_unnamed_index_of_pandas_is_noticed_whatever_the_columns_are_called() {
         sandbox.put("t.csv", format!("{header}\n0,0.5,1\n1,2,3\n"));
         sandbox.refuses(
             "vectors convert t.csv out.parquet",
-            "t.csv: the first column has no name, as an index that pandas wrote; call it `id` in the \
+            "t.csv: the first column has no name, like an index written by pandas; call it `id` in the \
              first line, or write the file without it",
         );
     }

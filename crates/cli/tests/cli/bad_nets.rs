@@ -11,7 +11,7 @@ use crate::common::*;
 
 const TRAIN: &str = "train net --model mlp:8 --epochs 1 --out run --data";
 
-/// `line` is refused with a message that has all of `parts`.
+/// `line` must fail with a message that contains all of `parts`.
 #[track_caller]
 fn refuses_with(sandbox: &Sandbox, line: &str, parts: &[&str]) {
     sandbox.refuses_like(line, |error| {
@@ -46,12 +46,12 @@ fn examples_that_do_not_serve_are_named_with_their_place() {
     sandbox.put(&file(images_file), &pixels[..pixels.len() - 5]);
     refuses_with(&sandbox, &format!("{TRAIN} idx"), &[images_file]);
     sandbox.put(&file(images_file), &pixels);
-    // A label of the test part that no training example has.
+    // A label of the test set that no training example has.
     let test = "t10k-labels-idx1-ubyte";
     let mut far = sandbox.bytes(&file(test));
     *far.last_mut().unwrap() = 3;
     sandbox.put(&file(test), &far);
-    refuses_with(&sandbox, &format!("{TRAIN} idx"), &["`3`", "example 59 of the test part"]);
+    refuses_with(&sandbox, &format!("{TRAIN} idx"), &["`3`", "example 59 of the test set"]);
     sandbox.put(&file(test), &labels);
     refuses_with(
         &sandbox,
@@ -63,7 +63,11 @@ fn examples_that_do_not_serve_are_named_with_their_place() {
         &format!("{TRAIN} idx --limit 2"),
         &["class `", "has no example", "--limit"],
     );
-    refuses_with(&sandbox, &format!("{TRAIN} idx --limit 61"), &["--limit 61", "60 examples"]);
+    refuses_with(
+        &sandbox,
+        &format!("{TRAIN} idx --limit 61"),
+        &["--limit 61", "60 training examples"],
+    );
     images(&sandbox, "mixed", 6);
     images(&sandbox, "other", 7);
     let odd = std::fs::read_dir(sandbox.path("other/dog")).unwrap().next().unwrap().unwrap().path();
@@ -80,7 +84,7 @@ fn examples_that_do_not_serve_are_named_with_their_place() {
     refuses_with(&sandbox, &format!("{TRAIN} nowhere"), &["nowhere"]);
     sandbox.refuses(
         "train net --model mlp:8 --out run",
-        "a network learns from examples; name them with --data FILE_OR_FOLDER",
+        "training a network needs examples; pass them with --data FILE_OR_FOLDER",
     );
 }
 
@@ -103,11 +107,11 @@ fn weights_of_another_network_are_listed_by_name() {
     refuses_with(&sandbox, line, &["--init w.safetensors", "missing 0.bias"]);
     missing.insert("0.bais".into(), moved);
     write(&missing);
-    refuses_with(&sandbox, line, &["missing 0.bias (there is 0.bais)", "unknown 0.bais"]);
+    refuses_with(&sandbox, line, &["missing 0.bias (found 0.bais)", "unexpected 0.bais"]);
     let mut extra = whole.clone();
     extra.insert("4.weight".into(), (vec![1, 3], vec![0.0; 3]));
     write(&extra);
-    refuses_with(&sandbox, line, &["unknown 4.weight"]);
+    refuses_with(&sandbox, line, &["unexpected 4.weight"]);
     let mut wide = whole.clone();
     wide.insert("0.weight".into(), (vec![8, 35], vec![0.0; 8 * 35]));
     write(&wide);
@@ -118,19 +122,19 @@ fn weights_of_another_network_are_listed_by_name() {
     refuses_with(&sandbox, line, &["2.bias[1] is inf"]);
     sandbox.put("w.safetensors", b"no tensors");
     refuses_with(&sandbox, line, &["w.safetensors"]);
-    refuses_with(&sandbox, &line.replace("w.safetensors", "idx"), &["--init idx", "no run"]);
+    refuses_with(&sandbox, &line.replace("w.safetensors", "idx"), &["--init idx", "not a run"]);
     refuses_with(&sandbox, &line.replace("w.safetensors", "gone"), &["gone"]);
     refuses_with(
         &sandbox,
         "train net --model cnn-small --data idx --freeze conv9 --out run",
-        &["no layer `conv9`", "conv1, conv2, fc1, fc2", "`features`"],
+        &["unknown layer `conv9`", "conv1, conv2, fc1, fc2", "`features`"],
     );
     refuses_with(
         &sandbox,
         "train net --model mlp: --data idx --freeze features,0 --out run",
-        &["nothing is left to train"],
+        &["no parameters are left to train"],
     );
-    // A damaged run is told apart from a damaged file.
+    // A damaged run is distinguished from a damaged file.
     sandbox.put("good/model.safetensors", sandbox.bytes("good/model.safetensors").split_off(9));
     refuses_with(&sandbox, "evaluate --run good", &["good/model.safetensors"]);
 }
@@ -156,9 +160,9 @@ fn settings_that_make_no_sense_are_named_as_they_were_typed() {
     let sandbox = sandbox();
     sandbox.put("table.csv", "a,b,y\n1,2,0.5\n3,4,1.5\n2,2,0.1\n5,1,2\n");
     let cases: [(&str, &[&str]); 27] = [
-        ("--batch 61", &["--batch 61 is larger than the data", "60 examples"]),
+        ("--batch 61", &["--batch 61 exceeds the data", "60 training examples"]),
         ("--batch 0", &["--batch must be at least 1, got 0"]),
-        ("--optimizer gd --batch 7", &["--optimizer gd takes all 60 examples"]),
+        ("--optimizer gd --batch 7", &["--optimizer gd uses all 60 examples"]),
         ("--epochs 0", &["--epochs must be at least 1", "--init"]),
         ("--lr 0", &["--lr must be a number above 0, got 0"]),
         ("--lr -1", &["--lr must be a number above 0, got -1"]),
@@ -169,7 +173,7 @@ fn settings_that_make_no_sense_are_named_as_they_were_typed() {
         ("--schedule step:0,0.1", &["--schedule", "EVERY"]),
         ("--patience 0", &["--patience must be at least 1, got 0"]),
         ("--min-delta -1", &["--min-delta must be at least 0, got -1"]),
-        ("--validation 1", &["--validation must be a share from 0 to below 1, got 1"]),
+        ("--validation 1", &["--validation must be a fraction of at least 0 and below 1, got 1"]),
         ("--validation 0.001", &["--validation 0.001 of 60 examples is 0"]),
         ("--dropout 1", &["--dropout must be at least 0 and below 1, got 1"]),
         ("--label-smoothing 1", &["--label-smoothing must be at least 0 and below 1, got 1"]),
@@ -178,12 +182,12 @@ fn settings_that_make_no_sense_are_named_as_they_were_typed() {
             &["--label-smoothing is for --loss cross-entropy"],
         ),
         ("--loss binary-cross-entropy", &["two classes", "the data has 3"]),
-        ("--mean 0.5", &["--mean and --std go together"]),
-        ("--mean 0.5,0.5 --std 1", &["--mean has 2 values where the data has 1 channels"]),
+        ("--mean 0.5", &["--mean and --std must be given together"]),
+        ("--mean 0.5,0.5 --std 1", &["--mean has 2 values but the data has 1 channels"]),
         ("--mean 0.5 --std 0", &["--std must be above 0, got 0"]),
         ("--crop 6", &["--crop 6", "6x6x1"]),
         ("--activation wave", &["wave", "relu"]),
-        ("--parameterization mup", &["--parameterization `mup` is not known"]),
+        ("--parameterization mup", &["unknown --parameterization `mup`"]),
         ("--checkpoint-every 0", &["--checkpoint-every must be at least 1, got 0"]),
         ("--seed 9007199254740992", &["seed must be an integer from 0 to 2^53 - 1"]),
     ];
@@ -195,18 +199,18 @@ fn settings_that_make_no_sense_are_named_as_they_were_typed() {
         );
     }
     for (line, parts) in [
-        ("train net --data idx --out run", &["name an architecture with --model"][..]),
+        ("train net --data idx --out run", &["pass an architecture with --model"][..]),
         (
             "train net --model resnet19 --data idx --out run",
-            &["--model `resnet19` is not known", "resnet20"],
+            &["--model `resnet19` is unknown", "resnet20"],
         ),
         (
             "train net --model resnet20 --symmetric --data idx --out run",
-            &["--symmetric is not for resnet20"],
+            &["--symmetric is not supported by resnet20"],
         ),
         (
             "train net --model resnet20 --data table.csv --target y --regression --out run",
-            &["--model resnet20 is for images, and the data is rows of numbers"],
+            &["--model resnet20 is for images, but the data is rows of numbers"],
         ),
         (
             "train net --model mlp:8 --data table.csv --target y --regression --flip --out run",
@@ -214,7 +218,7 @@ fn settings_that_make_no_sense_are_named_as_they_were_typed() {
         ),
         (
             "train net --model mlp:8 --data table.csv --target y --regression --loss cross-entropy --out run",
-            &["--loss cross-entropy is for classes"],
+            &["--loss cross-entropy is for classification"],
         ),
     ] {
         refuses_with(&sandbox, line, parts);
@@ -227,10 +231,10 @@ fn each_verb_says_what_the_run_is() {
     sandbox.put_shop("r.csv", 30, 20, 6);
     sandbox.ok("train net --model mlp:8 --data idx --epochs 1 --out net --quiet");
     sandbox.ok("train pop --interactions r.csv --split leave-last-one --out pop --quiet");
-    let told =
+    let message =
         "net is a network (mlp:8), which has no embeddings; see `veridical evaluate --run net`";
-    sandbox.refuses("recommend --run net --out recs.parquet", told);
-    sandbox.refuses("train bpr --from net --out run", told);
+    sandbox.refuses("recommend --run net --out recs.parquet", message);
+    sandbox.refuses("train bpr --from net --out run", message);
     refuses_with(
         &sandbox,
         "vectors stats net",
@@ -252,7 +256,7 @@ fn each_verb_says_what_the_run_is() {
     refuses_with(
         &sandbox,
         "train net --from pop --out run",
-        &["--from pop is no run of a network"],
+        &["--from pop is not a run of a network"],
     );
     images(&sandbox, "folder", 7);
     refuses_with(&sandbox, "evaluate --run net --data folder", &["folder", "not trained on"]);
@@ -260,5 +264,5 @@ fn each_verb_says_what_the_run_is() {
     std::fs::create_dir(sandbox.path("small")).unwrap();
     write_idx(&sandbox.path("small"), &small, None).unwrap();
     refuses_with(&sandbox, "evaluate --run net --data small", &["5x5x1", "6x6x1"]);
-    refuses_with(&sandbox, "refit-head --run net --folds 60 --out run", &["60 parts"]);
+    refuses_with(&sandbox, "refit-head --run net --folds 60 --out run", &["60 folds"]);
 }

@@ -1,10 +1,10 @@
-//! Bad data and bad settings of trainings: one message that names the place, exit code 2, nothing written.
+//! Bad data and bad settings of training: one message that names the place, exit code 2, nothing written.
 
 use crate::common::*;
 
 const TRAIN: &str = "train bpr --epochs 2 --dim 4 --out run --interactions";
 
-/// `line` is refused with a message that has all of `parts`.
+/// `line` must fail with a message that contains all of `parts`.
 #[track_caller]
 fn refuses_with(sandbox: &Sandbox, line: &str, parts: &[&str]) {
     sandbox.refuses_like(line, |error| {
@@ -76,19 +76,19 @@ fn settings_out_of_range_are_named_as_they_were_typed() {
             "--seed must be an integer from 0 to 2^53 - 1, got 9007199254740992",
         ),
         ("--seeds 0", "--seeds must be at least 1, got 0"),
-        ("--patience 2", "--patience needs rows to judge on; keep some back with --validation 0.1"),
+        ("--patience 2", "--patience needs validation rows; hold some out with --validation 0.1"),
         ("--validation 0.1 --eval-every 0", "--eval-every must be at least 1, got 0"),
         ("--validation 1", "--validation must be a share from 0 to below 1, got 1"),
-        ("--text r.csv", "bpr learns from --interactions and takes no --text"),
+        ("--text r.csv", "bpr is trained on --interactions and does not use --text"),
     ] {
         sandbox.refuses(&format!("{line} {flags}"), message);
     }
     for (line, message) in [
-        ("train bpr --out run", "bpr learns from interactions; name them with --interactions FILE"),
-        ("train doc2vec --out run", "doc2vec learns from documents; name them with --text FILE"),
+        ("train bpr --out run", "bpr needs interactions; pass them with --interactions FILE"),
+        ("train doc2vec --out run", "doc2vec needs documents; pass them with --text FILE"),
         (
             "train doc2vec --text r.csv --split random:0.1 --out run",
-            "doc2vec learns from --text and takes no --split",
+            "doc2vec is trained on --text and does not use --split",
         ),
     ] {
         sandbox.refuses(line, message);
@@ -134,11 +134,11 @@ fn graphs_of_other_ids_are_refused() {
     sandbox.remove("run");
     sandbox.refuses(
         &format!("{line} --sse-graph-item edges.csv --sse-groups-item labels.csv"),
-        "give either --sse-graph-item or --sse-groups-item, not both",
+        "pass either --sse-graph-item or --sse-groups-item, not both",
     );
     sandbox.refuses(
         &format!("{line} --sse-graph-word edges.csv"),
-        "--sse-graph-word: this method has no table of words",
+        "--sse-graph-word: this method has no word table",
     );
 }
 
@@ -151,7 +151,7 @@ fn a_diverging_run_stops_with_epoch_rate_and_hint() {
     refuses_with(&sandbox, line, &["epoch ", "learning rate ", "diverged", "lower --lr"]);
     refuses_with(&sandbox, &format!("{line} --seeds 3"), &["diverged"]);
     assert!(!sandbox.has("run") && !sandbox.has("run.partial"));
-    // Among trials it is a bad one, not the end.
+    // In tuning, a diverging trial counts as bad and does not end the search.
     let tune = "tune mf --interactions r.csv --dim 8 --epochs 3 --weight-decay 0 --grid lr=1e6,0.05 --out t";
     let tuned = json(&sandbox, "tune", tune);
     assert_eq!(
@@ -180,6 +180,5 @@ fn damaged_runs_are_refused() {
         "recommend --run nothing --out x.parquet",
         &["nothing is not a run folder"],
     );
-    sandbox
-        .refuses("train --out run", "name a method, or settings of an earlier run with --from RUN");
+    sandbox.refuses("train --out run", "pass a method, or an earlier run with --from RUN");
 }

@@ -1,4 +1,4 @@
-//! Settings, specs and places that make no sense: exit code 2, one line that names what is wrong and
+//! Invalid settings, specs and paths: exit code 2, one line that names the problem and
 //! the way out, and nothing left behind or lost.
 
 use veridical::features::FeatureSpec;
@@ -53,7 +53,7 @@ fn an_input_dim_that_is_missing_zero_or_wrong_is_refused() {
     );
     sandbox.refuses(
         "featurize new --input-dim 4 --data t.csv --out x.json",
-        "--input-dim is 4 but the vectors in --data have 3 values; leave out one of them",
+        "--input-dim is 4 but the vectors in --data have dimension 3; leave out one of them",
     );
 }
 
@@ -76,10 +76,8 @@ fn a_length_scale_that_is_not_above_zero_is_refused() {
     for rule in
         ["--length-scale median", "--length-scale sklearn-gamma-scale", "--normalize standardize"]
     {
-        sandbox.refuses(
-            &format!("{new} {rule}"),
-            &format!("{rule} needs a table to look at; pass --data FILE"),
-        );
+        sandbox
+            .refuses(&format!("{new} {rule}"), &format!("{rule} needs a table; pass --data FILE"));
     }
 }
 
@@ -210,7 +208,7 @@ fn an_input_that_is_not_there_is_refused() {
     }
 }
 
-const KNOWN: &str = "cannot tell the format from the name; known endings are .parquet, .arrow, \
+const KNOWN: &str = "cannot infer the format from the file name; known extensions are .parquet, .arrow, \
                      .feather, .ipc, .npy, .npz, .safetensors, .csv, .tsv, .vec (word2vec text), .bin \
                      (word2vec binary), .txt (GloVe or word2vec text)";
 
@@ -252,7 +250,7 @@ fn bf16_and_an_index_are_not_written_where_they_cannot_be() {
     }
     sandbox.refuses(
         "vectors convert t.csv out.bin --dtype f16",
-        "out.bin: word2vec binary holds f32 alone; leave out --dtype",
+        "out.bin: word2vec binary holds f32 only; leave out --dtype",
     );
     sandbox.refuses(
         "vectors convert t.csv m.safetensors.index.json",
@@ -266,7 +264,7 @@ fn bf16_and_an_index_are_not_written_where_they_cannot_be() {
 fn a_place_that_no_store_has_is_refused_before_anything_is_asked() {
     let sandbox = sandbox();
     for (url, what) in [
-        ("http://host/x.csv", "the store is not known; use s3://, gs:// or az://"),
+        ("http://host/x.csv", "unknown store; use s3://, gs:// or az://"),
         ("s3:///x.csv", "there is no bucket; write it as s3://bucket/key"),
         ("gs://b/a/../x.csv", "the key is not allowed: it has an empty part, `.` or `..`"),
     ] {
@@ -288,19 +286,19 @@ fn an_output_that_is_there_is_left_alone() {
         for flag in ["", "--resume"] {
             sandbox.refuses(
                 &format!("{line} {flag}"),
-                "out.parquet exists already; choose another name or replace it with --force",
+                "out.parquet already exists; choose another name or replace it with --force",
             );
         }
     }
     sandbox.refuses(
         "vectors convert t.csv folder --rows-per-part 2",
-        "folder exists already; choose another name or replace it with --force",
+        "folder already exists; choose another name or replace it with --force",
     );
     sandbox.ok("vectors convert t.csv out.parquet --force");
     assert_eq!(sandbox.table("out.parquet").n_rows(), 3);
     sandbox.refuses(
         "featurize new --input-dim 4 --out spec.json",
-        "spec.json exists already; choose another name or replace it with --force",
+        "spec.json already exists; choose another name or replace it with --force",
     );
 }
 
@@ -319,7 +317,7 @@ fn another_spec_beside_the_output_is_left_alone() {
     sandbox.put("phi.spec.json", "precious");
     sandbox.refuses(
         "featurize apply t.csv phi.parquet",
-        "phi.spec.json exists already; choose another name or replace it with --force",
+        "phi.spec.json already exists; choose another name or replace it with --force",
     );
 }
 
@@ -373,7 +371,7 @@ fn an_output_inside_the_input_folder_is_refused() {
     {
         sandbox.refuses(
             &format!("vectors convert {input} {output} --rows-per-part 1 --force"),
-            &format!("{output}: input and output lie inside each other; write somewhere else"),
+            &format!("{output}: one of input and output is inside the other; write somewhere else"),
         );
     }
 }
@@ -393,7 +391,7 @@ fn the_working_folder_is_never_emptied() {
     }
 }
 
-/// Not found out by the last rename, when all the work is done.
+/// Detected before the work is done, not by the last rename.
 #[test]
 fn an_output_file_with_a_slash_behind_it_is_taken_or_refused_at_once() {
     let sandbox = sandbox();
@@ -414,7 +412,7 @@ fn an_input_that_is_the_partial_of_the_output_is_refused() {
     });
 }
 
-/// The table is not read to its end before the output is looked at.
+/// The output is checked before the table is read.
 #[test]
 fn an_output_in_a_folder_that_is_not_there_is_refused() {
     let sandbox = sandbox();
@@ -432,7 +430,7 @@ fn ids_are_lost_in_npy_only_if_asked_for() {
     for line in ["vectors convert t.csv out.npy", "featurize apply t.csv out.npy"] {
         sandbox.refuses(
             line,
-            "out.npy: npy holds no ids; write .parquet or .safetensors, or lose them with --drop-ids",
+            "out.npy: npy holds no ids; write .parquet or .safetensors, or drop them with --drop-ids",
         );
     }
     sandbox.ok("vectors convert t.csv out.npy --drop-ids");
@@ -487,7 +485,7 @@ fn the_result_of_an_experiment_does_not_replace_a_file() {
     let sandbox = Sandbox::new();
     sandbox.put("r.json", "precious");
     sandbox.refuses_like("reproduce run 000-kernel-error --quick --out r.json", |error| {
-        assert!(error.starts_with("r.json exists already"), "{error}");
+        assert!(error.starts_with("r.json already exists"), "{error}");
     });
 }
 
@@ -508,7 +506,7 @@ fn an_experiment_without_its_data_says_how_to_name_the_folder() {
     let sandbox = Sandbox::new();
     sandbox.put("page.html", "precious");
     sandbox.refuses_like("reproduce run 001-table3 --data nowhere --html page.html", |error| {
-        assert!(error.starts_with("page.html exists already"), "{error}");
+        assert!(error.starts_with("page.html already exists"), "{error}");
     });
     for id in
         ["table1", "table2", "table3", "figure3", "figure4", "figure5", "sweep-mf", "sweep-bpr"]

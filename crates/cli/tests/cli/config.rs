@@ -1,4 +1,4 @@
-//! `--config`: a file with the names of flags, below those that are given, for every verb.
+//! `--config`: a file with the names of flags, overridden by flags, for every verb.
 
 use crate::common::Sandbox;
 
@@ -19,7 +19,7 @@ fn a_file_gives_what_is_required_and_flags_are_stronger() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_place() {
+fn an_error_in_a_file_is_reported_with_its_place() {
     let sandbox = sandbox();
     sandbox.put("unknown.toml", "input = \"t.csv\"\nrow = 2\n");
     sandbox.refuses(

@@ -1,5 +1,5 @@
-//! The bytes of an output depend on the rows alone: not on threads, chunks or how many files there
-//! were.
+//! The bytes of an output depend on the rows alone: not on threads, chunks or the number of input
+//! files.
 
 use veridical::features::FeatureSpec;
 use veridical_data::Table;
@@ -28,9 +28,9 @@ fn parts(table: &Table) -> Vec<Table> {
     (0..13).map(|i| slice(table, start(i), start(i + 1))).collect()
 }
 
-/// Runs `line` with `flags` and an output of its own; the output with its spec, which is removed.
-fn output(sandbox: &Sandbox, line: &str, ending: &str, flags: &str) -> Vec<u8> {
-    let out = format!("out.{ending}");
+/// Runs `line` with `flags`, returns the output with its spec, and removes them.
+fn output(sandbox: &Sandbox, line: &str, extension: &str, flags: &str) -> Vec<u8> {
+    let out = format!("out.{extension}");
     sandbox.ok(&format!("{line} {out} {flags} --drop-ids"));
     let bytes = sandbox.bytes(&out);
     sandbox.remove(&out);
@@ -43,12 +43,12 @@ fn output(sandbox: &Sandbox, line: &str, ending: &str, flags: &str) -> Vec<u8> {
 #[test]
 fn threads_do_not_change_a_byte() {
     let sandbox = sandbox();
-    for ending in FORMATS {
-        let of = |flags| output(&sandbox, "featurize apply t.parquet", ending, flags);
+    for extension in FORMATS {
+        let of = |flags| output(&sandbox, "featurize apply t.parquet", extension, flags);
         let one = of("--threads 1");
         assert!(
             ["--threads 2", "--threads 7", ""].iter().all(|flags| of(flags) == one),
-            "{ending}"
+            "{extension}"
         );
     }
 }
@@ -56,12 +56,12 @@ fn threads_do_not_change_a_byte() {
 #[test]
 fn chunks_do_not_change_a_byte() {
     let sandbox = sandbox();
-    for ending in ["parquet", "safetensors"] {
+    for extension in ["parquet", "safetensors"] {
         for input in ["t.parquet", "t.csv"] {
             let line = format!("featurize apply {input}");
-            let of = |n| output(&sandbox, &line, ending, &format!("--chunk-rows {n}"));
+            let of = |n| output(&sandbox, &line, extension, &format!("--chunk-rows {n}"));
             let all = of(ROWS);
-            assert!([1, 1000].iter().all(|&n| of(n) == all), "{input} {ending}");
+            assert!([1, 1000].iter().all(|&n| of(n) == all), "{input} {extension}");
         }
     }
 }
@@ -70,11 +70,11 @@ fn chunks_do_not_change_a_byte() {
 fn the_number_and_format_of_input_files_do_not_change_a_byte() {
     let sandbox = sandbox();
     for verb in ["featurize apply", "vectors convert"] {
-        for ending in ["parquet", "arrow", "npy"] {
-            let of = |input| output(&sandbox, &format!("{verb} {input}"), ending, "");
+        for extension in ["parquet", "arrow", "npy"] {
+            let of = |input| output(&sandbox, &format!("{verb} {input}"), extension, "");
             let one = of("t.parquet");
             for input in ["parquet", "csv", "t.csv"] {
-                assert!(of(input) == one, "{verb} {input} {ending}");
+                assert!(of(input) == one, "{verb} {input} {extension}");
             }
         }
     }
@@ -109,10 +109,10 @@ fn a_folder_has_the_same_bytes_however_it_is_written() {
 #[test]
 fn the_same_command_gives_the_same_bytes_twice() {
     let sandbox = sandbox();
-    for ending in FORMATS {
+    for extension in FORMATS {
         for line in ["featurize apply t.parquet", "vectors convert t.parquet"] {
-            let of = || output(&sandbox, line, ending, "--dtype f16");
-            assert!(of() == of(), "{line} {ending}");
+            let of = || output(&sandbox, line, extension, "--dtype f16");
+            assert!(of() == of(), "{line} {extension}");
         }
     }
 }

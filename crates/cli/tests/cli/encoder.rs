@@ -1,4 +1,4 @@
-//! `veridical data embed --encoder`: a tiny BERT through the real program, beside the values of sentence-transformers.
+//! `veridical data embed --encoder`: a tiny BERT through the real program, compared with sentence-transformers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn sandbox() -> Sandbox {
 
 const EMBED: &str = "data embed --encoder tiny --text texts.csv --column text";
 
-/// The largest difference to the reference of that name.
+/// Returns the largest difference from the reference of that name.
 fn distance(table: &Table, name: &str) -> f64 {
     let rows = &reference()[name];
     let rows = rows.as_array().unwrap();
@@ -72,7 +72,7 @@ fn a_tiny_bert_gives_the_vectors_of_sentence_transformers() {
         .put("tiny/1_Pooling/config.json", r#"{"pooling_mode": "cls", "embedding_dimension": 16}"#);
     sandbox.ok(&format!("{EMBED} --out first.parquet"));
     assert!(distance(&sandbox.table("first.parquet"), "tiny-cls") < 1e-5);
-    // The list of words says the same as tokenizer.json.
+    // The word list is equivalent to tokenizer.json.
     sandbox.remove("tiny/tokenizer.json");
     sandbox.ok(&format!("{EMBED} --out list.parquet"));
     assert_eq!(sandbox.bytes("list.parquet"), sandbox.bytes("first.parquet"));
@@ -133,11 +133,15 @@ fn what_happened_to_the_texts_is_said() {
         (&json!(24), &json!(1), &json!(2))
     );
     assert!(result["unknown"].as_u64() > Some(0) && result["tokens"].as_u64() > Some(24));
-    assert!(outcome.stderr.contains("1 of 8 texts were cut at 24 tokens"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("2 of 8 texts are empty: their vector is that of no words"));
+    assert!(
+        outcome.stderr.contains("1 of 8 texts were truncated to 24 tokens"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("2 of 8 texts are empty and get the embedding of empty text"));
     let more =
         sandbox.run("data embed --encoder tiny --text texts.csv --max-length 5 --out b.parquet");
-    assert!(more.stderr.contains("of 8 texts were cut at 5 tokens"), "{}", more.stderr);
+    assert!(more.stderr.contains("of 8 texts were truncated to 5 tokens"), "{}", more.stderr);
 }
 
 /// The disk is full after the first group of 65,536 rows.
@@ -174,8 +178,8 @@ fn every_missing_file_is_named_with_what_it_is_for() {
     let cases = [
         ("config.json", "it holds the sizes of the network"),
         ("model.safetensors", "it holds the weights"),
-        ("modules.json", "it says how the vectors of tokens become one"),
-        ("1_Pooling/config.json", "it says how the vectors of tokens become one"),
+        ("modules.json", "it specifies the pooling"),
+        ("1_Pooling/config.json", "it specifies the pooling"),
     ];
     for (name, why) in cases {
         let sandbox = sandbox();
@@ -205,7 +209,7 @@ fn every_missing_file_is_named_with_what_it_is_for() {
     fs::copy(sandbox.path("whole/tokenizer.json"), sandbox.path("tiny/tokenizer.json")).unwrap();
     sandbox.refuses_like(&format!("{EMBED} --out a.parquet"), |error| {
         assert!(
-            error.contains("model.safetensors: is missing; the weights are in another form"),
+            error.contains("model.safetensors: is missing; the weights are in another format"),
             "{error}"
         );
     });
@@ -223,7 +227,7 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "config.json",
             |c| c["model_type"] = json!("roberta"),
-            "tiny/config.json: `model_type` is `roberta`; only bert can be run",
+            "tiny/config.json: `model_type` is `roberta`; only bert is supported",
         ),
         (
             "config.json",
@@ -233,7 +237,7 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "config.json",
             |c| c["num_attention_heads"] = json!(3),
-            "16 values (`hidden_size`) do not divide into 3 heads",
+            "`hidden_size` 16 is not divisible by `num_attention_heads` 3",
         ),
         (
             "config.json",
@@ -249,7 +253,7 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "config.json",
             |c| c["vocab_size"] = json!(65),
-            "tiny/model.safetensors: these are not the weights of this network: of another shape: embeddings.word_embeddings.weight is [64, 16] and should be [65, 16]",
+            "tiny/model.safetensors: these are not the weights of this network: wrong shape: embeddings.word_embeddings.weight is [64, 16] and should be [65, 16]",
         ),
         (
             "config.json",
@@ -274,7 +278,7 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "sentence_bert_config.json",
             |s| s["max_seq_length"] = json!(33),
-            "texts of 33 tokens (`max_seq_length`) cannot be: the network has 32 positions",
+            "`max_seq_length` is 33, but it must be at least 3",
         ),
     ];
     for (name, change, expected) in cases {
@@ -294,7 +298,7 @@ fn files_that_do_not_belong_together_are_refused() {
     sandbox.put("tiny/tokenizer.json", tokenizer.to_string());
     sandbox.refuses(
         &format!("{EMBED} --out a.parquet"),
-        "tiny: the tokenizer has 65 tokens, the network knows 64; take the tokenizer that the model was trained with",
+        "tiny: the tokenizer has 65 tokens but the network has 64 embeddings; use the tokenizer that the model was trained with",
     );
 }
 
@@ -306,21 +310,21 @@ fn requests_that_make_no_sense_are_refused() {
     };
     refuses(
         "data embed --encoder none --text texts.csv --out a.parquet",
-        "--encoder none: does not exist; name the folder of an encoder",
+        "--encoder none: does not exist; pass the folder of an encoder",
     );
     refuses(
         "data embed --encoder texts.csv --text texts.csv --out a.parquet",
-        "--encoder texts.csv: is not a folder; name the folder of an encoder",
+        "--encoder texts.csv: is not a folder; pass the folder of an encoder",
     );
     refuses("data embed --encoder tiny --text texts.csv --column body --out a.parquet", "body");
     refuses(&format!("{EMBED} --batch 0 --out a.parquet"), "--batch must be 1 or more, got 0");
     refuses(
         &format!("{EMBED} --max-length 2 --out a.parquet"),
-        "--max-length 2: 2 tokens go around every text, so it must be 3 or more",
+        "--max-length 2: every text has 2 special tokens, so it must be at least 3",
     );
     refuses(
         &format!("{EMBED} --max-length 30 --out a.parquet"),
-        "--max-length 30: the encoder was made for 24 tokens at most",
+        "--max-length 30: the encoder supports at most 24 tokens",
     );
     refuses(
         &format!("{EMBED} --memory 0 --out a.parquet"),
@@ -337,5 +341,5 @@ fn requests_that_make_no_sense_are_refused() {
     sandbox.ok(&format!("{EMBED} --out a.parquet --force"));
     let outcome = sandbox.run("data embed --text texts.csv --out b.parquet");
     assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("give one of --encoder and --run"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("pass either --encoder or --run"), "{}", outcome.stderr);
 }

@@ -1,4 +1,4 @@
-//! `featurize export`: what it writes and prints, and what it refuses.
+//! `featurize export`: outputs, printed text and errors.
 
 use veridical::features::{FeatureSpec, Normalize, directions};
 
@@ -95,7 +95,7 @@ fn a_conformance_folder_of_a_map_with_extreme_columns_leaves_rows_out() {
     assert!(!readme.contains("| huge |"), "{readme}");
 }
 
-// What is refused
+// Errors
 
 const EXPORT: &str = "featurize export --spec spec.json --out";
 
@@ -124,14 +124,14 @@ fn a_format_that_is_not_clear_is_refused() {
         sandbox.refuses(
             &format!("{EXPORT} {out}"),
             &format!(
-                "{out}: cannot tell what to export from the name; say --to onnx, saved-model, \
+                "{out}: cannot infer the export format from the file extension; pass --to onnx, saved-model, \
                  safetensors or conformance"
             ),
         );
     }
     sandbox.refuses(
         &format!("{EXPORT} phi.onnx --to safetensors"),
-        "phi.onnx: --to safetensors does not go with this ending; choose another name or leave out \
+        "phi.onnx: --to safetensors does not match this file extension; choose another name or leave out \
          --to",
     );
     sandbox.refuses(
@@ -152,7 +152,7 @@ fn an_output_that_is_there_is_replaced_only_by_force_and_only_if_it_is_an_export
         .put("a.onnx.data", "precious")
         .put("values/precious", "")
         .put("folder.onnx/precious", "");
-    let exists = "exists already; choose another name or replace it with --force";
+    let exists = "already exists; choose another name or replace it with --force";
     sandbox.refuses(&format!("{EXPORT} phi.onnx"), &format!("phi.onnx {exists}"));
     let line = format!("{EXPORT} a.onnx --external-data");
     sandbox.refuses(&line, &format!("a.onnx.data {exists}"));
@@ -161,7 +161,7 @@ fn an_output_that_is_there_is_replaced_only_by_force_and_only_if_it_is_an_export
         sandbox.refuses(&line, &format!("values {exists}"));
         sandbox.refuses(
             &format!("{line} --force"),
-            "values holds files that are not of an export; choose another name",
+            "values contains files that are not part of an export; choose another name",
         );
         let line = format!("{EXPORT} spec.json --to {to} --force");
         sandbox.refuses(&line, "spec.json is a file; name a new folder");
@@ -184,7 +184,7 @@ fn an_output_that_cannot_be_written_is_refused() {
     for out in ["no/phi.onnx", "no/u.safetensors", "no/m --to saved-model"] {
         sandbox.refuses(
             &format!("{EXPORT} {out}"),
-            "no does not exist or is no folder; create it first",
+            "no does not exist or is not a folder; create it first",
         );
     }
     for (out, place) in
@@ -218,8 +218,8 @@ fn directions_outside_the_range_of_f32_are_refused() {
             sandbox.refuses(
                 &format!("{EXPORT} {out}"),
                 &format!(
-                    "length_scale must be of a size that keeps the directions inside the range of \
-                     f32, got {l}"
+                    "length_scale must be such that the directions stay within the range of f32, \
+                     got {l}"
                 ),
             );
         }

@@ -1,7 +1,7 @@
-//! A job that is killed before any of its changes to the disk, or for which any of them fails, goes
-//! on with `--resume` and comes out with the same bytes.
+//! A job that is killed before any of its changes to the disk, or for which any of them fails, resumes
+//! with `--resume` and produces the same bytes.
 //!
-//! `common/faults.c` stands between the program and the C library. Where it cannot be built or
+//! `common/faults.c` intercepts calls from the program to the C library. Where it cannot be built or
 //! loaded these tests pass without testing anything, and say so.
 
 #![cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ use crate::common::*;
 const APPLY: &str = "featurize apply --spec spec.json t.parquet";
 const ENOSPC: &str = "28";
 
-/// A table of a row group and a rest; parts of 66,000 rows have both, too.
+/// A table of one row group and a remainder; parts of 66,000 rows have both, too.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.put_table("t.parquet", &named_rows(GROUP_ROWS + 2000, 2));
@@ -83,7 +83,7 @@ fn fault_at_every_change(
             }
         }
         let resumed = sandbox.run(&format!("{line} --resume"));
-        let done = published && resumed.stderr.contains("exists already");
+        let done = published && resumed.stderr.contains("already exists");
         if resumed.code == Some(0) || done {
             check(sandbox.has(out) && sandbox.holds(out, want), "gives another output", &resumed);
             check(!sandbox.has(&format!("{out}.partial")), "leaves a rest", &resumed);
@@ -142,7 +142,7 @@ fn the_disk_may_be_full_anywhere_for_a_folder_of_safetensors() {
     fault_everywhere("phi", "--rows-per-part 66000 --format safetensors", Some(ENOSPC));
 }
 
-/// The report says how it was called, so the undisturbed job is called alike.
+/// The report says how it was called, so the uninterrupted job is called the same way.
 #[test]
 fn a_refresh_may_be_killed_anywhere() {
     let sandbox = Sandbox::new();

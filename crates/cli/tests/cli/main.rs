@@ -1,4 +1,5 @@
-//! The program from outside, one room per promise. One binary for all of them: each would link the whole program again.
+//! Tests of the command-line program, one module per promise. They share one binary: each would link the whole program
+//! again.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -11,10 +12,12 @@ mod bad_usage;
 mod common;
 mod config;
 mod determinism;
+mod docs;
 mod encoder;
+mod evaluation;
 mod export;
 mod faults;
-mod judging;
+mod json_documents;
 mod maps;
 mod nets;
 mod plan;

@@ -1,5 +1,5 @@
-//! Kernels and families of directions on the command line: what is made, what is refused and why, and
-//! that their features depend on the rows alone.
+//! Kernels and families of directions on the command line: results, errors, and
+//! features that depend on the rows alone.
 
 use serde_json::Value;
 use veridical::features::{Directions, FeatureMap, FeatureSpec, FeatureSpecParams, Kernel};
@@ -12,7 +12,7 @@ fn mixture() -> Kernel {
     Kernel::Mixture { scales: vec![0.5, 1.0, 4.0], weights: vec![1.0, 2.0, 1.0] }
 }
 
-/// What `featurize new` writes for rows of width 5 with `flags`.
+/// Returns the spec that `featurize new` writes for rows of dimension 5 with `flags`.
 #[track_caller]
 fn new(sandbox: &Sandbox, flags: &str) -> String {
     sandbox
@@ -60,7 +60,7 @@ fn a_mixture_is_given_by_scales_and_weights() {
     assert_eq!(sandbox.text("blanks.json"), want);
 }
 
-/// By default what is best for the kernel.
+/// The default family is the best for the kernel.
 #[test]
 fn every_family_is_drawn_for_every_kernel_that_allows_it() {
     let sandbox = Sandbox::new();
@@ -126,7 +126,7 @@ fn gamma_belongs_to_the_gaussian_kernel() {
         ("--mixture 1", "mixture"),
     ] {
         let message =
-            format!("gamma belongs to the gaussian kernel, not to {name}; pass --length-scale");
+            format!("gamma applies to the gaussian kernel, not to {name}; pass --length-scale");
         for gamma in ["--input-dim 5 --gamma 1", "--data t.csv --length-scale sklearn-gamma-scale"]
         {
             sandbox.refuses(&format!("featurize new {kernel} {gamma} --out x.json"), &message);
@@ -178,7 +178,7 @@ fn a_mixture_out_of_range_is_refused() {
         ("0:1", "scales must be finite and above 0, got 0"),
         ("-1:1", "scales must be finite and above 0, got -1"),
         ("1,inf", "scales must be finite and above 0, got inf"),
-        ("1:1e308,2:1e308", "weights must be of a finite sum, got inf"),
+        ("1:1e308,2:1e308", "weights must be small enough for a finite sum, got inf"),
     ] {
         sandbox.refuses(
             &format!("featurize new --input-dim 5 --mixture {text} --out x.json"),
@@ -208,7 +208,7 @@ fn describe_explains_every_kernel() {
         new(&sandbox, &format!("--kernel {kernel} --length-scale 2"));
         let text = sandbox.ok("featurize describe s.json");
         assert!(text.contains(&format!("\nkernel         {kernel}, {formula}\n")), "{text}");
-        assert!(text.contains(&format!(" at most {deviation} (iid)\n")), "{text}");
+        assert!(text.contains(&format!(" at most {deviation} (iid directions)\n")), "{text}");
         let length_scale = if kernel == "gaussian" { "2 (gamma 0.125000)" } else { "2" };
         assert!(text.contains(&format!("\nlength scale   {length_scale}\n")), "{text}");
         let spec = &json(&sandbox, "featurize", "featurize describe s.json")["spec"];
@@ -224,7 +224,7 @@ fn describe_names_the_components_of_a_mixture() {
     new(&sandbox, "--mixture 0.5:1,2:3 --length-scale 3");
     let text = sandbox.ok("featurize describe s.json");
     let components =
-        "1 x gaussian of length scale 1.500000 + 3 x gaussian of length scale 6.000000";
+        "1 x gaussian with length scale 1.500000 + 3 x gaussian with length scale 6.000000";
     assert!(text.contains("\nkernel         mixture, weighted mean of gaussians\n"), "{text}");
     assert!(text.contains(&format!("\nmixture        {components}\n")), "{text}");
     let spec = &json(&sandbox, "featurize", "featurize describe s.json")["spec"];
@@ -240,15 +240,15 @@ fn describe_says_what_a_family_stores() {
         assert!(text.contains(&format!("\ndirections     {family}, seed 3\n")), "{text}");
         let spec = &json(&sandbox, "featurize", "featurize describe s.json")["spec"];
         let (size, bytes) = match family {
-            "hadamard" => ("80 bytes per row, directions are not stored", 0),
-            _ => ("80 bytes per row, 200 bytes of directions", 10 * 5 * 4),
+            "hadamard" => ("80 bytes per row, directions not stored", 0),
+            _ => ("80 bytes per row, 200 bytes for the directions", 10 * 5 * 4),
         };
         assert!(text.contains(&format!("\nsize           {size}\n")), "{text}");
         assert_eq!(spec["directions_bytes"], bytes);
     }
 }
 
-/// 600 rows of width 20: several blocks of the transform, and 20 is no power of two.
+/// 600 rows of width 20: several blocks of the transform, and 20 is not a power of two.
 fn table() -> (Sandbox, Vec<f32>) {
     let (sandbox, table) = (Sandbox::new(), named_rows(600, 20));
     sandbox.put_table("t.parquet", &table).put("t.csv", csv(&table));
@@ -294,7 +294,7 @@ fn threads_chunks_and_parts_do_not_change_the_features_of_any_family() {
     }
 }
 
-/// c = f32(1 / sqrt(m)) is rounded once on either side, and each product once: 2^-22 in all.
+/// c = f32(1 / sqrt(m)) is rounded once on either side, and each product once: 2^-22 in total.
 #[test]
 fn output_dim_is_a_prefix_of_every_family() {
     let (sandbox, _) = table();

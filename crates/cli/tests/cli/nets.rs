@@ -1,4 +1,4 @@
-//! Networks: what runs hold, that they are the same for any threads, resume, take weights over, are judged and refitted.
+//! Networks: contents of runs, equal bytes for any number of threads, resume, pretrained weights, evaluation, refit.
 
 #![cfg(unix)]
 
@@ -15,7 +15,7 @@ use crate::common::*;
 
 const CLASSES: usize = 3;
 
-/// `idx`: 180 images of 8 x 8 with three classes to learn from, 60 to test on. `table`: y = a - 2 b + a noise of 0.1.
+/// `idx`: 180 images of 8 x 8 in three classes for training, 60 for testing. `table`: y = a - 2 b + a noise of 0.1.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let all = generate::images(240, 8, 1, CLASSES, Seed::new(1).unwrap());
@@ -45,7 +45,7 @@ fn document(sandbox: &Sandbox, run: &str) -> Value {
 }
 
 #[test]
-fn a_run_says_everything_about_itself_and_is_judged() {
+fn a_run_says_everything_about_itself_and_is_evaluated() {
     let sandbox = sandbox();
     let flags =
         "train net --model mlp:32 --data idx --epochs 12 --lr 0.01 --validation 0.2 --seed 3";
@@ -80,9 +80,9 @@ fn a_run_says_everything_about_itself_and_is_judged() {
     for value in [&last["loss"], &last["accuracy"], &last["lr"], &last["validation"]["loss"]] {
         assert!(value.is_f64(), "{last}");
     }
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run run");
-    let measures = &judged["models"][0]["runs"][0];
-    assert_eq!((&judged["what"], &measures["n"]), (&"classification".into(), &60.into()));
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run run");
+    let measures = &evaluated["models"][0]["runs"][0];
+    assert_eq!((&evaluated["what"], &measures["n"]), (&"classification".into(), &60.into()));
     // Guessing is right on 20 of 60, with five standard errors 38.
     let accuracy = &measures["accuracy"];
     assert!(accuracy["value"].as_f64().unwrap() > 38.0 / 60.0, "{accuracy}");
@@ -91,7 +91,7 @@ fn a_run_says_everything_about_itself_and_is_judged() {
     assert_eq!(right as f64 / 60.0, accuracy["value"].as_f64().unwrap());
     let text = sandbox.ok("evaluate --run run --data idx --html page.html --quiet");
     assert!(text.contains("accuracy") && text.contains("class"), "{text}");
-    assert!(sandbox.text("page.html").contains("What is taken for what"));
+    assert!(sandbox.text("page.html").contains("Confusion matrix"));
     let fewer = json(&sandbox, "evaluate-net", "evaluate --run run --classes 2,0");
     assert_eq!(fewer["models"][0]["runs"][0]["n"], 40);
     assert_eq!(fewer["models"][0]["runs"][0]["confusion"][2], measures["confusion"][2]);
@@ -134,8 +134,8 @@ fn the_runs_of_an_ensemble_are_those_of_single_seeds() {
         );
         sandbox.remove("one");
     }
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run all");
-    let model = &judged["models"][0];
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run all");
+    let model = &evaluated["models"][0];
     assert_eq!(model["seeds"], serde_json::json!([5, 6, 7]));
     assert_eq!(model["runs"].as_array().unwrap().len(), 3);
     // Examples and seeds widen the accuracy, seeds alone the loss.
@@ -194,8 +194,8 @@ fn weights_are_taken_over_and_frozen_layers_stay() {
     }
     let outcome = sandbox
         .run("train net --model cnn-small --data idx --classes 0,1 --init a --epochs 0 --out f");
-    let told = "--init has 3 outputs where 2 are learnt: the last layer `fc2` starts anew";
-    assert!(outcome.code == Some(0) && outcome.stderr.contains(told), "{outcome:?}");
+    let note = "--init has 3 outputs but the task has 2: the last layer `fc2` is newly initialized";
+    assert!(outcome.code == Some(0) && outcome.stderr.contains(note), "{outcome:?}");
     assert_eq!(tensors("f")["conv1.weight"], a["conv1.weight"]);
 }
 
@@ -205,23 +205,23 @@ fn numbers_are_predicted_from_a_table() {
     let flags =
         "train net --model mlp:32 --activation tanh --data table --target y --regression --lr 0.02";
     sandbox.ok(&format!("{flags} --epochs 40 --out run --quiet"));
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run run");
-    let measures = &judged["models"][0]["runs"][0];
-    assert_eq!((&judged["what"], &measures["n"]), (&"regression".into(), &60.into()));
-    // The noise is uniform up to 0.1: 0.058 is the least; y itself has a deviation of 1.3.
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run run");
+    let measures = &evaluated["models"][0]["runs"][0];
+    assert_eq!((&evaluated["what"], &measures["n"]), (&"regression".into(), &60.into()));
+    // The noise is uniform up to 0.1: 0.058 is the least; y itself has a standard deviation of 1.3.
     assert!(measures["rmse"].as_f64().unwrap() < 0.3, "{measures}");
     assert!(measures["r2"].as_f64().unwrap() > 0.9, "{measures}");
     let refit = json(&sandbox, "refit-head", "refit-head --run run --out refit --html page.html");
     assert_eq!((&refit["method"], &refit["kept"]), (&"ridge".into(), &false.into()));
     let loss = |part: &str, when: &str| refit[part][when]["loss"].as_f64().unwrap();
     assert!(loss("train", "after") <= loss("train", "before"), "{refit}");
-    assert!(sandbox.text("page.html").contains("The path of penalties"));
+    assert!(sandbox.text("page.html").contains("Penalty path"));
 }
 
 #[test]
 fn early_stopping_keeps_the_best_epoch() {
     let sandbox = sandbox();
-    // Labels without a rule: what is learnt by heart is soon worse than a guess on other rows.
+    // Random labels: a network that memorizes them is soon worse than guessing on other rows.
     let row = |i: u64| {
         let draw = |m: u64| (i * i * m + i * 29) % 97;
         format!("{},{},{},{}\n", draw(31), draw(57), draw(83), draw(41) % 2)
@@ -255,9 +255,9 @@ fn a_refit_is_never_worse_on_the_training_loss_and_is_a_run() {
             (&150.into(), &60.into())
         );
         assert!(refit["path"].as_array().unwrap().len() > 5);
-        let judged = json(&sandbox, "evaluate-net", &format!("evaluate --run {method}"));
+        let evaluated = json(&sandbox, "evaluate-net", &format!("evaluate --run {method}"));
         let accuracy = |value: &Value| value["accuracy"]["value"].as_f64().unwrap();
-        assert_eq!(accuracy(&judged["models"][0]["runs"][0]), accuracy(&refit["test"]["after"]));
+        assert_eq!(accuracy(&evaluated["models"][0]["runs"][0]), accuracy(&refit["test"]["after"]));
         assert_eq!(document(&sandbox, method)["refit"]["method"], method);
     }
     // Only the head moves, and threads change nothing.
@@ -270,7 +270,7 @@ fn a_refit_is_never_worse_on_the_training_loss_and_is_a_run() {
     assert!(run_files(&sandbox, "logistic") == run_files(&sandbox, "three"));
 }
 
-/// Interrupts `line`, or kills it, and continues it. A machine that is done before the signal comes gets more to do.
+/// Interrupts `line`, or kills it, and continues it. A machine that finishes before the signal gets more work.
 fn stop_and_resume(sandbox: &Sandbox, line: &str, mut epochs: u32, signal: &str) {
     for _ in 0..6 {
         if is_stopped_and_resumed(sandbox, &format!("{line} --epochs {epochs}"), signal) {
@@ -301,7 +301,7 @@ fn is_stopped_and_resumed(sandbox: &Sandbox, line: &str, signal: &str) -> bool {
     }
     sandbox.refuses(
         &format!("{} --out run --resume", line.replace("mlp:32", "mlp:33")),
-        "run.partial: this is not the run that was begun: settings.model was \"mlp:32\" and is now \"mlp:33\"; start over with --force",
+        "run.partial: this is not the run that was started: settings.model was \"mlp:32\" and is now \"mlp:33\"; start over with --force",
     );
     sandbox.ok(&format!("{line} --out whole --quiet"));
     sandbox.ok(&format!("{line} --out run --resume --quiet"));
@@ -316,7 +316,7 @@ fn is_stopped_and_resumed(sandbox: &Sandbox, line: &str, signal: &str) -> bool {
 fn a_stopped_run_comes_out_the_same_also_inside_an_epoch() {
     let sandbox = sandbox();
     let line = "train net --model mlp:32 --data idx --batch 7 --dropout 0.1 --validation 0.2 --patience 9999 --crop 1";
-    // 144 examples are 21 steps: a checkpoint after each 13 is inside an epoch.
+    // 144 examples are 21 steps: a checkpoint every 13 steps is inside an epoch.
     stop_and_resume(&sandbox, &format!("{line} --checkpoint-every 13"), 20, "-KILL");
     stop_and_resume(&sandbox, line, 20, "-INT");
 }

@@ -1,4 +1,4 @@
-//! `featurize plan` and `featurize check`: what they measure, what they say, what they refuse.
+//! `featurize plan` and `featurize check`: measurements, printed text and errors.
 
 use serde_json::Value;
 use veridical::features::{FeatureMap, FeatureSpec, Kernel, Normalize};
@@ -6,7 +6,7 @@ use veridical_core::Rows;
 
 use crate::common::*;
 
-/// 2,000 rows of width 5 as `t.parquet`.
+/// 2,000 rows of dimension 5 as `t.parquet`.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.put_table("t.parquet", &named_rows(2000, 5));
@@ -121,7 +121,7 @@ fn kernels_whose_directions_have_no_second_moment_have_no_bound() {
     let sandbox = Sandbox::new();
     for kernel in ["laplace", "matern-1/2"] {
         let flags = format!("--input-dim 8 --kernel {kernel}");
-        let why = format!("no bound, the directions of {kernel} have an infinite second moment");
+        let why = format!("no bound: the directions of {kernel} have an infinite second moment");
         for goal in ["--epsilon 0.1", "--output-dim 64"] {
             let plan = plan(&sandbox, &format!("{flags} {goal}"));
             for method in ["uniform", "alignment"] {
@@ -206,7 +206,7 @@ fn the_recommended_width_is_the_last_that_holds() {
 
     let text = sandbox.ok(&format!("featurize plan --data t.parquet --epsilon {epsilon}"));
     let end = format!(
-        "\nrecommended: D = {width}; 95 % of the pairs of your data are within {epsilon}\n"
+        "\nrecommended: D = {width}; 95 % of the pairs in your data have an error of at most {epsilon}\n"
     );
     assert!(text.ends_with(&end), "{text}");
     assert!(text.contains("\nmeasured on 1000 disjoint random pairs of 2000 rows\n"), "{text}");
@@ -285,7 +285,7 @@ fn a_goal_or_a_confidence_out_of_range_is_refused() {
             &format!("featurize plan --input-dim 3 --epsilon {given}"),
             &format!(
                 "--epsilon must be at least 1e-6 (phi is f32) and below 2 (kernel values and their \
-                 estimates lie between -1 and 1), got {shown}"
+                 estimates are between -1 and 1), got {shown}"
             ),
         );
     }
@@ -337,10 +337,13 @@ fn a_width_out_of_range_is_refused_by_the_name_of_its_flag() {
 }
 
 #[test]
-fn plan_asks_for_exactly_one_goal_and_for_a_width() {
+fn plan_needs_exactly_one_goal_and_a_dimension() {
     let sandbox = sandbox();
     for (flags, why) in [
-        ("--input-dim 3", "ask for a width with --epsilon E, or for an error with --output-dim D"),
+        (
+            "--input-dim 3",
+            "pass a target error with --epsilon E, or a dimension with --output-dim D",
+        ),
         ("--input-dim 3 --epsilon 0.1 --output-dim 4", "cannot be used with '--output-dim <D>'"),
     ] {
         let outcome = sandbox.run(&format!("featurize plan {flags}"));
@@ -350,7 +353,7 @@ fn plan_asks_for_exactly_one_goal_and_for_a_width() {
     sandbox.refuses("featurize plan --epsilon 0.1", "pass --input-dim or --data FILE");
     sandbox.refuses(
         "featurize plan --epsilon 0.1 --input-dim 4 --data t.parquet",
-        "--input-dim is 4 but the vectors in --data have 5 values; leave out one of them",
+        "--input-dim is 4 but the vectors in --data have dimension 5; leave out one of them",
     );
 }
 
@@ -455,7 +458,7 @@ fn check_says_why_a_family_is_not_compared() {
     }
 }
 
-/// Hadamard's numbers on the way grow with p^2: rows that other families can project overflow there.
+/// Intermediate values of hadamard directions grow with p^2: rows that other families can project overflow there.
 #[test]
 fn a_family_that_overflows_on_the_rows_does_not_end_the_check() {
     let sandbox = Sandbox::new();
@@ -523,7 +526,7 @@ fn a_page_is_replaced_by_force_alone_and_never_by_half() {
     for html in ["page.html", "t.parquet", "spec.json"] {
         sandbox.refuses(
             &format!("featurize check --spec spec.json t.parquet --html {html}"),
-            &format!("{html} exists already; choose another name or replace it with --force"),
+            &format!("{html} already exists; choose another name or replace it with --force"),
         );
     }
     sandbox.refuses_like(
@@ -641,7 +644,7 @@ fn a_table_of_one_row_has_no_pair() {
     let sandbox = Sandbox::new();
     sandbox.put("one.csv", "id,a,b\n1,1,2\n");
     sandbox.put("s.json", FeatureSpec::params(2, 4).build().unwrap().to_json());
-    let message = "one.csv: it takes at least two rows to make a pair";
+    let message = "one.csv: at least two rows are needed to form a pair";
     sandbox.refuses("featurize plan --data one.csv --epsilon 0.1 --length-scale 1", message);
     sandbox.refuses("featurize check --spec s.json one.csv", message);
     sandbox.refuses(
@@ -662,20 +665,24 @@ fn values_that_are_not_numbers_are_named_or_left_out() {
     {
         sandbox.refuses(
             &format!("{line} t.csv"),
-            "t.csv: row 1, column 0 is NaN or missing; repair it, or pass --on-nan skip to leave such \
-             rows out or --on-nan zero to put 0 there",
+            "t.csv: row 1, column 0 is NaN or missing; repair it, or pass --on-nan skip to drop such \
+             rows or --on-nan zero to replace it by 0",
         );
         let warnings = sandbox.warnings(&format!("{line} t.csv --on-nan skip"));
-        assert_eq!(warnings, ["1 rows with values that are not numbers were left out"], "{line}");
+        assert_eq!(
+            warnings,
+            ["1 rows with values that are not finite numbers were skipped"],
+            "{line}"
+        );
         let result = json(&sandbox, "featurize", &format!("{line} t.csv --on-nan skip"));
         let result = &result;
         let rows = if line.contains("plan") { &result["n_rows"] } else { &result["rows"] };
         assert_eq!(*rows, 4, "{line}");
         let warnings = sandbox.warnings(&format!("{line} t.csv --on-nan zero"));
-        assert_eq!(warnings, ["1 values that are not numbers were set to 0"], "{line}");
+        assert_eq!(warnings, ["1 values that are not finite numbers were set to 0"], "{line}");
         sandbox.refuses(
             &format!("{line} all.csv --on-nan skip"),
-            "all.csv: it takes at least two rows to make a pair",
+            "all.csv: at least two rows are needed to form a pair",
         );
     }
 }

@@ -114,7 +114,7 @@ fn the_whole_width_is_no_change() {
     assert!(sandbox.bytes("same.parquet") == sandbox.bytes("plain.parquet"));
 }
 
-/// One rounding more than at once.
+/// One rounding more than in one step.
 #[test]
 fn a_prefix_of_a_prefix_is_a_prefix() {
     let sandbox = sandbox("orthogonal");
@@ -159,7 +159,7 @@ fn a_prefix_that_is_odd_zero_or_too_long_is_refused() {
     }
     sandbox.refuses(
         "vectors convert phi.parquet cut.parquet --prefix 32",
-        "--prefix must be at most 30, the width of the vectors in phi.parquet, got 32",
+        "--prefix must be at most 30, the dimension of the vectors in phi.parquet, got 32",
     );
 }
 
@@ -168,7 +168,7 @@ fn a_prefix_of_what_is_no_table_of_features_is_refused() {
     let sandbox = sandbox("orthogonal");
     sandbox.refuses(
         "vectors convert t.parquet cut.parquet --prefix 2",
-        "t.parquet: the vectors have 5 values; features have an even number, a cosine and a sine for \
+        "t.parquet: the vectors have dimension 5; features have an even dimension, a cosine and a sine for \
          each direction; --prefix is for tables of features",
     );
     sandbox.put("large.csv", "id,a,b,c,d\n1,1,1,1,1\n2,1,-3e38,1,1\n");
@@ -182,6 +182,6 @@ fn a_prefix_of_what_is_no_table_of_features_is_refused() {
 fn help_says_what_a_prefix_is_for() {
     let page = Sandbox::new().ok("vectors convert --help");
     assert!(page.contains("--prefix <D>"), "{page}");
-    assert!(page.contains("Of features, keep the first D values"), "{page}");
+    assert!(page.contains("For feature tables: keep the first D values"), "{page}");
     assert!(Sandbox::new().ok("vectors --help").contains("--prefix 256"));
 }

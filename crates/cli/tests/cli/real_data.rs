@@ -1,4 +1,4 @@
-//! The commands on real data: the class vectors of a trained network, MovieLens-1M, where they are there.
+//! The commands on real data: the class vectors of a trained network, MovieLens-1M, where available.
 //!
 //! Looks in `$VERIDICAL_DATA`, else in `../shared/data` beside the checkout; skips with a message
 //! where it is absent.
@@ -22,7 +22,7 @@ fn data(name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn class_vectors_of_a_trained_network_are_featurised() {
+fn class_vectors_of_a_trained_network_are_featurized() {
     let Some(network) = data("models/resnet20-cifar10.safetensors") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let veridical = |args: &[&str]| {
@@ -47,7 +47,7 @@ fn class_vectors_of_a_trained_network_are_featurised() {
 
 /// 4,247 of the 6,040 users have more than 50 of the 1,000,209 ratings.
 #[test]
-fn movielens_is_trained_on_and_judged_beside_popularity() {
+fn movielens_is_trained_on_and_evaluated_beside_popularity() {
     let Some(ratings) = data("ml-1m/ratings.dat.xz") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let veridical = |args: &str| {
@@ -62,11 +62,11 @@ fn movielens_is_trained_on_and_judged_beside_popularity() {
     veridical(&format!(
         "train bpr --interactions {ratings} {split} --dim 32 --epochs 10 --out run --quiet"
     ));
-    let judged = veridical("evaluate --run run --baselines pop --k 10 --json --quiet");
-    let judged: serde_json::Value = serde_json::from_str(&judged).expect("JSON");
-    assert_eq!(judged["test_rows"], 728_621);
+    let evaluated = veridical("evaluate --run run --baselines pop --k 10 --json --quiet");
+    let evaluated: serde_json::Value = serde_json::from_str(&evaluated).expect("JSON");
+    assert_eq!(evaluated["test_rows"], 728_621);
     let ndcg = |model: usize| {
-        let full = &judged["models"][model]["protocols"][0];
+        let full = &evaluated["models"][model]["protocols"][0];
         assert_eq!(
             (&full["protocol"], &full["measures"][0]["name"]),
             (&"full".into(), &"ndcg@10".into())

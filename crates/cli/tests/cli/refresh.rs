@@ -1,4 +1,4 @@
-//! `veridical refresh`: what it publishes, what it stops, and that nothing half is ever seen.
+//! `veridical refresh`: what it publishes, what it stops, and that a partial output is never visible.
 
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
@@ -59,12 +59,12 @@ fn a_good_refresh_is_published_whole() {
     // The reversal is undone, for new ids too.
     let (a, published) = (sandbox.table("a.parquet"), sandbox.table("published/vectors"));
     assert_eq!(published.n_rows(), 402);
-    let apart = |i: usize, j: usize| {
+    let distance = |i: usize, j: usize| {
         let pairs = a.row(i).iter().zip(published.row(j));
         pairs.map(|(x, y)| (x - y).abs()).fold(0.0, f32::max)
     };
-    assert!((0..400).all(|i| apart(i, i) < 1e-4));
-    assert!(apart(0, 400) < 1e-4 && apart(1, 401) < 1e-4);
+    assert!((0..400).all(|i| distance(i, i) < 1e-4));
+    assert!(distance(0, 400) < 1e-4 && distance(1, 401) < 1e-4);
     // The features are those of the published vectors.
     sandbox.ok("featurize apply --spec spec.json published/vectors/vectors.parquet phi.parquet");
     assert_eq!(sandbox.table("phi.parquet").vectors, sandbox.table("published/features").vectors);
@@ -96,7 +96,7 @@ fn an_earlier_publication_is_never_lost() {
     sandbox.ok(LINE);
     let before = sandbox.below("published");
     sandbox
-        .refuses(LINE, "published exists already; choose another name or replace it with --force");
+        .refuses(LINE, "published already exists; choose another name or replace it with --force");
     let broken = LINE.replace("b.parquet", "broken.parquet") + " --force";
     assert_eq!(sandbox.run(&broken).code, Some(1));
     assert!(sandbox.below("published") == before, "the earlier one stays");
@@ -114,7 +114,7 @@ fn another_job_is_not_taken_up() {
     let sandbox = sandbox(400);
     sandbox.put("published.partial/job.json", "{\"new\": \"x\"}");
     sandbox.refuses_like(&format!("{LINE} --resume"), |error| {
-        assert!(error.starts_with("published.partial is of another refresh: "), "{error}");
+        assert!(error.starts_with("published.partial belongs to a different refresh: "), "{error}");
         assert!(error.ends_with("start over with --force"), "{error}");
     });
     sandbox.ok(&format!("{LINE} --force"));

@@ -1,4 +1,4 @@
-//! Jobs that are killed, interrupted or run out of room go on where they were, and come out with
+//! Jobs that are killed, interrupted or run out of disk space resume where they stopped, and produce
 //! the same bytes.
 
 #![cfg(unix)]
@@ -13,7 +13,7 @@ use veridical_io::GROUP_ROWS;
 
 use crate::common::*;
 
-/// `t.parquet` of `n` rows of width 4 and `spec.json` to D = `output_dim`.
+/// `t.parquet` of `n` rows of dimension 4 and `spec.json` to D = `output_dim`.
 fn sandbox(n: usize, output_dim: usize) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.put_table("t.parquet", &named_rows(n, 4));
@@ -33,7 +33,7 @@ fn send(signal: &str, child: &Child) {
     assert!(sent.success());
 }
 
-/// Runs `line` with room for files of `kib` KiB: a write beyond that fails.
+/// Runs `line` with a limit of `kib` KiB per file: a write beyond that fails.
 fn with_limit(sandbox: &Sandbox, kib: u64, line: &str) -> Outcome {
     // In a subshell, so that the limit and the ignored signal reach the program.
     sandbox.shell(&format!("(ulimit -f {kib}; trap '' XFSZ; veridical {line})"))
@@ -42,7 +42,7 @@ fn with_limit(sandbox: &Sandbox, kib: u64, line: &str) -> Outcome {
 // Killed
 
 /// Kills `APPLY out` at `n` moments spread over its run. After each, what is published is whole,
-/// and `--resume` gives the bytes of a run in one go.
+/// and `--resume` gives the bytes of an uninterrupted run.
 fn kill_and_resume(sandbox: &Sandbox, out: &str, flags: &str, n: usize) {
     let whole = format!("whole-{out}");
     let begun = Instant::now();
@@ -69,7 +69,7 @@ fn kill_and_resume(sandbox: &Sandbox, out: &str, flags: &str, n: usize) {
         let outcome = sandbox.run(&format!("{line} --resume --quiet"));
         if finished {
             let message =
-                format!("{out} exists already; choose another name or replace it with --force");
+                format!("{out} already exists; choose another name or replace it with --force");
             assert_eq!((outcome.code, outcome.only_error()), (Some(2), &*message));
         } else {
             assert_eq!(outcome.code, Some(0), "{out}: kill {i}: {outcome:?}");
@@ -89,8 +89,8 @@ fn a_parquet_job_killed_at_fifty_moments_comes_out_the_same() {
 #[test]
 fn jobs_of_the_other_formats_killed_come_out_the_same() {
     let sandbox = sandbox(2 * GROUP_ROWS + 10_000, 8);
-    for ending in ["arrow", "safetensors", "npy", "csv"] {
-        kill_and_resume(&sandbox, &format!("phi.{ending}"), "--drop-ids", 5);
+    for extension in ["arrow", "safetensors", "npy", "csv"] {
+        kill_and_resume(&sandbox, &format!("phi.{extension}"), "--drop-ids", 5);
     }
 }
 
@@ -114,7 +114,7 @@ fn a_job_killed_over_and_over_comes_out_the_same() {
         job.wait().unwrap();
     }
     let last = sandbox.run(&format!("{APPLY} phi.parquet --resume"));
-    assert!(last.code == Some(0) || last.stderr.contains("exists already"), "{last:?}");
+    assert!(last.code == Some(0) || last.stderr.contains("already exists"), "{last:?}");
     assert!(sandbox.bytes("phi.parquet") == sandbox.bytes("whole.parquet"));
 }
 
@@ -143,7 +143,7 @@ fn a_partial_that_was_being_cleared_does_not_stand_in_the_way() {
     let want = sandbox.bytes("phi.parquet");
     sandbox.put("phi.parquet.partial/_journal.json", "{}");
     let outcome = sandbox.run(&format!("{APPLY} phi.parquet --resume"));
-    assert!(outcome.code == Some(0) || outcome.stderr.contains("exists already"), "{outcome:?}");
+    assert!(outcome.code == Some(0) || outcome.stderr.contains("already exists"), "{outcome:?}");
     assert!(sandbox.bytes("phi.parquet") == want);
 }
 
@@ -153,7 +153,7 @@ fn a_safetensors_job_killed_at_its_end_comes_out_the_same() {
     let sandbox = sandbox(GROUP_ROWS + 1000, 8);
     sandbox.ok(&format!("{APPLY} whole.safetensors"));
     let whole = sandbox.bytes("whole.safetensors");
-    let group = 1 + (GROUP_ROWS * 8 * 4 + 1024) as u64 / 1024; // no room for the second group
+    let group = 1 + (GROUP_ROWS * 8 * 4 + 1024) as u64 / 1024; // no space for the second group
     assert_eq!(with_limit(&sandbox, group, &format!("{APPLY} phi.safetensors")).code, Some(2));
     let partial = sandbox.path("phi.safetensors.partial");
     fs::write(partial.join("data"), &whole).unwrap();
@@ -163,8 +163,8 @@ fn a_safetensors_job_killed_at_its_end_comes_out_the_same() {
 
 // Interrupted
 
-/// Starts `line` and interrupts it once its first row group is written. A machine may be so slow
-/// to look that the job is done before: then it starts again.
+/// Starts `line` and interrupts it once its first row group is written. On a slow machine the
+/// job may finish first: then it starts again.
 fn interrupted(sandbox: &Sandbox, line: &str, out: &str, signal: &str) -> Outcome {
     let journal = sandbox.path(format!("{out}.partial/_journal.json"));
     for _ in 0..20 {
@@ -194,7 +194,7 @@ fn ctrl_c_keeps_what_is_done_and_says_how_to_go_on() {
         let line = format!("{APPLY} {out} {flags}");
         let outcome = interrupted(&sandbox, &format!("{line} --quiet"), out, signal);
         assert_eq!(outcome.code, Some(130), "{outcome:?}");
-        let message = "interrupted; what is done is kept, continue with --resume";
+        let message = "interrupted; finished work is kept, continue with --resume";
         assert_eq!(outcome.only_error(), message);
         assert!(sandbox.has(&format!("{out}.partial")) && !sandbox.has(out));
 
@@ -234,7 +234,7 @@ fn ctrl_c_in_the_middle_of_a_pipe_ends_with_130_and_no_advice_to_resume_a_stream
     assert!(!error.contains("--resume"), "a stream cannot be resumed: {error}");
 }
 
-// Out of room
+// Out of disk space
 
 #[test]
 fn a_file_that_may_not_grow_keeps_what_is_done() {
@@ -312,7 +312,7 @@ fn stopped() -> Sandbox {
 }
 
 fn not_the_job(what: &str) -> String {
-    let begun = "phi.parquet.partial: this is not the job that was begun:";
+    let begun = "phi.parquet.partial: this is not the job that was started:";
     format!("{begun} {what}; start over with --force")
 }
 
@@ -337,7 +337,7 @@ fn a_changed_input_is_not_resumed() {
     sandbox.put_table("t.parquet", &table);
     sandbox.refuses_like(&format!("{APPLY} phi.parquet --resume"), |error| {
         let start =
-            "phi.parquet.partial: this is not the job that was begun: inputs was [\"blake3:";
+            "phi.parquet.partial: this is not the job that was started: inputs was [\"blake3:";
         assert!(error.starts_with(start), "{error}");
         assert!(error.ends_with("; start over with --force"), "{error}");
         assert!(error.contains(" and is now [\"blake3:"), "{error}");
@@ -357,7 +357,7 @@ fn other_options_are_not_resumed() {
     sandbox.refuses_like("vectors convert t.parquet phi.parquet --resume", |error| {
         assert!(error.starts_with("phi.parquet.partial: this is not the job"), "{error}");
     });
-    // Threads and chunks decide nothing.
+    // Threads and chunks do not affect the output.
     sandbox.ok(&format!("{APPLY} phi.parquet --resume --threads 1 --chunk-rows 1000"));
     sandbox.ok(&format!("{APPLY} whole.parquet"));
     assert!(sandbox.bytes("phi.parquet") == sandbox.bytes("whole.parquet"));
@@ -433,7 +433,7 @@ fn a_damaged_partial_is_refused_with_the_remedy() {
     sandbox.put("phi.parquet.partial/_journal.json", journal);
     sandbox.put("phi.parquet.partial/data", "short");
     sandbox.refuses_like(&line, |error| {
-        let start = "phi.parquet.partial/data: 5 bytes are there where the journal says ";
+        let start = "phi.parquet.partial/data: the file has 5 bytes but the journal says ";
         assert!(error.starts_with(start), "{error}");
         assert!(error.ends_with("; start over with --force"), "{error}");
     });
@@ -442,7 +442,7 @@ fn a_damaged_partial_is_refused_with_the_remedy() {
     assert!(sandbox.bytes("phi.parquet") == sandbox.bytes("whole.parquet"));
 }
 
-// What is counted
+// Counts
 
 /// One row in ten is bad, the counts are of the whole table.
 #[test]
@@ -454,8 +454,8 @@ fn rows_left_out_are_counted_once() {
     sandbox.put_table("t.parquet", &table);
     let bad = n.div_ceil(10);
     for (policy, count) in [
-        ("skip", format!("{bad} rows with values that are not numbers were left out")),
-        ("zero", format!("{bad} values that are not numbers were set to 0")),
+        ("skip", format!("{bad} rows with values that are not finite numbers were skipped")),
+        ("zero", format!("{bad} values that are not finite numbers were set to 0")),
     ] {
         let flags = format!("--on-nan {policy}");
         let whole = sandbox.warnings(&format!("{APPLY} whole.parquet --force {flags}"));

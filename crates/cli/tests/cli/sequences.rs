@@ -1,5 +1,5 @@
-//! `sasrec` and `two-tower` from the command line: runs, what other verbs make of them, the same bytes after a resume and for
-//! any threads, and what is refused.
+//! `sasrec` and `two-tower` from the command line: runs, other verbs on them, equal bytes after a resume and for any
+//! number of threads, and errors.
 
 use crate::common::*;
 
@@ -21,7 +21,7 @@ fn run_files(sandbox: &Sandbox, name: &str) -> Files {
 }
 
 #[test]
-fn runs_are_judged_recommend_and_know_what_is_similar() {
+fn runs_are_evaluated_recommend_and_know_what_is_similar() {
     let sandbox = sandbox();
     let losses = ["bce", "gbce", "ce", "sampled-softmax"];
     for loss in losses {
@@ -35,13 +35,13 @@ fn runs_are_judged_recommend_and_know_what_is_similar() {
     assert!(notes.contains("longer than --length 10"), "{notes}");
     json(&sandbox, "train", &format!("{TOWERS} --epochs 2 --item-vectors bce --out towers"));
     for run in losses.into_iter().chain(["towers"]) {
-        let judged = json(&sandbox, "evaluate", &format!("evaluate --run {run}"));
-        assert!(judged.to_string().contains("ndcg@10"), "{judged}");
+        let evaluated = json(&sandbox, "evaluate", &format!("evaluate --run {run}"));
+        assert!(evaluated.to_string().contains("ndcg@10"), "{evaluated}");
         let line = format!("recommend --run {run} --k 3 --out {run}.parquet");
         assert_eq!(json(&sandbox, "recommend", &line)["rows"], 180);
         json(&sandbox, "similar", &format!("similar --run {run} --id 103"));
     }
-    // Whoever has a history of known items gets a list.
+    // Every user with a history of known items gets recommendations.
     sandbox.put("new.csv", "user,item,timestamp\nnew,103,1\nnew,105,2\nodd,77,1\n");
     let line = "recommend --run ce --interactions new.csv --k 2 --out new.parquet";
     let lists = json(&sandbox, "recommend", line);
@@ -85,10 +85,10 @@ fn what_does_not_fit_is_refused() {
     refuses(&sasrec("--loss mse"), "--loss");
     refuses(&sasrec("--sse-input 2"), "--sse-input must be from 0 to 1, got 2");
     refuses(&sasrec("--lr 1e30"), "training diverged");
-    refuses(&sasrec("--item-vectors others.parquet"), "takes no --item-vectors");
-    refuses("train sasrec --interactions few.csv --out run", "no user has two items");
+    refuses(&sasrec("--item-vectors others.parquet"), "does not use --item-vectors");
+    refuses("train sasrec --interactions few.csv --out run", "no user has two or more items");
     let towers = |flags: &str| format!("train two-tower --interactions shop.csv --out run {flags}");
-    refuses(&towers("--item-vectors others.parquet"), "shares no id");
+    refuses(&towers("--item-vectors others.parquet"), "has no id in common");
     refuses(&towers("--item-vectors missing.parquet"), "missing.parquet");
     refuses(&towers("--hidden 0"), "--hidden must be at least 1, got 0");
     refuses(&towers("--settle -1"), "--settle");

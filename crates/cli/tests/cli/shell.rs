@@ -78,7 +78,7 @@ fn man_writes_one_page_per_verb_or_prints_one() {
 
     sandbox.refuses(
         "man featurize fly",
-        "there is no verb `featurize fly`; `veridical --help` lists the verbs",
+        "unknown verb `featurize fly`; `veridical --help` lists the verbs",
     );
     sandbox.put("taken", "");
     sandbox

@@ -1,4 +1,4 @@
-//! `veridical stability`: what it says about planted cases, its gate, and what it refuses.
+//! `veridical stability`: reports on planted cases, the gate, and errors.
 
 use serde_json::Value;
 use veridical_core::{Order, Seed, Stream};
@@ -23,12 +23,12 @@ fn table(values: &[f64]) -> Table {
     Table { ids: ids(), dim: DIM, vectors: values.iter().map(|&x| x as f32).collect() }
 }
 
-/// Rows around three centres: a geometry that is worth keeping.
+/// Rows around three centers: a geometry that is worth keeping.
 fn clusters() -> Vec<f64> {
-    let (centres, mut rows) = (normals(1, 3 * DIM), normals(2, N * DIM));
+    let (centers, mut rows) = (normals(1, 3 * DIM), normals(2, N * DIM));
     for (i, row) in rows.chunks_exact_mut(DIM).enumerate() {
-        for (x, centre) in row.iter_mut().zip(&centres[i % 3 * DIM..]) {
-            *x = 0.6 * *x + 2.0 * centre;
+        for (x, center) in row.iter_mut().zip(&centers[i % 3 * DIM..]) {
+            *x = 0.6 * *x + 2.0 * center;
         }
     }
     rows
@@ -54,7 +54,7 @@ fn noisy(rows: &[f64], size: f64, draw: u64) -> Vec<f64> {
     rows.iter().zip(normals(draw, rows.len())).map(|(x, e)| x + size * e).collect()
 }
 
-/// `a`, `turned` (a rotation of it), `noise` (half noise), `permuted` (rows under ids of other rows), and labels.
+/// `a`, `turned` (a rotation of it), `noise` (half noise), `permuted` (rows with the ids of other rows), and labels.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let rows = clusters();
@@ -97,7 +97,7 @@ fn a_rotation_moves_coordinates_and_nothing_else() {
         ("ids", "stable"),
         ("coordinates", "unstable"),
         ("geometry", "stable"),
-        ("neighbours", "stable"),
+        ("neighbors", "stable"),
     ] {
         assert_eq!(level(&report, aspect), want, "{aspect}");
     }
@@ -114,7 +114,7 @@ fn a_rotation_moves_coordinates_and_nothing_else() {
 }
 
 /// Against a third table, the table and its rotation give the same numbers: all but coordinates. The rows are stored
-/// in f32, so values agree to a few of its units; neighbours at equal distance may swap.
+/// in f32, so values agree to a few of its units; neighbors at equal distance may swap.
 #[test]
 fn geometry_does_not_see_a_rotation() {
     let sandbox = sandbox();
@@ -134,7 +134,7 @@ fn geometry_does_not_see_a_rotation() {
 fn noise_is_seen_in_coordinates_and_geometry() {
     let report = json(&sandbox(), "stability a.parquet noise.parquet");
     assert_eq!(level(&report, "coordinates"), "unstable");
-    assert_eq!(level(&report, "neighbours"), "unstable");
+    assert_eq!(level(&report, "neighbors"), "unstable");
     assert_ne!(level(&report, "geometry"), "stable");
 }
 
@@ -164,10 +164,10 @@ fn the_gate_has_exit_codes() {
         sandbox.run("stability a.parquet noise.parquet --min-cka 0.99 --markdown --quiet");
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stdout.lines().count() <= 12, "{}", outcome.stdout);
-    assert!(outcome.only_error().contains("1 of 1 limits not kept (min-cka)"), "{outcome:?}");
+    assert!(outcome.only_error().contains("1 of 1 limits not met (min-cka)"), "{outcome:?}");
     sandbox.put("budget.toml", "min-cka = 0.9\nmin-nn-overlap = 0.9\n");
     assert_eq!(code("--budget budget.toml"), Some(0));
-    // A flag takes the place of a limit of the file.
+    // A flag overrides a limit of the file.
     assert_eq!(code("--budget budget.toml --min-cka 2"), Some(1));
 }
 
@@ -192,7 +192,7 @@ fn runs(sandbox: &Sandbox, count: u64) -> String {
     let name = |r: u64| format!("run-{r}.parquet");
     for r in 0..count {
         let rows = noisy(&clusters(), 0.1, 100 + r);
-        // A point reflection, so that nothing that a model has learnt is left.
+        // A point reflection, so that nothing learned by a model carries over.
         let reflected = || turned(&rows).iter().map(|x| -x).collect();
         let rows = if r % 2 == 0 { rows } else { reflected() };
         veridical_io::write_table(&table(&rows), &sandbox.path(name(r))).unwrap();
@@ -250,7 +250,7 @@ fn consumers_get_a_verdict_each() {
     let consumers = report["consumers"].as_array().unwrap();
     let verdict = |at: usize| consumers[at]["verdict"].as_str().unwrap();
     assert_eq!((verdict(0), verdict(1)), ("safe", "safe"));
-    assert_eq!(consumers[0]["reason"], "with today's vectors as they are");
+    assert_eq!(consumers[0]["reason"], "with today's raw vectors");
     assert_eq!(consumers[1]["reason"], "with aligned vectors");
     assert_ne!(verdict(2), "safe");
 }
@@ -345,7 +345,7 @@ fn bad_input_is_named() {
     veridical_io::write_table(&table(&vec![1.0; N * DIM]), &sandbox.path("constant.parquet"))
         .unwrap();
     sandbox.refuses_like("stability a.parquet constant.parquet", |error| {
-        assert!(error.starts_with("constant.parquet: all its vectors are the same"), "{error}");
+        assert!(error.starts_with("constant.parquet: all vectors are equal"), "{error}");
     });
     sandbox.put("nan.csv", "id,a,b\n1,0.5,nan\n2,0.5,1\n");
     sandbox.refuses_like("stability a.parquet nan.csv", |error| {
@@ -357,7 +357,7 @@ fn bad_input_is_named() {
     );
     sandbox.refuses(
         "stability a.parquet turned.parquet --labels one.csv",
-        "one.csv: the ids have a single class; labels must tell at least two apart",
+        "one.csv: the ids have a single class; labels need at least two classes",
     );
     sandbox.put(
         "rare.csv",
@@ -370,7 +370,10 @@ fn bad_input_is_named() {
     });
     sandbox.ok("featurize new --input-dim 5 --out spec.json");
     sandbox.refuses_like("stability a.parquet turned.parquet --spec spec.json", |error| {
-        assert!(error.starts_with("--spec is for vectors of 5 values, a.parquet has 8"), "{error}");
+        assert!(
+            error.starts_with("--spec is for vectors of dimension 5, a.parquet has dimension 8"),
+            "{error}"
+        );
     });
     sandbox.put("budget.toml", "min-ckaa = 0.9\n");
     sandbox.refuses(

@@ -5,7 +5,7 @@ use veridical_io::GROUP_ROWS;
 
 use crate::common::*;
 
-/// `t.parquet` of two batches and a rest, `spec.json` for it.
+/// `t.parquet` of two batches and a remainder, `spec.json` for it.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.put_table("t.parquet", &named_rows(2 * GROUP_ROWS + 500, 3));
@@ -50,7 +50,7 @@ fn an_arrow_file_may_come_through_stdin_from_another_writer() {
     let mut writer =
         arrow_ipc::writer::StreamWriter::try_new(&mut stream, &batch.schema()).unwrap();
     writer.write(&batch).unwrap();
-    writer.write(&batch.slice(0, 0)).unwrap(); // a batch without rows is no end
+    writer.write(&batch.slice(0, 0)).unwrap(); // a batch without rows does not end the stream
     writer.write(&batch.slice(1, 1)).unwrap();
     writer.finish().unwrap();
     sandbox.put("t.arrows", stream);
@@ -91,7 +91,7 @@ fn a_stream_cannot_give_the_length_scale() {
     assert_eq!(outcome.code, Some(2));
     assert_eq!(
         outcome.only_error(),
-        "a stream can be read only once, so its length scale cannot be chosen from it; pass --spec"
+        "a stream can be read only once, so the length scale cannot be chosen from it; pass --spec"
     );
     assert!(!sandbox.has("phi.parquet") && !sandbox.has("phi.parquet.partial"));
 }

@@ -1,5 +1,5 @@
-//! Networks that read text: what runs hold, that they are the same for any threads, resume, take vectors over, are judged,
-//! and say something of new documents. Documents are generated: half of their words are of the topic of their label.
+//! Text models: contents of runs, equal bytes for any number of threads, resume, pretrained word embeddings, evaluation
+//! and prediction. Documents are generated: half of their words belong to the topic of their label.
 
 #![cfg(unix)]
 
@@ -27,7 +27,7 @@ fn document_of(i: usize, is_good: bool) -> String {
     (0..2 + below(100, 8)).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// `reviews.csv`: 300 documents with the labels bad and good, every fifth to test on.
+/// `reviews.csv`: 300 documents with the labels bad and good, every fifth a test document.
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let row = |i: usize| {
@@ -57,7 +57,7 @@ fn document(sandbox: &Sandbox, run: &str) -> Value {
 }
 
 #[test]
-fn planted_words_are_learnt_judged_and_found_in_new_documents() {
+fn planted_words_are_learned_evaluated_and_found_in_new_documents() {
     let sandbox = sandbox();
     for cell in ["gru", "lstm"] {
         let flags =
@@ -76,10 +76,10 @@ fn planted_words_are_learnt_judged_and_found_in_new_documents() {
         // Two directions of W_ih, W_hh and two biases; 12 -> 6 -> 1; words and the one for none.
         let weights = 2 * gates * 6 * (8 + 6 + 2) + (12 * 6 + 6) + (6 + 1) + (words + 1) * 8;
         assert_eq!(trained["parameters"], weights);
-        let judged = json(&sandbox, "evaluate-net", &format!("evaluate --run {cell}"));
-        let measures = &judged["models"][0]["runs"][0];
-        assert_eq!((&judged["what"], &measures["n"]), (&"classification".into(), &60.into()));
-        // Guessing is right on 30 of 60, with five standard errors 49.4; the first word alone tells all.
+        let evaluated = json(&sandbox, "evaluate-net", &format!("evaluate --run {cell}"));
+        let measures = &evaluated["models"][0]["runs"][0];
+        assert_eq!((&evaluated["what"], &measures["n"]), (&"classification".into(), &60.into()));
+        // Guessing is right on 30 of 60, with five standard errors 49.4; the first word alone determines the label.
         let accuracy = &measures["accuracy"];
         assert!(accuracy["value"].as_f64().unwrap() >= 55.0 / 60.0, "{accuracy}");
         assert!(accuracy["low"].as_f64().unwrap() < accuracy["value"].as_f64().unwrap());
@@ -96,23 +96,23 @@ fn planted_words_are_learnt_judged_and_found_in_new_documents() {
     assert!(lines[1].starts_with("x,good,0.9") && lines[2].starts_with("y,bad,0.9"), "{table}");
     assert_eq!(lines[3].split_once(',').unwrap().1, lines[4].split_once(',').unwrap().1);
     sandbox
-        .refuses(line, "said.csv exists already; choose another name or replace it with --force");
-    // Other documents with labels, and a page.
+        .refuses(line, "said.csv already exists; choose another name or replace it with --force");
+    // Other labeled documents, and a page.
     sandbox.put(
         "more.csv",
         "label,text,split\ngood,great fine,test\nbad,dull dull,test\ngood,fine,train\n",
     );
-    let judged =
+    let evaluated =
         json(&sandbox, "evaluate-net", "evaluate --run gru --data more.csv --html page.html");
-    assert_eq!(judged["models"][0]["runs"][0]["n"], 3, "all documents of another table");
-    // The documents of the training are recognised under another name.
+    assert_eq!(evaluated["models"][0]["runs"][0]["n"], 3, "all documents of another table");
+    // The documents of the training are recognized under another name.
     sandbox.put("copy.csv", sandbox.text("reviews.csv"));
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run gru --data copy.csv");
-    assert_eq!(judged["models"][0]["runs"][0]["n"], 60);
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run gru --data copy.csv");
+    assert_eq!(evaluated["models"][0]["runs"][0]["n"], 60);
     sandbox.put("copy.csv", sandbox.text("reviews.csv").replacen(",test\n", ",train\n", 1));
     sandbox.refuses(
         "evaluate --run gru --data copy.csv",
-        "the documents of copy.csv are for something else than in the training; restore the column",
+        "the documents of copy.csv are split differently than in training; restore the split column",
     );
     assert!(sandbox.text("page.html").contains("bidirectional-gru:6,6"));
 }
@@ -128,8 +128,8 @@ fn three_classes_and_a_drawn_split() {
     let about = document(&sandbox, "run");
     assert_eq!(about["classes"], value!(["9", "10", "11"]), "numbers by their size");
     assert_eq!(about["split"]["rows"], value!({ "train": 72, "validation": 18, "test": 30 }));
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run run");
-    let measures = &judged["models"][0]["runs"][0];
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run run");
+    let measures = &evaluated["models"][0]["runs"][0];
     assert_eq!((&measures["n"], &measures["accuracy"]["value"]), (&30.into(), &1.0.into()));
 }
 
@@ -161,9 +161,9 @@ fn runs_of_several_seeds_and_from_an_earlier_run() {
         assert!(run_files(&sandbox, &format!("all/seed-{seed}")) == run_files(&sandbox, "one"));
         sandbox.remove("one");
     }
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run all");
-    assert_eq!(judged["models"][0]["seeds"], value!([5, 6]));
-    let model = &judged["models"][0];
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run all");
+    assert_eq!(evaluated["models"][0]["seeds"], value!([5, 6]));
+    let model = &evaluated["models"][0];
     assert_eq!(
         (&model["accuracy"]["seeds"], &model["accuracy_sd"]["seeds"]),
         (&2.into(), &2.into())
@@ -172,7 +172,7 @@ fn runs_of_several_seeds_and_from_an_earlier_run() {
     assert!(run_files(&sandbox, "again") == run_files(&sandbox, "all/seed-6"));
 }
 
-/// Vectors of all words but `w0`, which are told apart by their first value.
+/// Vectors of all words but `w0`; the first value separates the topics.
 fn put_vectors(sandbox: &Sandbox, dim: usize) {
     let row = |word: &str, first: f64| {
         let rest: String = (1..dim).map(|k| format!(",{}", k as f64 / 10.0)).collect();
@@ -194,10 +194,10 @@ fn vectors_that_are_given_stay_unless_asked() {
                  --hidden 4 --epochs 15 --lr 0.02 --batch 20";
     let outcome = sandbox.run(&format!("{flags} --out fixed"));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    let said = "1 of 42 words have no vector in --vectors and get zeros";
+    let said = "1 of 42 words have no vector in --vectors and are set to zeros";
     assert!(outcome.stderr.contains(said), "{outcome:?}");
-    let judged = json(&sandbox, "evaluate-net", "evaluate --run fixed");
-    let accuracy = &judged["models"][0]["runs"][0]["accuracy"]["value"];
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run fixed");
+    let accuracy = &evaluated["models"][0]["runs"][0]["accuracy"]["value"];
     assert!(accuracy.as_f64().unwrap() >= 55.0 / 60.0, "{accuracy}");
     let vector = |run: &str, word: &str| {
         let table = sandbox.table(&format!("{run}/vectors/word.parquet"));
@@ -209,7 +209,7 @@ fn vectors_that_are_given_stay_unless_asked() {
     sandbox.ok(&format!("{flags} --train-vectors --out moved --quiet"));
     assert_ne!(vector("moved", "great"), [1.0, 0.1, 0.2]);
     assert_ne!(vector("moved", "w0"), [0.0; 3]);
-    // A run of this kind has vectors of words itself.
+    // A run of this kind has word embeddings itself.
     sandbox.ok(&format!("{} --out again --quiet", flags.replace("vectors.csv", "moved")));
     assert_eq!(vector("again", "great"), vector("moved", "great"));
 }
@@ -231,7 +231,7 @@ fn is_stopped_and_resumed(sandbox: &Sandbox, line: &str, signal: &str) -> bool {
     }
     sandbox.refuses(
         &format!("{} --out run --resume", line.replace("--hidden 6", "--hidden 7")),
-        "run.partial: this is not the run that was begun: settings.dense was 6 and is now 7; start over with --force",
+        "run.partial: this is not the run that was started: settings.dense was 6 and is now 7; start over with --force",
     );
     sandbox.ok(&format!("{line} --out whole --quiet"));
     sandbox.ok(&format!("{line} --out run --resume --quiet"));
@@ -252,7 +252,7 @@ fn a_stopped_run_comes_out_the_same_also_inside_an_epoch() {
     }
 }
 
-/// `line` is refused with a message that has all of `parts`.
+/// `line` must fail with a message that contains all of `parts`.
 #[track_caller]
 fn refuses_with(sandbox: &Sandbox, line: &str, parts: &[&str]) {
     sandbox.refuses_like(line, |error| {
@@ -277,7 +277,7 @@ fn bad_documents_are_named_with_their_place() {
     refuses(
         "text\ngood\n",
         "",
-        &["bad.csv", "no column is known to hold the label", "--label-column"],
+        &["bad.csv", "no column is recognized as the label", "--label-column"],
     );
     refuses(
         few,
@@ -290,9 +290,13 @@ fn bad_documents_are_named_with_their_place() {
     refuses(
         "label,text\n1,good\n1,fine\n1,great\n",
         "--test-share 0",
-        &["the label `1`", "nothing to tell apart"],
+        &["the label `1`", "at least two classes"],
     );
-    refuses(few, "--test-share 0 --min-count 2", &["none of 4 documents", "--min-count"]);
+    refuses(
+        few,
+        "--test-share 0 --min-count 2",
+        &["none of the 4 training documents", "--min-count"],
+    );
     refuses(
         "label,text,split\n1,good,train\n0,bad,train\n2,odd,test\n",
         "--split-column split --min-count 1",
@@ -306,7 +310,7 @@ fn bad_documents_are_named_with_their_place() {
     refuses(
         "label,text,split\n1,a,test\n0,b,test\n",
         "--split-column split",
-        &["no document is left"],
+        &["no training documents remain"],
     );
     refuses(few, "--test-share 1", &["--test-share", "below 1, got 1"]);
     refuses(few, "--test-share 0.01", &["--test-share 0.01 of 4 documents is 0"]);
@@ -322,15 +326,15 @@ fn bad_settings_vectors_and_runs_are_refused() {
     put_vectors(&sandbox, 3);
     let line = format!("{TRAIN} --epochs 1 --out run");
     for (flag, parts) in [
-        ("--batch 241", &["--batch 241", "240 documents"][..]),
+        ("--batch 241", &["--batch 241", "240 training documents"][..]),
         ("--batch 0", &["--batch must be at least 1"]),
         ("--max-length 0", &["--max-length must be at least 1"]),
         ("--dropout 1", &["dropout", "got 1"]),
         ("--lr 0", &["--lr must be a number above 0"]),
         ("--weight-decay -1", &["--weight-decay must be at least 0, got -1"]),
         ("--patience 0", &["--patience must be at least 1"]),
-        ("--train-vectors", &["--train-vectors is for --vectors"]),
-        ("--vectors vectors.csv", &["--dim 8", "have 3 values", "leave --dim out"]),
+        ("--train-vectors", &["--train-vectors needs --vectors"]),
+        ("--vectors vectors.csv", &["--dim is 8", "have dimension 3", "leave --dim out"]),
         ("--test-share 0.2", &["--test-share and --split-column"]),
         ("--checkpoint-every 0", &["--checkpoint-every"]),
     ] {
@@ -355,8 +359,8 @@ fn bad_settings_vectors_and_runs_are_refused() {
         &["--classes is for networks on images"],
     );
     refuses_with(&sandbox, "evaluate --run run --interactions reviews.csv", &["--interactions is"]);
-    sandbox.put("unlabelled.csv", "text\ngood\n");
-    refuses_with(&sandbox, "evaluate --run run --data unlabelled.csv", &["--label-column"]);
+    sandbox.put("unlabeled.csv", "text\ngood\n");
+    refuses_with(&sandbox, "evaluate --run run --data unlabeled.csv", &["--label-column"]);
     refuses_with(&sandbox, "predict --run nowhere --text reviews.csv --out p.csv", &["nowhere"]);
     refuses_with(
         &sandbox,
@@ -367,11 +371,11 @@ fn bad_settings_vectors_and_runs_are_refused() {
 }
 
 #[test]
-fn long_documents_are_cut_and_that_is_said() {
+fn long_documents_are_truncated_with_a_note() {
     let sandbox = sandbox();
     let outcome = sandbox.run(&format!("{TRAIN} --max-length 3 --epochs 1 --out run"));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let said =
-        "documents to learn from are longer than --max-length 3: their first 3 words are read";
+        "training documents are longer than --max-length 3: only their first 3 words are used";
     assert!(outcome.stderr.contains(said), "{outcome:?}");
 }

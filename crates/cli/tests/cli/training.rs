@@ -1,4 +1,4 @@
-//! Runs: what they hold, that they are the same for any threads, that they resume, replay and start warm.
+//! Runs: contents, equal bytes for any number of threads, resume, replay and warm start.
 
 #![cfg(unix)]
 
@@ -20,7 +20,7 @@ const METHODS: [(&str, &str); 9] = [
     ("doc2vec", "--text d.csv --column text --min-count 1 --dim 6 --epochs 3 --sse 0.02"),
     ("ppmi-svd", "--interactions r.csv --dim 6"),
     ("pop", "--interactions r.csv"),
-    ("itemknn", "--interactions r.csv --neighbours 5"),
+    ("itemknn", "--interactions r.csv --neighbors 5"),
     ("ease", "--interactions r.csv"),
 ];
 
@@ -105,7 +105,7 @@ fn the_runs_of_an_ensemble_are_those_of_single_seeds() {
     sandbox.remove("all.partial/seed-7");
     sandbox.refuses_like(
         "train item2vec --interactions r.csv --dim 6 --epochs 2 --seeds 2 --seed 5 --out all --resume",
-        |error| assert!(error.starts_with("all.partial: the ensemble that was begun has "), "{error}"),
+        |error| assert!(error.starts_with("all.partial: the unfinished ensemble has "), "{error}"),
     );
     sandbox.ok(&format!("{flags} --seeds 3 --seed 5 --out all --resume"));
     assert!(run_files(&sandbox, "all") == want && !sandbox.has("all.partial"));
@@ -117,7 +117,7 @@ fn the_runs_of_an_ensemble_are_those_of_single_seeds() {
     );
     sandbox.refuses(
         "train item2vec --interactions r.csv --seeds 2 --out all",
-        "all exists already; choose another name or replace it with --force",
+        "all already exists; choose another name or replace it with --force",
     );
     sandbox.ok(&format!("{flags} --seeds 1 --out all --force"));
     assert!(!sandbox.has("all/seed-5") && sandbox.has("all/seed-0"));
@@ -141,8 +141,10 @@ fn a_run_replays_from_its_document_and_from_a_file_of_settings() {
     );
     sandbox.ok("train bpr --config c.toml --lr 0.1 --out d --quiet");
     assert!(run_files(&sandbox, "want") == run_files(&sandbox, "d"));
-    sandbox
-        .refuses("train mf --from a --out e", "a is a run of bpr, whose settings mf does not have");
+    sandbox.refuses(
+        "train mf --from a --out e",
+        "a is a run of bpr, and its settings do not apply to mf",
+    );
     sandbox.put("bad.toml", "windw = 3\n");
     sandbox.refuses(
         "train bpr --interactions r.csv --config bad.toml --out e",
@@ -150,7 +152,7 @@ fn a_run_replays_from_its_document_and_from_a_file_of_settings() {
     );
 }
 
-/// Without decay of the rate, the best epoch of a long run is the last of one that ends there.
+/// Without learning rate decay, the best epoch of a long run is the last of one that ends there.
 #[test]
 fn early_stopping_keeps_the_best_model() {
     let sandbox = sandbox();
@@ -180,7 +182,7 @@ fn row<'a>(table: &'a Table, id: &str) -> &'a [f32] {
 }
 
 /// A day later some items are new and some are gone; those that stay keep their directions under a small
-/// rate, while a cold start has no direction in common (a cosine of 32 values is below 0.9 by more than
+/// learning rate, while a cold start has no direction in common (a cosine of 32 values is below 0.9 by more than
 /// five standard errors of 1/sqrt(32)).
 #[test]
 fn a_warm_start_keeps_shared_ids_close() {
@@ -212,12 +214,12 @@ fn a_warm_start_keeps_shared_ids_close() {
     assert!(row(&tuesday, "139").iter().all(|x| x.is_finite()));
     sandbox.refuses(
         "train item2vec --interactions tuesday.csv --dim 8 --init monday --out x",
-        "--init: table `item` has vectors of 32 values where --dim is 8; train with --dim 32",
+        "--init: table `item` has embedding dimension 32 but --dim is 8; train with --dim 32",
     );
 }
 
-/// Interrupts `line` after some epochs, or kills it, and continues it. A machine that is done before the
-/// signal comes gets more to do.
+/// Interrupts `line` after some epochs, or kills it, and continues it. A machine that finishes before the
+/// signal gets more work.
 fn stop_and_resume(sandbox: &Sandbox, line: &str, mut epochs: u32, signal: &str) {
     for _ in 0..5 {
         let line = format!("{line} --epochs {epochs}");
@@ -250,7 +252,7 @@ fn is_stopped_and_resumed(sandbox: &Sandbox, line: &str, signal: &str) -> bool {
         assert_eq!(status.code(), Some(130), "{line}");
         sandbox.refuses(
             &format!("{line} --seed 8 --out run --resume"),
-            "run.partial: this is not the run that was begun: seed was 0 and is now 8; start over with --force",
+            "run.partial: this is not the run that was started: seed was 0 and is now 8; start over with --force",
         );
         sandbox.refuses(
             &format!("{line} --out run"),

@@ -1,92 +1,94 @@
-//! One setting: what it is called, what it means, and which values it takes.
+//! One setting: its name, its meaning and the values it accepts.
 
 use serde_json::{Number, Value};
 
 use super::{Setting, to_value};
 use crate::{Error, Result};
 
-/// What kind of value a setting has.
+/// The kind of value that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Yes or no.
+    /// On or off.
     Bool,
-    /// A whole number, not negative.
+    /// A non-negative integer.
     Integer,
     /// A finite number.
     Number,
-    /// Text.
+    /// Any text.
     Text,
-    /// One of these names, each with what it means.
+    /// One of a list of names, each with its description.
     Choice(&'static [(&'static str, &'static str)]),
     /// A file or a folder.
     Path(Access),
-    /// Any number of these.
+    /// A list of values of one kind.
     List(&'static Kind),
 }
 
-/// What happens to a file or a folder that a setting names.
+/// How a file or folder that a setting names is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// It is read, and never touched.
+    /// It is only read.
     Read,
     /// It is written.
     Written,
 }
 
-/// One setting. The methods are what stands in the brackets of [`settings!`](crate::settings!).
+/// One setting. Its builder methods are the ones used in the brackets of [`settings!`](crate::settings!).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// The name in kebab case.
+    /// The setting's name in kebab case.
     pub name: String,
-    /// What it does; other settings are marked as in errors.
+    /// What the setting does; other settings are marked as in errors.
     pub help: String,
-    /// What kind of value it has.
+    /// The kind of value it accepts.
     pub kind: Kind,
-    /// Its value unless one is given.
+    /// The value used unless one is given.
     pub default: Value,
-    /// What is done without a value, where that depends on something else.
+    /// How the value is determined if none is given, where that depends on something else.
     pub rule: Option<String>,
-    /// The struct that defines it.
+    /// The name of the struct that defines it.
     pub origin: &'static str,
-    /// Under which heading help lists it.
+    /// The heading under which help lists it.
     pub heading: Option<&'static str>,
-    /// What stands for the value in help.
+    /// The placeholder for the value in help.
     pub value_name: Option<&'static str>,
-    /// The smallest value, and whether it is allowed itself.
+    /// The lower bound, and whether the bound itself is allowed.
     pub low: Option<(f64, bool)>,
-    /// The largest value, and whether it is allowed itself.
+    /// The upper bound, and whether the bound itself is allowed.
     pub high: Option<(f64, bool)>,
-    /// It makes sense only with all of these.
+    /// The settings that must all be given with it.
     pub needs: &'static [&'static str],
-    /// It makes no sense with any of these.
+    /// The settings that must not be given with it.
     pub excludes: &'static [&'static str],
-    /// It must be given.
+    /// Whether a value is required.
     pub is_required: bool,
-    /// The command line takes it by its place.
+    /// Whether it is a positional argument on the command line.
     pub is_positional: bool,
-    /// The command line takes it without a value.
+    /// Whether it is a command-line flag without a value.
     pub is_switch: bool,
-    /// The values of a list stand between commas.
+    /// Whether the values of a list are separated by commas.
     pub by_comma: bool,
-    /// The command line takes several values of a list at once.
+    /// Whether one use on the command line takes several values of a list.
     pub at_once: bool,
-    /// Text that may begin with a dash.
+    /// Whether the text may begin with a dash.
     pub may_begin_with_dash: bool,
-    /// What it means without a value on the command line; a value then needs an equals sign.
+    /// The value of the flag alone on the command line; an explicit value then needs an equals sign.
     pub bare: Option<&'static str>,
-    /// Other names.
+    /// Alternative names.
     pub aliases: &'static [&'static str],
-    /// A single letter.
+    /// The one-letter form of the flag.
     pub letter: Option<char>,
+    /// Whether most uses do not need it: short help leaves it out.
+    pub is_detail: bool,
 }
 
-/// A name of Rust as settings spell it.
+/// Converts a Rust identifier to the kebab case of settings.
 pub fn kebab(name: &str) -> String {
     name.replace('_', "-")
 }
 
 impl Field {
-    /// A field as it is declared.
+    /// Creates a field from its declaration.
     #[doc(hidden)]
     pub fn new<T: Setting>(name: &str, help: &str, default: &T, origin: &'static str) -> Self {
         Self {
@@ -111,121 +113,128 @@ impl Field {
             bare: None,
             aliases: &[],
             letter: None,
+            is_detail: false,
         }
     }
 
-    /// Under which heading help lists it.
+    /// Sets the heading under which help lists the setting.
     pub fn heading(mut self, heading: impl Into<Option<&'static str>>) -> Self {
         self.heading = heading.into();
         self
     }
 
-    /// What stands for the value in help.
+    /// Sets the placeholder for the value in help.
     pub fn value(mut self, name: &'static str) -> Self {
         self.value_name = Some(name);
         self
     }
 
-    /// What is done without a value, in words.
+    /// Describes how the value is determined if none is given.
     pub fn otherwise(mut self, rule: impl Into<String>) -> Self {
         self.rule = Some(rule.into());
         self
     }
 
-    /// The smallest value.
+    /// Sets an inclusive lower bound.
     pub fn at_least(mut self, low: f64) -> Self {
         self.low = Some((low, true));
         self
     }
 
-    /// Every value is larger.
+    /// Sets an exclusive lower bound.
     pub fn above(mut self, low: f64) -> Self {
         self.low = Some((low, false));
         self
     }
 
-    /// The largest value.
+    /// Sets an inclusive upper bound.
     pub fn at_most(mut self, high: f64) -> Self {
         self.high = Some((high, true));
         self
     }
 
-    /// Every value is smaller.
+    /// Sets an exclusive upper bound.
     pub fn below(mut self, high: f64) -> Self {
         self.high = Some((high, false));
         self
     }
 
-    /// It makes sense only with all of these.
+    /// Names the settings that must all be given with this one.
     pub fn needs(mut self, names: &'static [&'static str]) -> Self {
         self.needs = names;
         self
     }
 
-    /// It makes no sense with any of these.
+    /// Names the settings that must not be given with this one.
     pub fn excludes(mut self, names: &'static [&'static str]) -> Self {
         self.excludes = names;
         self
     }
 
-    /// It must be given.
+    /// Makes the setting required.
     pub fn required(mut self) -> Self {
         self.is_required = true;
         self
     }
 
-    /// The command line takes it by its place.
+    /// Makes it a positional argument on the command line.
     pub fn positional(mut self) -> Self {
         self.is_positional = true;
         self
     }
 
-    /// The command line takes it without a value.
+    /// Makes it a command-line flag without a value.
     pub fn switch(mut self) -> Self {
         self.is_switch = true;
         self
     }
 
-    /// The values of a list stand between commas.
+    /// Most uses do not need it: short help leaves it out.
+    pub fn detail(mut self) -> Self {
+        self.is_detail = true;
+        self
+    }
+
+    /// Separates the values of a list by commas.
     pub fn by_comma(mut self) -> Self {
         self.by_comma = true;
         self
     }
 
-    /// The command line takes several values of a list at once.
+    /// Lets one use on the command line take several values of a list.
     pub fn at_once(mut self) -> Self {
         self.at_once = true;
         self
     }
 
-    /// Text that may begin with a dash.
+    /// Allows text that begins with a dash.
     pub fn dashes(mut self) -> Self {
         self.may_begin_with_dash = true;
         self
     }
 
-    /// What it means without a value on the command line.
+    /// Sets the value of the flag alone on the command line.
     pub fn bare(mut self, value: &'static str) -> Self {
         self.bare = Some(value);
         self
     }
 
-    /// Other names.
+    /// Adds alternative names.
     pub fn aliases(mut self, names: &'static [&'static str]) -> Self {
         self.aliases = names;
         self
     }
 
-    /// A single letter.
+    /// Adds a one-letter form of the flag.
     pub fn letter(mut self, letter: char) -> Self {
         self.letter = Some(letter);
         self
     }
 
-    /// What the user wrote, as a value of its kind.
+    /// Parses user input as a value of the field's kind.
     ///
     /// # Errors
-    /// [`Error::Setting`] if it is of another kind.
+    /// [`Error::Setting`] if the text is not of that kind.
     pub fn parse(&self, text: &str) -> Result<Value> {
         self.parse_as(self.kind, text)
     }
@@ -259,7 +268,7 @@ impl Field {
         }
     }
 
-    /// Whether a value says nothing: none, an empty text, an empty list.
+    /// Whether a value counts as not given: null, empty text or an empty list.
     pub(super) fn is_empty(value: &Value) -> bool {
         match value {
             Value::Null => true,
@@ -269,10 +278,10 @@ impl Field {
         }
     }
 
-    /// Whether the numbers in a value are inside the range.
+    /// Checks that the numbers in a value are within the range.
     ///
     /// # Errors
-    /// [`Error::Setting`].
+    /// [`Error::Setting`] names the first number outside the range.
     pub(super) fn check(&self, value: &Value) -> Result<()> {
         if let Value::Array(list) = value {
             return list.iter().try_for_each(|value| self.check(value));
@@ -286,7 +295,7 @@ impl Field {
         }
     }
 
-    /// The range in words; empty if there is none.
+    /// Describes the range in words; empty if there is none.
     pub fn range(&self) -> String {
         if let (Some((low, true)), Some((high, true))) = (self.low, self.high) {
             return format!("from {low} to {high}");
@@ -302,7 +311,7 @@ impl Field {
         low.into_iter().chain(high).collect::<Vec<_>>().join(" and ")
     }
 
-    /// What holds without a value, as help shows it; `None` if that is nothing.
+    /// Returns the default as help shows it; `None` if there is none worth showing.
     pub fn default_text(&self) -> Option<String> {
         if let Some(rule) = &self.rule {
             return Some(rule.clone());

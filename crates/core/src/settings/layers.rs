@@ -1,56 +1,56 @@
-//! From layers of given values to settings.
+//! Merges layers of given values into settings.
 
 use super::{Field, Value, Values};
 use crate::{Error, Result};
 
-/// Some values and where they come from.
+/// Some values and their origin.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
-    /// A file, for messages.
+    /// The file the values come from, for error messages.
     pub origin: Option<String>,
-    /// Names without dashes, and their values.
+    /// Setting names without dashes, and their values.
     pub values: Values,
 }
 
 impl Layer {
-    /// What the caller gave; values that are null were not.
+    /// Creates the layer of the values that the caller gave; null values are dropped.
     pub fn given(mut values: Values) -> Self {
         values.retain(|_, value| !value.is_null());
         Self { origin: None, values }
     }
 
-    /// An error with the place of the layer before it.
+    /// Prefixes an error with the origin of the layer.
     pub fn refuse(&self, error: Error) -> Error {
         let Some(origin) = &self.origin else { return error };
         Error::request(format!("{origin}: {error}"), "")
     }
 }
 
-/// What [`settings!`](crate::settings!) defines.
+/// The trait of structs defined by [`settings!`](crate::settings!).
 pub trait Settings: Clone + Default {
-    /// Every field in the order of the definition, those of shared structs behind the own ones.
+    /// Returns every field in the order of definition, followed by those of shared structs.
     fn fields() -> Vec<Field>;
 
-    /// Every field with its value.
+    /// Returns every field with its value.
     fn values(&self) -> Values;
 
-    /// Sets the field of this name; `false` if there is none.
+    /// Sets the field of this name; returns `false` if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Request`] for a value of another kind.
+    /// [`Error::Request`] for a value of the wrong kind.
     fn set(&mut self, name: &str, value: &Value) -> Result<bool>;
 
-    /// Every field that says something, with its value.
+    /// Returns every field that is not empty, with its value.
     fn given(&self) -> Values {
         let mut values = self.values();
         values.retain(|_, value| !value.is_null());
         values
     }
 
-    /// The values given, and the defaults of the others.
+    /// Creates settings from the given values and the defaults of all others.
     ///
     /// # Errors
-    /// Names the setting that does not exist or has a value of another kind.
+    /// Names the setting that does not exist or has a value of the wrong kind.
     fn of(values: &Values) -> Result<Self> {
         let mut settings = Self::default();
         for (name, value) in values {
@@ -67,7 +67,7 @@ pub trait Settings: Clone + Default {
         Ok(settings)
     }
 
-    /// From layers, the strongest first; `verb` is who has the settings, for messages.
+    /// Merges layers, highest precedence first; `verb` is the command that has the settings, for error messages.
     ///
     /// # Errors
     /// Names the setting that does not exist or does not fit, and its layer.
@@ -85,19 +85,19 @@ pub trait Settings: Clone + Default {
         Ok(settings)
     }
 
-    /// Whether every value is inside its range and those that go together are there.
+    /// Checks that every value is within its range, and that required companions are given.
     ///
     /// # Errors
-    /// Names the first setting that does not fit, and the rule.
+    /// Names the first setting that violates a rule, and the rule.
     fn check(&self) -> Result<()> {
         check(&Self::fields(), &self.values())
     }
 }
 
-/// As [`Settings::check`], of fields that stand in no single struct.
+/// Does the same as [`Settings::check`] for fields that are not in a single struct.
 ///
 /// # Errors
-/// As there.
+/// Names the first setting that violates a rule, and the rule.
 pub fn check(fields: &[Field], values: &Values) -> Result<()> {
     let is_given = |name: &str| {
         let field = fields.iter().find(|field| field.name == name);
@@ -155,11 +155,11 @@ mod tests {
             pub k: Vec<usize> = vec![1, 5] => [by_comma(), at_least(1.0)],
             /// Classes of ids
             pub labels: Option<String> = None,
-            /// Their column
+            /// Column of the classes
             pub label_column: Option<String> = None => [needs(&["labels"])],
             /// Start over
             pub force: bool = false => [switch(), excludes(&["resume"])],
-            /// Go on
+            /// Resume
             pub resume: bool = false => [switch()],
         } with {
             /// How files are read.
@@ -183,9 +183,9 @@ mod tests {
         assert_eq!((fields[7].heading, fields[0].heading), (Some("Reading"), None));
         assert!(fields[0].origin.ends_with("tests::Example"), "{}", fields[0].origin);
         let shown: Vec<Option<String>> = fields.iter().map(Field::default_text).collect();
-        let told = |text: &str| Some(text.to_owned());
-        assert_eq!(shown[..4], [told("32"), told("0.5"), told("1,5"), None]);
-        assert_eq!(shown[7..], [told("utf-8"), None]);
+        let text = |shown: &str| Some(shown.to_owned());
+        assert_eq!(shown[..4], [text("32"), text("0.5"), text("1,5"), None]);
+        assert_eq!(shown[7..], [text("utf-8"), None]);
     }
 
     #[test]

@@ -1,26 +1,28 @@
 //! Settings, defined once.
 //!
-//! [`settings!`](crate::settings!) takes one line of documentation, a type and a default per field, and where they apply a range,
-//! what else the field needs or excludes, and how it is written. From these come the struct, its check, its JSON, the
-//! flags of the command line with their help, the layers of configuration files and earlier runs, and the values of a
-//! grid. A default stands in one place.
+//! [`settings!`](crate::settings!) takes one line of documentation, a type and a default per field, plus optionally a range,
+//! the settings it requires or excludes, and how it is written. From these it derives the struct, its validation, its JSON,
+//! the command-line flags with their help, the layers of configuration files and earlier runs, and the values of a
+//! grid. Each default is written in one place.
 //!
 //! A type is a setting if it has a [`Kind`]: numbers, booleans, text, [`choices!`](crate::choices!), lists and options of these.
-//! Paths are settings too; their types are in the crate that may see them, and their kind tells whether they are read
+//! Paths are settings too; their types are in the crate that accesses files, and their kind tells whether they are read
 //! or written.
 
 mod field;
 mod layers;
+mod time;
 
 pub use self::field::{Access, Field, Kind, kebab};
 pub use self::layers::{Layer, Settings, check};
+pub use self::time::TimeLimit;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A type that a setting can have.
 pub trait Setting: Serialize + DeserializeOwned {
-    /// What kind of value it is.
+    /// The kind of value of this type.
     const KIND: Kind;
 }
 
@@ -58,7 +60,7 @@ impl<T: Setting> Setting for Vec<T> {
 /// settings! {
 ///     /// How neighbors are found.
 ///     pub struct Search in "Search" {
-///         /// Neighbors of each
+///         /// Neighbors per query
 ///         pub k: usize = 10 => [at_least(1.0), value("K")],
 ///         /// Leave out neighbors that are less similar
 ///         pub threshold: Option<f64> = None => [at_least(-1.0), at_most(1.0)],
@@ -72,8 +74,8 @@ impl<T: Setting> Setting for Vec<T> {
 /// # Ok::<(), veridical_core::Error>(())
 /// ```
 ///
-/// What stands in brackets are methods of [`Field`]. Structs that several verbs share are named behind `with`; their
-/// fields stand beside the own ones under one set of names. Fields behind `besides` are no settings: code sets them.
+/// The brackets contain methods of [`Field`]. Structs shared by several verbs are named after `with`; their fields appear
+/// beside the struct's own in one namespace. Fields after `besides` are not settings: they are set by code.
 #[macro_export]
 macro_rules! settings {
     (
@@ -158,17 +160,17 @@ macro_rules! settings {
     };
 }
 
-/// Defines an enum whose variants are chosen by name: one line of documentation and a name each.
+/// Defines an enum with variants that are chosen by name: one line of documentation and a name each.
 ///
 /// ```
 /// use veridical_core::choices;
 ///
 /// choices! {
-///     /// Whose vectors.
+///     /// The side of an interaction.
 ///     pub enum Side {
-///         /// Those of users
+///         /// Vectors of users
 ///         User = "user",
-///         /// Those of items
+///         /// Vectors of items
 ///         Item = "item",
 ///     }
 /// }
@@ -194,15 +196,15 @@ macro_rules! choices {
     };
     (@names $name:ident { $( $(#[doc = $doc:expr])* $variant:ident = $text:literal, )* }) => {
         impl $name {
-            /// All of them.
+            /// All variants, in the order of definition.
             pub const ALL: [Self; [$( $text ),*].len()] = [$( Self::$variant ),*];
 
-            /// The name that chooses it.
+            /// Returns the name that chooses this variant.
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$variant => $text, )* }
             }
 
-            /// By its name.
+            /// Returns the variant of this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|choice| choice.name() == name)
             }
@@ -219,17 +221,17 @@ macro_rules! choices {
 pub use serde;
 pub use serde_json::Value;
 
-/// Names without dashes before them, and their values.
+/// Setting names without dashes, and their values.
 pub type Values = serde_json::Map<String, Value>;
 
-/// A setting as a value.
+/// Converts a setting to a JSON value.
 #[doc(hidden)]
 pub fn to_value(setting: &impl Setting) -> Value {
     // INVARIANT: settings are numbers, booleans, names, paths and lists of these.
     serde_json::to_value(setting).expect("settings serialize")
 }
 
-/// A value as a setting.
+/// Converts a JSON value to a setting.
 ///
 /// # Errors
 /// [`crate::Error::Request`] names the setting.

@@ -1,46 +1,46 @@
-//! Documents with planted topics, and long sequences of words by Zipf's law.
+//! Documents with planted topics, and long word sequences that follow Zipf's law.
 //!
-//! Document d is of topic d mod T. A word is, with probability 1 - e, drawn from the topic's own words, and else
+//! Document d has topic d mod T. Each word is drawn from the topic's own words with probability 1 - e, else
 //! from the words common to all topics; both by Zipf's law with exponent 1.
 
 use veridical_core::{Alias, Draws, Seed, Stream, threshold};
 
 use crate::{Corpus, Error, Ids, Result};
 
-/// How a corpus is made.
+/// Settings of a synthetic corpus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorpusSettings {
-    /// Documents.
+    /// The number of documents.
     pub docs: usize,
-    /// T.
+    /// The number of topics, T in the header.
     pub topics: usize,
-    /// Words of a topic, and as many that are common to all.
+    /// The number of words per topic, and of words common to all topics.
     pub words: usize,
-    /// Words of a document.
+    /// The number of words per document.
     pub length: usize,
-    /// e: the share of common words.
+    /// The probability of common words, e in the header.
     pub noise: f64,
-    /// The seed.
+    /// The random seed.
     pub seed: Seed,
 }
 
-/// Documents with the truth behind them.
+/// A synthetic corpus with its ground truth.
 #[derive(Clone, Debug)]
 pub struct PlantedCorpus {
-    /// The documents as text: word w of topic t is called `t<t>w<w>`, a common word `common<w>`.
+    /// The documents as text: word w of topic t is `t<t>w<w>`, a common word `common<w>`.
     pub texts: Vec<String>,
-    /// The documents.
+    /// The tokenized documents.
     pub corpus: Corpus,
     /// The topic of every document.
     pub doc_topic: Vec<u32>,
-    /// The topic of every word of the vocabulary; `None` for common ones.
+    /// The topic of every word of the vocabulary; `None` for common words.
     pub word_topic: Vec<Option<u32>>,
 }
 
-/// Makes a corpus.
+/// Generates a corpus with planted topics.
 ///
 /// # Errors
-/// [`Error`] for settings under which it cannot be.
+/// [`Error`] for invalid settings.
 pub fn corpus(settings: CorpusSettings) -> Result<PlantedCorpus> {
     let CorpusSettings { docs, topics, words, length, noise, seed } = settings;
     if docs == 0 || topics == 0 || words == 0 || length == 0 || !(0.0..=1.0).contains(&noise) {
@@ -70,8 +70,8 @@ pub fn corpus(settings: CorpusSettings) -> Result<PlantedCorpus> {
     })
 }
 
-/// Words 0 .. n-1 by Zipf's law, one after the other and without end: word t is drawn at place t / 1024 of the
-/// stream, so any stretch can be made alone.
+/// An endless sequence of the words 0 .. n-1 by Zipf's law: word t is drawn at address t / 1024 of the
+/// stream, so any stretch can be generated independently.
 #[derive(Clone, Debug)]
 pub struct SequenceTokens {
     table: Alias,
@@ -80,13 +80,13 @@ pub struct SequenceTokens {
     next: u64,
 }
 
-/// Words drawn at one place.
+/// Words drawn at one address.
 const STRETCH: u64 = 1024;
 
-/// An endless sequence of the words 0 .. n-1, word w with probability proportional to (1 + w)^-exponent.
+/// Returns an endless sequence of the words 0 .. n-1, word w with probability proportional to (1 + w)^-exponent.
 ///
 /// # Errors
-/// [`Error`] without words, or for an exponent that is not a number.
+/// [`Error`] without words, or for an exponent that is NaN.
 pub fn sequence_tokens(words: usize, exponent: f64, seed: Seed) -> Result<SequenceTokens> {
     let stream = Stream::new(seed, "generate/sequence");
     let draws = stream.at(0, 0).draws();
@@ -108,7 +108,7 @@ impl Iterator for SequenceTokens {
 fn zipf(words: usize, exponent: f64) -> Result<Alias> {
     let weights: Vec<f64> = (0..words).map(|word| (1.0 + word as f64).powf(-exponent)).collect();
     Alias::new(&weights).ok_or_else(|| {
-        let what = format!("{words} words cannot be drawn by Zipf's law with exponent {exponent}");
+        let what = format!("cannot draw from {words} words by Zipf's law with exponent {exponent}");
         Error::request(what, "")
     })
 }

@@ -1,10 +1,10 @@
-//! Images of classes that a network with convolutions can tell, and a linear model less well.
+//! Images with classes that a convolutional network can classify, and a linear model less well.
 //!
 //! pattern   p_c(y, x) = A sum_w a_w cos 2 pi ((f_w y + g_w x) / size + phase_w), waves w = 1..4, one set per class
 //!           and channel; f_w in 0..2 and g_w in -2..2, so p_c is smooth and periodic, a_w ~ N(0, 1)
-//! image     128 + p_c(y + s, x + t) + 20 e, rounded and cut to 0..255; shifts s, t uniform below size / 3, e ~ N(0, 1)
+//! image     128 + p_c(y + s, x + t) + 20 e, rounded and clipped to 0..255; shifts s, t uniform below size / 3, e ~ N(0, 1)
 //!
-//! Whoever knows the patterns and tries all shifts is hardly ever wrong. A linear model sees the mean over shifts,
+//! A classifier that knows the patterns and tries all shifts hardly ever errs. A linear model sees the mean over shifts,
 //! where much of a pattern cancels.
 
 use veridical_core::elementary::cos_sin_turn;
@@ -15,11 +15,11 @@ use crate::examples::{ExampleShape, Examples, Targets, Values};
 const WAVES: usize = 4;
 const AMPLITUDE: f64 = 25.0;
 const NOISE: f64 = 20.0;
-const GREY: f64 = 128.0;
-/// Shifts reach one part of so many of the size.
+const GRAY: f64 = 128.0;
+/// Shifts are below the image size divided by this.
 const SHIFTS: usize = 3;
 
-/// `n` images of `size` x `size` pixels; image i is of class i mod `classes`, and a longer list begins with the
+/// Generates `n` images of `size` x `size` pixels; image i has class i mod `classes`, and a longer list begins with the
 /// shorter one.
 ///
 /// # Panics
@@ -40,7 +40,7 @@ pub fn images(n: usize, size: usize, channels: usize, classes: usize, seed: Seed
         for (at, error) in errors.iter().enumerate() {
             let (pixel, channel) = (at / channels, at % channels);
             let (y, x) = ((pixel / size + down) % size, (pixel % size + right) % size);
-            let value = GREY + pattern[(y * size + x) * channels + channel] + NOISE * error;
+            let value = GRAY + pattern[(y * size + x) * channels + channel] + NOISE * error;
             values.push(value.round().clamp(0.0, 255.0) as u8);
         }
     }
@@ -48,7 +48,7 @@ pub fn images(n: usize, size: usize, channels: usize, classes: usize, seed: Seed
     Examples { shape, values: Values::Bytes(values), targets: Targets::Classes(labels) }
 }
 
-/// p of every class, as an image.
+/// The pattern p of every class, as an image.
 fn patterns(size: usize, channels: usize, classes: usize, seed: Seed) -> Vec<f64> {
     let (waves, amplitudes) =
         (Stream::new(seed, "generate/image-waves"), Stream::new(seed, "generate/image-amplitudes"));
@@ -91,7 +91,7 @@ mod tests {
         else {
             unreachable!("images are bytes with classes")
         };
-        let row = |image: &[u8]| image.iter().map(|&x| f64::from(x) - GREY).collect();
+        let row = |image: &[u8]| image.iter().map(|&x| f64::from(x) - GRAY).collect();
         (values.chunks_exact(examples.shape.len()).map(row).collect(), labels)
     }
 
@@ -103,8 +103,8 @@ mod tests {
             .map_or(u32::MAX, |(_, class)| class)
     }
 
-    /// The best rule errs on none of 200. The nearest mean of a class, the linear rule for equal spheres, errs on some, but
-    /// by five standard errors on fewer than a guess does: 160 - 5 sqrt(200 * 0.8 * 0.2) = 131.
+    /// The optimal rule errs on none of 200. The nearest class mean, the linear rule for equal spheres, errs on some, but
+    /// by five standard errors on fewer than guessing does: 160 - 5 sqrt(200 * 0.8 * 0.2) = 131.
     #[test]
     fn shifts_hide_the_classes_from_a_linear_rule_only() {
         let seed = Seed::new(3).unwrap();

@@ -1,11 +1,11 @@
-//! Tables with planted truth: what a measurement should find is known beforehand.
+//! Synthetic data with planted truth: the correct result of a measurement is known in advance.
 //!
-//! clusters    x = c_(label) + 0.3 e, unit rows; label = row mod k        neighbours share labels
+//! clusters    x = c_(label) + 0.3 e, unit rows; label = row mod k        neighbors share labels
 //! low_rank    X = A B / sqrt(r) with A n x r, B r x d, Gaussian          rank r exactly
 //! rotated     x Q with Q uniform over the orthogonal group               same Gram matrix
 //! noisy       x + sigma e                                                Gram error grows with sigma
 //! shop        interactions of users with tastes                          the best ranking and the best RMSE are known
-//! images      smooth patterns at random shifts, with noise               who knows the patterns is hardly ever wrong
+//! images      smooth patterns at random shifts, with noise               knowing the patterns, errors are rare
 //! corpus      documents of topics                                        documents of a topic belong together
 
 mod corpus;
@@ -23,36 +23,36 @@ use crate::{Ids, Table};
 
 const CLUSTER_SPREAD: f64 = 0.3;
 
-/// Unit rows around `k` random centres; row r belongs to cluster r mod k and is called
+/// Generates unit rows around `k` random centers; row r belongs to cluster r mod k and has the id
 /// `item-<r>`.
 pub fn clusters(n: usize, dim: usize, k: usize, seed: Seed) -> Table {
-    let centres = gaussian(k, dim, seed, "generate/centres");
+    let centers = gaussian(k, dim, seed, "generate/centres");
     let noise = gaussian(n, dim, seed, "generate/clusters");
     let mut vectors = Vec::with_capacity(n * dim);
     for (r, noise) in noise.chunks_exact(dim).enumerate() {
-        let centre = &centres[(r % k) * dim..][..dim];
-        let row: Vec<f64> = centre.iter().zip(noise).map(|(c, e)| c + CLUSTER_SPREAD * e).collect();
+        let center = &centers[(r % k) * dim..][..dim];
+        let row: Vec<f64> = center.iter().zip(noise).map(|(c, e)| c + CLUSTER_SPREAD * e).collect();
         let norm = row.iter().map(|x| x * x).sum::<f64>().sqrt();
         vectors.extend(row.iter().map(|x| (x / norm) as f32));
     }
     named(n, dim, vectors)
 }
 
-/// A Gaussian table of rank `rank`.
+/// Generates a Gaussian table of rank `rank`.
 pub fn low_rank(n: usize, dim: usize, rank: usize, seed: Seed) -> Table {
     let a = gaussian(n, rank, seed, "generate/left");
     let b = gaussian(rank, dim, seed, "generate/right");
     named(n, dim, product(&a, &b, rank, dim, 1.0 / (rank as f64).sqrt()))
 }
 
-/// The table turned by a random rotation or reflection: other coordinates, the same Gram matrix.
+/// Applies a random rotation or reflection to a table: the coordinates change, the Gram matrix does not.
 pub fn rotated(table: &Table, seed: Seed) -> Table {
     let q = random_orthogonal(table.dim, seed, "generate/rotation");
     let x: Vec<f64> = table.vectors.iter().map(|&x| f64::from(x)).collect();
     Table { vectors: product(&x, &q, table.dim, table.dim, 1.0), ..table.clone() }
 }
 
-/// The table with Gaussian noise of deviation `sigma` on every coordinate.
+/// Adds Gaussian noise with standard deviation `sigma` to every coordinate of a table.
 pub fn noisy(table: &Table, sigma: f64, seed: Seed) -> Table {
     let noise = gaussian(table.n_rows(), table.dim, seed, "generate/noise");
     let add = |(x, e): (&f32, f64)| (f64::from(*x) + sigma * e) as f32;
@@ -64,7 +64,7 @@ fn named(n: usize, dim: usize, vectors: Vec<f32>) -> Table {
     Table { ids: Ids::Text(ids), dim, vectors }
 }
 
-/// Row r is drawn at place r, so a longer table begins with the shorter one.
+/// Row r is drawn at address r, so a longer table begins with the shorter one.
 fn gaussian(n: usize, dim: usize, seed: Seed, name: &str) -> Vec<f64> {
     let stream = Stream::new(seed, name);
     let mut rows = vec![0.0; n * dim];
@@ -140,7 +140,7 @@ mod tests {
 
     /// The mean square of n d = 16,000 noise values is sigma^2 (1 +- 5 sqrt(2 / n d)).
     #[test]
-    fn noise_has_the_deviation_asked_for() {
+    fn noise_has_the_requested_standard_deviation() {
         let table = clusters(1000, 16, 4, seed(5));
         let noisy = noisy(&table, 0.1, seed(6));
         let difference = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);

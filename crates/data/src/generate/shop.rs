@@ -1,43 +1,43 @@
-//! A shop with planted tastes.
+//! A synthetic shop: user-item interactions with planted tastes.
 //!
-//! Items i and users u belong to clusters c(i) = i mod K, c(u) = u mod K. Inside a cluster items are popular by
+//! Items i and users u belong to clusters c(i) = i mod K, c(u) = u mod K. Within a cluster, item popularity follows
 //! Zipf's law, p(i) proportional to (1 + i / K)^-s. A user's next item is drawn from
 //!
 //! q(u, i) = (1 - e) [c(i) = c(u)] p(i | c(i)) + e p(i | c(i)) / K
 //!
-//! and drawn again if the user has it already: given the history the next item is i with probability proportional
-//! to q(u, i), so ranking unseen items by q is Bayes-optimal for every metric of ranking. Ratings 1 to 5 have one
-//! law for a common cluster and another for different ones, so its mean is the best prediction and its deviation
-//! the best RMSE. Times grow with every item of a user.
+//! and drawn again if the user has it already: given the history, the next item is i with probability proportional
+//! to q(u, i), so ranking unseen items by q is Bayes-optimal for every ranking metric. Ratings 1 to 5 have one
+//! distribution if user and item share a cluster and another if not, so its mean is the best prediction and its standard
+//! deviation the best RMSE. Times grow with every item of a user.
 
 use veridical_core::elementary::ln;
 use veridical_core::{Alias, Place, Seed, Stream, threshold};
 
 use crate::{Error, IdMap, Interactions, Labels, Lists, Result};
 
-/// How a shop is made.
+/// Settings of a synthetic shop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShopSettings {
-    /// Users.
+    /// The number of users.
     pub users: usize,
-    /// Items.
+    /// The number of items.
     pub items: usize,
-    /// K.
+    /// The number of clusters, K in the header.
     pub clusters: usize,
-    /// Items of every user, all different.
+    /// The number of items per user, all different.
     pub per_user: usize,
-    /// s: 0 makes all items of a cluster alike.
+    /// The Zipf exponent s of item popularity; 0 makes all items of a cluster equally popular.
     pub skew: f64,
-    /// e: the share of draws that do not ask for the user's taste.
+    /// The share e of draws that ignore the user's taste.
     pub noise: f64,
-    /// The seed.
+    /// The random seed.
     pub seed: Seed,
 }
 
-/// Interactions with the truth behind them.
+/// Synthetic interactions with their ground truth.
 #[derive(Clone, Debug)]
 pub struct Shop {
-    /// Rows in the order of time, with ratings and times.
+    /// The rows in chronological order, with ratings and times.
     pub data: Interactions,
     /// The cluster of every item.
     pub item_cluster: Vec<u32>,
@@ -49,19 +49,19 @@ pub struct Shop {
     clusters: usize,
 }
 
-/// P(rating = 1 .. 5) where user and item have a common cluster, and where they do not.
+/// P(rating = 1 .. 5) if user and item share a cluster, and if they do not.
 const RATINGS: [[f64; 5]; 2] = [[0.02, 0.05, 0.13, 0.35, 0.45], [0.30, 0.30, 0.25, 0.10, 0.05]];
-/// Users come within this many seconds, and wait up to an hour between two items.
+/// Users arrive within this many seconds, and wait up to an hour between two items.
 const DAYS: u32 = 86_400 * 365;
 const GAP: u32 = 3_600;
 const FIRST_SECOND: i64 = 1_700_000_000;
-/// Draws per item before the rest is drawn at once.
+/// Draws per item before the remaining items are drawn at once.
 const TRIES: usize = 16;
 
-/// Makes a shop.
+/// Generates a shop.
 ///
 /// # Errors
-/// [`Error`] for settings under which it cannot be.
+/// [`Error`] for invalid settings.
 pub fn shop(settings: ShopSettings) -> Result<Shop> {
     let ShopSettings { users, items, clusters, per_user, skew, noise, seed } = settings;
     let refused = |what: String| Err(Error::request(what, ""));
@@ -75,9 +75,7 @@ pub fn shop(settings: ShopSettings) -> Result<Shop> {
     }
     let own = if noise == 0.0 { items / clusters } else { items };
     if per_user > own {
-        return refused(format!(
-            "{per_user} items per user are more than the {own} there are to draw from"
-        ));
+        return refused(format!("{per_user} items per user are more than the {own} available"));
     }
     if !(0.0..=1.0).contains(&noise) || !(0.0..=8.0).contains(&skew) {
         return refused(format!(
@@ -142,8 +140,8 @@ pub fn shop(settings: ShopSettings) -> Result<Shop> {
     })
 }
 
-/// Draws the items still missing all at once: unseen items arrive after times of rate q, exponentially
-/// distributed, and the first ones are taken. This is the law of drawing one after the other.
+/// Draws the missing items all at once: unseen items arrive after exponentially distributed times of rate q,
+/// and the first ones are taken. This has the same distribution as drawing one after the other.
 fn race(mine: &mut Vec<u32>, n: usize, items: usize, score: impl Fn(usize) -> f64, at: Place) {
     let mut arrivals: Vec<(f64, u32)> = (0..items as u32)
         .filter(|item| !mine.contains(item) && score(*item as usize) > 0.0)
@@ -175,39 +173,39 @@ fn tables(popularity: &[f64], clusters: usize) -> Result<Vec<Alias>> {
         let weights: Vec<f64> =
             popularity.iter().skip(cluster).step_by(clusters).copied().collect();
         Alias::new(&weights)
-            .ok_or_else(|| Error::request("the popularity of items cannot be drawn by", ""))
+            .ok_or_else(|| Error::request("the popularity of items is not a distribution", ""))
     };
     (0..clusters).map(of).collect()
 }
 
 impl Shop {
-    /// q(u, i): ranking a user's unseen items by it is optimal.
+    /// Returns q(u, i): ranking a user's unseen items by it is optimal.
     pub fn ideal_score(&self, user: usize, item: usize) -> f64 {
         score(&self.popularity, self.noise, self.clusters, user % self.clusters, item)
     }
 
-    /// The mean of the rating's law: no prediction has a lower RMSE.
+    /// Returns the mean of the rating's distribution: no prediction has a lower RMSE.
     pub fn ideal_rating(&self, user: usize, item: usize) -> f64 {
         mean(&RATINGS[usize::from(!self.is_common(user, item))])
     }
 
-    /// The variance of the rating's law.
+    /// Returns the variance of the rating's distribution.
     pub fn rating_variance(&self, user: usize, item: usize) -> f64 {
         let law = &RATINGS[usize::from(!self.is_common(user, item))];
-        let centre = mean(law);
-        law.iter().zip(1..).map(|(p, r)| p * (f64::from(r) - centre).powi(2)).sum()
+        let center = mean(law);
+        law.iter().zip(1..).map(|(p, r)| p * (f64::from(r) - center).powi(2)).sum()
     }
 
     fn is_common(&self, user: usize, item: usize) -> bool {
         self.user_cluster[user] == self.item_cluster[item]
     }
 
-    /// The clusters of items as labels.
+    /// Returns the clusters of the items as labels.
     pub fn item_labels(&self) -> Labels {
         labels(&self.item_cluster, self.clusters)
     }
 
-    /// The clusters of users as labels.
+    /// Returns the clusters of the users as labels.
     pub fn user_labels(&self) -> Labels {
         labels(&self.user_cluster, self.clusters)
     }
@@ -240,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn every_user_has_as_many_items_in_the_order_of_time() {
+    fn every_user_has_the_same_number_of_items_in_chronological_order() {
         let shop = shop(settings()).unwrap();
         let rows: Vec<u32> = (0..shop.data.len() as u32).collect();
         assert!(shop.data.by_user(&rows).iter().all(|list| list.len() == 5));
@@ -275,9 +273,9 @@ mod tests {
         }
     }
 
-    /// 10,000 squared errors around the law's own mean, of variance below 4^4: five standard errors.
+    /// 10,000 squared errors around the distribution's own mean, of variance below 4^4: five standard errors.
     #[test]
-    fn the_ideal_rating_has_the_rmse_of_the_law() {
+    fn the_ideal_rating_has_the_planted_rmse() {
         let shop = shop(settings()).unwrap();
         let rating = shop.data.rating.as_ref().unwrap();
         let pairs =
@@ -293,7 +291,7 @@ mod tests {
         assert!(shop.ideal_rating(0, 0) > 4.0 && shop.ideal_rating(0, 1) < 2.5);
     }
 
-    /// Everything a user can have is drawn, however rare, and the popular mostly first.
+    /// Everything a user can have is drawn, however rare, and popular items mostly first.
     #[test]
     fn rare_items_are_drawn_in_the_end() {
         let settings = ShopSettings { per_user: 20, noise: 0.0, skew: 8.0, ..settings() };
@@ -307,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shop_that_cannot_be_is_refused() {
+    fn invalid_shop_settings_are_refused() {
         let with = |set: fn(&mut ShopSettings)| {
             let mut settings = settings();
             set(&mut settings);
@@ -315,8 +313,8 @@ mod tests {
         };
         assert!(with(|s| s.users = 0).contains("must be at least 1"));
         assert!(with(|s| s.clusters = 61).contains("61 clusters are more than"));
-        assert!(with(|s| s.per_user = 61).contains("more than the 60 there are"));
-        assert!(with(|s| (s.noise, s.per_user) = (0.0, 21)).contains("more than the 20 there are"));
+        assert!(with(|s| s.per_user = 61).contains("more than the 60 available"));
+        assert!(with(|s| (s.noise, s.per_user) = (0.0, 21)).contains("more than the 20 available"));
         assert!(with(|s| s.noise = f64::NAN).contains("noise must be from 0 to 1"));
     }
 }

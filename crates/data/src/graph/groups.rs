@@ -1,10 +1,10 @@
-//! Graphs of shared attributes: nodes are neighbours when a class is common to both.
+//! Graphs of shared attributes: nodes are neighbors if they have a class in common.
 
 use super::{Graph, Labels};
 use crate::Lists;
 
 impl Graph {
-    /// Nodes of a common class are neighbours; classes of a single node are left out.
+    /// Connects nodes that share a class; classes with a single node are dropped.
     pub fn from_labels(labels: &Labels) -> Self {
         let mut size = vec![0u32; labels.classes.len()];
         labels.of.values().iter().for_each(|&class| size[class as usize] += 1);
@@ -28,15 +28,15 @@ impl Graph {
     }
 }
 
-/// Ordered pairs of neighbours, each once, and nodes without any. Nodes of the same groups have the same
-/// neighbours, so every set of groups is looked at once.
+/// Ordered pairs of neighbors, each once, and nodes without any. Nodes with the same groups have the same
+/// neighbors, so every set of groups is processed once.
 pub(super) fn ends_and_isolated(of: &Lists, members: &Lists) -> (u64, usize) {
     let mut nodes: Vec<u32> = (0..of.len() as u32).collect();
     nodes.sort_unstable_by_key(|&node| of.get(node as usize));
     let mut seen = vec![u32::MAX; of.len()];
     let (mut ends, mut isolated) = (0, 0);
-    for alike in nodes.chunk_by(|&a, &b| of.get(a as usize) == of.get(b as usize)) {
-        let (mark, groups) = (alike[0], of.get(alike[0] as usize));
+    for peers in nodes.chunk_by(|&a, &b| of.get(a as usize) == of.get(b as usize)) {
+        let (mark, groups) = (peers[0], of.get(peers[0] as usize));
         let mut others = 0u64;
         for &node in groups.iter().flat_map(|&group| members.get(group as usize)) {
             if seen[node as usize] != mark {
@@ -45,9 +45,9 @@ pub(super) fn ends_and_isolated(of: &Lists, members: &Lists) -> (u64, usize) {
             }
         }
         if others == 0 {
-            isolated += alike.len();
+            isolated += peers.len();
         } else {
-            ends += (others - 1) * alike.len() as u64; // without the node itself
+            ends += (others - 1) * peers.len() as u64; // without the node itself
         }
     }
     (ends, isolated)

@@ -1,9 +1,9 @@
-//! The graph of nearest neighbours by cosine:
+//! The k-nearest-neighbor graph by cosine similarity:
 //!
-//! j ~ k    iff k is among the `k` rows of largest <x_j, x_k> / (|x_j| |x_k|), ties to the smaller number, or
+//! j ~ k    iff k is among the `k` rows of largest <x_j, x_k> / (|x_j| |x_k|), ties to the smaller index, or
 //!          j is among those of k
 //!
-//! Rows of length 1, compared block by block in f32; every cosine is one sum in a fixed order, so neither threads
+//! Rows are normalized and compared block by block in f32; every cosine is one sum in a fixed order, so neither threads
 //! nor blocks change the graph.
 
 use rayon::prelude::*;
@@ -11,19 +11,19 @@ use rayon::prelude::*;
 use super::Graph;
 use crate::{Cell, Error, IdMap, Ids, Result, Table};
 
-/// Rows whose neighbours are looked for together: they share every row they are held against.
+/// Rows of a block of queries, which share one pass over all rows.
 const BLOCK: usize = 64;
-/// Sums that go side by side.
+/// Number of parallel partial sums.
 const LANES: usize = 8;
 
 impl Graph {
-    /// Joins every node of `ids` that has a row in `table` with its `k` nearest others.
+    /// Connects every node of `ids` that has a row in `table` with its `k` nearest neighbors; also returns notes for the user.
     ///
     /// # Errors
     /// [`Error`] if `k` is 0 or no id has a row.
     pub fn knn(table: &Table, ids: &IdMap, k: usize) -> Result<(Self, Vec<String>)> {
         if k == 0 {
-            return Err(Error::request("a graph needs at least 1 neighbour, got 0", ""));
+            return Err(Error::request("a graph needs at least 1 neighbor, got 0", ""));
         }
         let node_of = |row: usize| match &table.ids {
             Ids::Int(rows) => ids.find(Cell::Int(rows.value(row))),
@@ -43,7 +43,7 @@ impl Graph {
             }
         }
         if nodes.is_empty() {
-            let what = "no id of the data has a row of its own in the table of features";
+            let what = "no id of the data has a row in the feature table";
             return Err(Error::unfit(what, ""));
         }
         let order = {
@@ -65,12 +65,12 @@ impl Graph {
         let edges = edges.map(|(a, b)| (node(a), node(b), 1.0)).collect();
         let missing = ids.len() - nodes.len();
         let notes = (missing > 0)
-            .then(|| format!("{missing} of {} ids have no features and no neighbours", ids.len()));
+            .then(|| format!("{missing} of {} ids have no features and no neighbors", ids.len()));
         Ok((Self::from_edges(ids.len(), edges, false), notes.into_iter().collect()))
     }
 }
 
-/// The nearest rows of those in a block, which begins at row `first`.
+/// The nearest neighbors of the rows in a block, which begins at row `first`.
 fn nearest(block: &[&[f32]], first: usize, all: &[&[f32]], k: usize) -> Vec<Vec<u32>> {
     let mut best: Vec<Vec<(f32, u32)>> = vec![Vec::with_capacity(k + 1); block.len()];
     for (other, row) in all.iter().enumerate() {
@@ -80,7 +80,7 @@ fn nearest(block: &[&[f32]], first: usize, all: &[&[f32]], k: usize) -> Vec<Vec<
             }
             let cosine = dot(own, row);
             if best.len() < k || cosine > best[k - 1].0 {
-                // Later rows stand behind equal ones.
+                // Ties: the smaller row index comes first.
                 let place = best.partition_point(|&(before, _)| before >= cosine);
                 best.insert(place, (cosine, other as u32));
                 best.truncate(k);
@@ -90,7 +90,7 @@ fn nearest(block: &[&[f32]], first: usize, all: &[&[f32]], k: usize) -> Vec<Vec<
     best.into_iter().map(|near| near.into_iter().map(|(_, row)| row).collect()).collect()
 }
 
-/// Of rows whose length is a multiple of the lanes.
+/// The dot product of rows with a length that is a multiple of the lanes.
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
     for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {

@@ -1,4 +1,4 @@
-//! What is known about the nodes of a table (users, items, words) besides their data: labels and
+//! Side information about nodes (users, items, words): labels and
 //! graphs.
 
 mod groups;
@@ -9,26 +9,34 @@ use serde::Serialize;
 
 use crate::{IdMap, Lists};
 
-/// One or many classes of every node, such as the genres of a movie.
+/// One or more classes of every node, such as the genres of a movie.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
-    /// The names of the classes.
+    /// The class names.
     pub classes: IdMap,
     /// The classes of every node, ascending.
     pub of: Lists,
 }
 
-/// Which nodes are neighbours.
+/// A neighborhood graph over nodes.
+///
+/// ```
+/// use veridical_data::Graph;
+///
+/// let graph = Graph::from_edges(4, vec![(0, 1, 1.0), (2, 1, 1.0)], false);
+/// assert_eq!(graph.neighbors(1), [0, 2]);
+/// assert_eq!((graph.describe().edges, graph.describe().isolated), (2, 1));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Graph {
-    /// An undirected edge list: both ends know each other.
+    /// An undirected edge list: each edge is stored at both ends.
     Edges {
-        /// The neighbours of every node, ascending, without the node itself.
-        neighbours: Lists,
-        /// One positive weight per entry of `neighbours`, if edges have them.
+        /// The neighbors of every node, ascending, without the node itself.
+        neighbors: Lists,
+        /// One positive weight per entry of `neighbors`, if the graph is weighted.
         weights: Option<Vec<f32>>,
     },
-    /// Nodes are neighbours when they share a group; the edges are never written down.
+    /// Nodes are neighbors if they share a group; the edges are never materialized.
     Groups {
         /// The groups of every node, ascending.
         of: Lists,
@@ -37,36 +45,36 @@ pub enum Graph {
     },
 }
 
-/// The size of a graph.
+/// Summary statistics of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GraphSummary {
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Pairs of neighbours; for groups, counted once however many they share.
+    /// The number of pairs of neighbors; nodes that share several groups count once.
     pub edges: u64,
-    /// Groups of at least two nodes, for a graph of groups.
+    /// The number of groups of at least two nodes, for a graph of groups.
     pub groups: Option<usize>,
-    /// Nodes without a neighbour.
+    /// The number of nodes without neighbors.
     pub isolated: usize,
-    /// Neighbours of a node, on average.
+    /// The mean number of neighbors of a node.
     pub mean_degree: f64,
-    /// Whether edges have weights.
+    /// Whether the edges have weights.
     pub weighted: bool,
 }
 
 impl Graph {
-    /// How many nodes.
+    /// Returns the number of nodes.
     pub fn n_nodes(&self) -> usize {
         match self {
-            Self::Edges { neighbours, .. } => neighbours.len(),
+            Self::Edges { neighbors, .. } => neighbors.len(),
             Self::Groups { of, .. } => of.len(),
         }
     }
 
-    /// The neighbours of a node, ascending; for groups this takes the time of their sizes.
-    pub fn neighbours(&self, node: usize) -> Vec<u32> {
+    /// Returns the neighbors of a node, ascending; for groups the time is linear in their sizes.
+    pub fn neighbors(&self, node: usize) -> Vec<u32> {
         match self {
-            Self::Edges { neighbours, .. } => neighbours.get(node).to_vec(),
+            Self::Edges { neighbors, .. } => neighbors.get(node).to_vec(),
             Self::Groups { of, members } => {
                 let groups = of.get(node).iter();
                 let mut all: Vec<u32> =
@@ -79,7 +87,7 @@ impl Graph {
         }
     }
 
-    /// The graph of edges (a, b, weight), in either direction, with a != b below `n_nodes`.
+    /// Creates a graph from edges (a, b, weight), in either direction, with a != b below `n_nodes`.
     pub fn from_edges(n_nodes: usize, edges: Vec<(u32, u32, f32)>, weighted: bool) -> Self {
         let mut ends = edges;
         ends.reserve(ends.len());
@@ -87,7 +95,7 @@ impl Graph {
             let (a, b, weight) = ends[i];
             ends.push((b, a, weight));
         }
-        // Stable: both directions of an edge add their weights in the order of the rows.
+        // Stable: both directions of an edge add their weights in row order.
         ends.sort_by_key(|&(a, b, _)| (a, b));
         let mut starts = vec![0; n_nodes + 1];
         let (mut values, mut weights) = (Vec::new(), Vec::new());
@@ -103,18 +111,18 @@ impl Graph {
             starts[node + 1] += starts[node];
         }
         Self::Edges {
-            neighbours: Lists::from_raw(starts, values),
+            neighbors: Lists::from_raw(starts, values),
             weights: weighted.then_some(weights),
         }
     }
 
-    /// The size of the graph.
+    /// Returns summary statistics of the graph.
     pub fn describe(&self) -> GraphSummary {
         let nodes = self.n_nodes();
         let (ends, isolated) = match self {
-            Self::Edges { neighbours, .. } => {
-                let isolated = neighbours.iter().filter(|list| list.is_empty()).count();
-                (neighbours.values().len() as u64, isolated)
+            Self::Edges { neighbors, .. } => {
+                let isolated = neighbors.iter().filter(|list| list.is_empty()).count();
+                (neighbors.values().len() as u64, isolated)
             }
             Self::Groups { of, members } => groups::ends_and_isolated(of, members),
         };

@@ -1,10 +1,10 @@
-//! A graph under other numbers.
+//! Relabels the nodes of a graph.
 
 use super::Graph;
 use crate::Lists;
 
 impl Graph {
-    /// The same graph under other numbers: node i is what was node `places[i]`, a permutation.
+    /// Returns the same graph with permuted nodes: node i of the result is node `places[i]` of this graph.
     pub fn renumbered(self, places: &[u32]) -> Self {
         if (0..).zip(places).all(|(i, &place)| i == place) {
             return self;
@@ -12,22 +12,21 @@ impl Graph {
         let mut new = vec![0u32; places.len()];
         (0..).zip(places).for_each(|(i, &place)| new[place as usize] = i);
         match self {
-            Self::Edges { neighbours, weights } => {
+            Self::Edges { neighbors, weights } => {
                 let mut of_node: Vec<(u32, f32)> = Vec::new();
                 let (mut pairs, mut moved) = (Vec::new(), Vec::new());
                 for (i, &place) in (0u32..).zip(places) {
-                    let range = neighbours.range(place as usize);
+                    let range = neighbors.range(place as usize);
                     let weight = |at: usize| weights.as_ref().map_or(1.0, |weights| weights[at]);
                     of_node.clear();
-                    of_node.extend(
-                        range.map(|at| (new[neighbours.values()[at] as usize], weight(at))),
-                    );
-                    of_node.sort_unstable_by_key(|(neighbour, _)| *neighbour);
-                    pairs.extend(of_node.iter().map(|(neighbour, _)| (i, *neighbour)));
+                    of_node
+                        .extend(range.map(|at| (new[neighbors.values()[at] as usize], weight(at))));
+                    of_node.sort_unstable_by_key(|(neighbor, _)| *neighbor);
+                    pairs.extend(of_node.iter().map(|(neighbor, _)| (i, *neighbor)));
                     moved.extend(of_node.iter().map(|(_, weight)| *weight));
                 }
-                let neighbours = Lists::collect(places.len(), pairs.into_iter());
-                Self::Edges { neighbours, weights: weights.map(|_| moved) }
+                let neighbors = Lists::collect(places.len(), pairs.into_iter());
+                Self::Edges { neighbors, weights: weights.map(|_| moved) }
             }
             Self::Groups { of, members } => {
                 let pairs = (0u32..).zip(places).flat_map(|(i, &place)| {
@@ -46,14 +45,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_renumbered_graph_has_the_same_neighbours() {
+    fn a_renumbered_graph_has_the_same_neighbors() {
         // 0 - 1 (2.0), 1 - 2 (3.0); the new order is 2, 0, 1.
         let pairs = [(0, 1), (1, 0), (1, 2), (2, 1)];
-        let neighbours = Lists::collect(3, pairs.into_iter());
-        let graph = Graph::Edges { neighbours, weights: Some(vec![2.0, 2.0, 3.0, 3.0]) };
+        let neighbors = Lists::collect(3, pairs.into_iter());
+        let graph = Graph::Edges { neighbors, weights: Some(vec![2.0, 2.0, 3.0, 3.0]) };
         let pairs = [(0, 2), (1, 2), (2, 0), (2, 1)];
-        let neighbours = Lists::collect(3, pairs.into_iter());
-        let want = Graph::Edges { neighbours, weights: Some(vec![3.0, 2.0, 3.0, 2.0]) };
+        let neighbors = Lists::collect(3, pairs.into_iter());
+        let want = Graph::Edges { neighbors, weights: Some(vec![3.0, 2.0, 3.0, 2.0]) };
         assert_eq!(graph.renumbered(&[2, 0, 1]), want);
 
         let of = Lists::collect(3, [(0, 0), (1, 0), (2, 1)].into_iter());

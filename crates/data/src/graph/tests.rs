@@ -7,23 +7,23 @@ use veridical_core::threads::with_threads;
 use super::*;
 use crate::{Table, generate};
 
-/// Lists ascend without repeats and without the node, and both ends know each other.
+/// Lists ascend without repeats and without the node, and edges are symmetric.
 fn assert_invariants(graph: &Graph) {
     for node in 0..graph.n_nodes() {
-        let near = graph.neighbours(node);
+        let near = graph.neighbors(node);
         assert!(near.windows(2).all(|pair| pair[0] < pair[1]) && !near.contains(&(node as u32)));
         for &other in &near {
-            assert!(graph.neighbours(other as usize).contains(&(node as u32)));
+            assert!(graph.neighbors(other as usize).contains(&(node as u32)));
         }
     }
-    if let Graph::Edges { neighbours, weights: Some(weights) } = graph {
-        assert_eq!(weights.len(), neighbours.values().len());
+    if let Graph::Edges { neighbors, weights: Some(weights) } = graph {
+        assert_eq!(weights.len(), neighbors.values().len());
         let weight = |a: usize, b: u32| {
-            let at = neighbours.get(a).binary_search(&b).unwrap();
-            weights[neighbours.range(a)][at]
+            let at = neighbors.get(a).binary_search(&b).unwrap();
+            weights[neighbors.range(a)][at]
         };
-        for a in 0..neighbours.len() {
-            neighbours
+        for a in 0..neighbors.len() {
+            neighbors
                 .get(a)
                 .iter()
                 .for_each(|&b| assert_eq!(weight(a, b), weight(b as usize, a as u32)));
@@ -47,7 +47,7 @@ fn groups_are_the_graph_of_common_classes() {
 }
 
 #[test]
-fn nearest_neighbours_are_those_of_the_slow_way_for_any_threads() {
+fn nearest_neighbors_match_brute_force_for_any_number_of_threads() {
     let table = generate::clusters(150, 12, 5, Seed::new(3).unwrap());
     let ids = IdMap::of_texts(
         (0..150).map(|r| format!("item-{r}")).collect::<Vec<_>>().iter().map(String::as_str),
@@ -78,7 +78,7 @@ fn nearest_neighbours_are_those_of_the_slow_way_for_any_threads() {
         }
     }
     for (a, near) in want {
-        assert_eq!(graph.neighbours(a as usize), near.into_iter().collect::<Vec<_>>());
+        assert_eq!(graph.neighbors(a as usize), near.into_iter().collect::<Vec<_>>());
     }
 }
 
@@ -87,9 +87,9 @@ fn equal_cosines_go_to_the_smaller_number_and_rows_of_zeros_to_nobody() {
     let rows = [[1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 0.0], [3.0, 0.0]];
     let table = Table { ids: crate::Ids::numbered(0, 5), dim: 2, vectors: rows.concat() };
     let (graph, notes) = Graph::knn(&table, &IdMap::numbered(6), 1).unwrap();
-    let near: Vec<Vec<u32>> = (0..6).map(|node| graph.neighbours(node)).collect();
+    let near: Vec<Vec<u32>> = (0..6).map(|node| graph.neighbors(node)).collect();
     assert_eq!(near, [vec![1, 2, 4], vec![0], vec![0], vec![], vec![0], vec![]]);
-    assert_eq!(notes, ["2 of 6 ids have no features and no neighbours"]);
+    assert_eq!(notes, ["2 of 6 ids have no features and no neighbors"]);
     assert!(Graph::knn(&table, &IdMap::numbered(5), 0).is_err());
 }
 
@@ -106,7 +106,7 @@ proptest! {
                 .iter()
                 .filter_map(|&(a, b, _)| if a == node { Some(b) } else { (b == node).then_some(a) })
                 .collect();
-            prop_assert_eq!(graph.neighbours(node as usize), near.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(graph.neighbors(node as usize), near.into_iter().collect::<Vec<_>>());
         }
         let Graph::Edges { weights: Some(weights), .. } = graph else { panic!("weighted edges") };
         prop_assert_eq!(weights.iter().sum::<f32>(), edges.len() as f32);

@@ -1,4 +1,4 @@
-//! Ids and their numbers.
+//! Maps ids to indices.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,19 +9,27 @@ use arrow_schema::DataType;
 
 use crate::{Cell, Ids};
 
-/// Ids in ascending order; the number of an id is its place.
+/// Distinct ids in ascending order; the index of an id is its position.
+///
+/// ```
+/// use veridical_data::IdMap;
+///
+/// let (ids, rows) = IdMap::of_texts(["pear", "apple", "pear"].into_iter());
+/// assert_eq!((ids.len(), ids.id(0)), (2, "apple".to_owned()));
+/// assert_eq!((ids.number("pear"), rows), (Some(1), vec![1, 0, 1]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct IdMap {
     pub(super) ids: Ids,
 }
 
 impl IdMap {
-    /// Integers 0 .. n-1.
+    /// Creates the map of the integers 0 .. n-1.
     pub fn numbered(n: usize) -> Self {
         Self { ids: Ids::numbered(0, n) }
     }
 
-    /// Ids in ascending order, and the number of each row among them.
+    /// Creates the map of a column of ids, and returns the index of each row's id.
     pub fn of(ids: &Ids) -> (Self, Vec<u32>) {
         match ids {
             Ids::Int(ids) => Self::of_integers(ids.values()),
@@ -29,39 +37,39 @@ impl IdMap {
         }
     }
 
-    /// Integer ids, each row's number beside the map.
+    /// Creates the map of integer ids, and returns the index of each row's id.
     pub fn of_integers(rows: &[i64]) -> (Self, Vec<u32>) {
         let (ids, numbers) = number(rows.iter().copied());
         (Self { ids: Ids::Int(Int64Array::from(ids)) }, numbers)
     }
 
-    /// Text ids, each row's number beside the map.
+    /// Creates the map of text ids, and returns the index of each row's id.
     pub fn of_texts<'a>(rows: impl Iterator<Item = &'a str>) -> (Self, Vec<u32>) {
         let (ids, numbers) = number(rows);
         (Self { ids: Ids::Text(StringArray::from_iter_values(ids)) }, numbers)
     }
 
-    /// How many ids.
+    /// Returns the number of ids.
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no ids.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 
-    /// The ids in the order of their numbers.
+    /// Returns the ids in the order of their indices.
     pub fn ids(&self) -> &Ids {
         &self.ids
     }
 
-    /// The id with this number, as text.
+    /// Returns the id with this index, as text.
     pub fn id(&self, number: u32) -> String {
         self.ids.get(number as usize)
     }
 
-    /// The number of an id given as text, by binary search.
+    /// Returns the index of an id given as text, by binary search.
     pub fn number(&self, id: &str) -> Option<u32> {
         let at = match &self.ids {
             Ids::Int(ids) => ids.values().binary_search(&id.parse().ok()?).ok(),
@@ -77,7 +85,7 @@ impl IdMap {
         at.map(|at| at as u32)
     }
 
-    /// The number of an id as a file holds it.
+    /// Returns the index of an id as stored in a file.
     pub fn find(&self, cell: Cell<'_>) -> Option<u32> {
         let integer = |id: i64| match &self.ids {
             Ids::Int(ids) => ids.values().binary_search(&id).ok().map(|at| at as u32),
@@ -91,7 +99,7 @@ impl IdMap {
         }
     }
 
-    /// The map of the ids with these numbers, which ascend.
+    /// Returns the map of the ids with these indices, which must ascend.
     pub fn only(&self, numbers: &[u32]) -> Self {
         let ids = match &self.ids {
             Ids::Int(ids) => {
@@ -108,7 +116,7 @@ impl IdMap {
 }
 
 impl IdMap {
-    /// The type of a column of these ids.
+    /// Returns the Arrow type of a column of these ids.
     pub fn data_type(&self) -> DataType {
         match self.ids {
             Ids::Int(_) => DataType::Int64,
@@ -116,7 +124,7 @@ impl IdMap {
         }
     }
 
-    /// The ids with these numbers, as a column.
+    /// Returns the ids with these indices, as an Arrow column.
     pub fn array(&self, numbers: &[u32]) -> ArrayRef {
         let numbers = numbers.iter().map(|&n| n as usize);
         match &self.ids {
@@ -128,7 +136,7 @@ impl IdMap {
     }
 }
 
-/// Distinct values in ascending order, and the place of every value among them.
+/// Distinct values in ascending order, and the position of every value among them.
 fn number<T: Ord + Copy + std::hash::Hash>(values: impl Iterator<Item = T>) -> (Vec<T>, Vec<u32>) {
     let mut seen: HashMap<T, u32> = HashMap::new();
     let mut ids = Vec::new();

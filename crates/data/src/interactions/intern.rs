@@ -1,8 +1,8 @@
-//! Numbers for ids as they are read, without keeping the text of rows.
+//! Indices for ids as they are read, without keeping the text of the rows.
 //!
-//! Ids are integers as long as all are written as integers are (`7`, not `07` or `+7`), else text without the
-//! spaces around it. Two spellings that differ in these spaces alone are refused: one of them is a mistake,
-//! and to guess which would join or part what the user did not mean.
+//! Ids are integers as long as all are in canonical integer form (`7`, not `07` or `+7`), else text without
+//! surrounding spaces. Two spellings that differ only in these spaces are rejected: one of them is a mistake,
+//! and a guess could merge or split ids against the user's intent.
 
 use std::collections::HashMap;
 
@@ -11,20 +11,20 @@ use arrow_array::{Int64Array, StringArray};
 use super::IdMap;
 use crate::{Cell, Ids};
 
-/// Gives every id the number of its first appearance.
+/// Assigns indices to ids by first appearance.
 #[derive(Debug)]
 pub struct Interner {
-    /// Ids so far, while all are integers.
+    /// The ids so far, while all are integers.
     integers: HashMap<i64, u32>,
-    /// Ids so far, once one is not.
+    /// The ids so far, once one is not an integer.
     texts: HashMap<String, u32>,
     is_text: bool,
-    /// First spellings that had spaces around them.
+    /// First spellings that had surrounding spaces.
     spaced: HashMap<u32, String>,
 }
 
 impl Interner {
-    /// Without an id yet; `text_ids` are text even where all are integers.
+    /// Creates an empty interner; with `text_ids`, ids are text even if all are integers.
     pub fn new(text_ids: bool) -> Self {
         let (integers, texts) = (HashMap::new(), HashMap::new());
         Self { integers, texts, is_text: text_ids, spaced: HashMap::new() }
@@ -34,7 +34,10 @@ impl Interner {
         if self.is_text { self.texts.len() } else { self.integers.len() }
     }
 
-    /// The number of an id; an error says what is wrong with it.
+    /// Returns the index of an id.
+    ///
+    /// # Errors
+    /// A message about what is wrong with the id.
     pub fn number(&mut self, cell: Cell<'_>) -> Result<u32, String> {
         if self.len() >= u32::MAX as usize {
             return Err("there are more than 2^32 - 1 ids".into());
@@ -89,7 +92,7 @@ impl Interner {
             let first = self.spaced.get(&number).map_or(id, String::as_str);
             if first != spelling {
                 return Err(format!(
-                    "the ids `{spelling}` and `{first}` differ only in the spaces around them; write them alike"
+                    "the ids `{spelling}` and `{first}` differ only in the spaces around them; use one spelling"
                 ));
             }
         }
@@ -104,7 +107,7 @@ impl Interner {
         }
     }
 
-    /// The map in the order of the ids, and the number in it of every number given out.
+    /// Returns the map in the order of the ids, and the final index of every index returned so far.
     pub fn finish(self) -> (IdMap, Vec<u32>) {
         if self.is_text {
             let (ids, places) = sorted(self.texts);
@@ -124,7 +127,7 @@ fn sorted<T: Ord>(ids: HashMap<T, u32>) -> (Vec<T>, Vec<u32>) {
     (ids.into_iter().map(|(id, _)| id).collect(), places)
 }
 
-/// `7` and `-7`, but not `07`, `+7` or `-0`.
+/// Accepts `7` and `-7`, but not `07`, `+7` or `-0`.
 fn canonical_integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let first = digits.first()?;
@@ -173,7 +176,7 @@ mod tests {
     }
 
     proptest! {
-        /// As sorting all the ids at once does.
+        /// The result equals that of sorting all ids at once.
         #[test]
         fn numbers_do_not_depend_on_the_order_of_rows(ids in prop::collection::vec("[a-c0-2]{1,2}", 1..40)) {
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();

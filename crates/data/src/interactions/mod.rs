@@ -1,7 +1,7 @@
-//! Who did what: users, items, ratings and times, under the numbers that trainers use.
+//! User-item interactions: users, items, ratings and times, with the dense indices that trainers use.
 //!
-//! Users and items are numbered from 0 in the order of their ids (integers by value, text by bytes), so
-//! the numbers depend on the set of ids alone. The id maps are kept: outputs carry the user's own ids.
+//! Users and items are indexed from 0 in the order of their ids (integers by value, text by bytes), so
+//! the indices depend on the set of ids alone. The id maps are kept: outputs carry the original ids.
 
 mod id_map;
 mod intern;
@@ -9,35 +9,44 @@ mod intern;
 pub use self::id_map::IdMap;
 pub use self::intern::Interner;
 
-/// Rows (user, item, maybe rating, maybe time), in the order of the file.
+/// Rows (user, item, optional rating, optional time), in the order of the file.
+///
+/// ```
+/// use veridical_data::{IdMap, Interactions};
+///
+/// let (users, user) = IdMap::of_integers(&[7, 9, 7]);
+/// let (items, item) = IdMap::of_texts(["b", "a", "a"].into_iter());
+/// let data = Interactions { users, items, user, item, rating: None, time: None };
+/// assert_eq!(data.by_user(&[0, 1, 2]).get(0), [0, 1]); // user 7: items a and b
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interactions {
-    /// The ids behind the numbers of users.
+    /// The ids of the users.
     pub users: IdMap,
-    /// The ids behind the numbers of items.
+    /// The ids of the items.
     pub items: IdMap,
-    /// One number per row.
+    /// The user index of every row.
     pub user: Vec<u32>,
-    /// One number per row.
+    /// The item index of every row.
     pub item: Vec<u32>,
-    /// One rating per row, if the data has them.
+    /// The rating of every row, if the data has ratings.
     pub rating: Option<Vec<f32>>,
-    /// Seconds or any other count that grows with time, if the data has it.
+    /// The time of every row, in seconds or any other unit, if the data has times.
     pub time: Option<Vec<i64>>,
 }
 
 impl Interactions {
-    /// How many rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.user.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.user.is_empty()
     }
 
-    /// The items of every user among `rows`, ascending and without repeats.
+    /// Returns the items of every user among `rows`, ascending and without repeats.
     pub fn by_user(&self, rows: &[u32]) -> Lists {
         let pairs = rows.iter().map(|&r| (self.user[r as usize], self.item[r as usize]));
         let mut lists = Lists::collect(self.users.len(), pairs);
@@ -45,7 +54,7 @@ impl Interactions {
         lists
     }
 
-    /// The items of every user among `rows` in the order of time (then of the rows), repeats kept.
+    /// Returns the items of every user among `rows` in chronological order (ties in row order), including repeats.
     pub fn sequences(&self, rows: &[u32]) -> Lists {
         let mut rows = rows.to_vec();
         match &self.time {
@@ -59,7 +68,7 @@ impl Interactions {
     }
 }
 
-/// One list of numbers for every key from 0, end to end in memory.
+/// One list of indices for every key from 0, stored contiguously.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lists {
     starts: Vec<usize>,
@@ -67,7 +76,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// The values of every key below `n_keys`, in the order they come.
+    /// Collects the values of every key below `n_keys`, in the order of `pairs`.
     pub fn collect(n_keys: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let mut starts = vec![0; n_keys + 1];
         pairs.clone().for_each(|(key, _)| starts[key as usize + 1] += 1);
@@ -83,42 +92,42 @@ impl Lists {
         Self { starts, values }
     }
 
-    /// How many keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The list of `key`.
+    /// Returns the list of `key`.
     pub fn get(&self, key: usize) -> &[u32] {
         &self.values[self.starts[key]..self.starts[key + 1]]
     }
 
-    /// Where the list of `key` stands among [`values`](Self::values).
+    /// Returns the range of the list of `key` in [`values`](Self::values).
     pub fn range(&self, key: usize) -> std::ops::Range<usize> {
         self.starts[key]..self.starts[key + 1]
     }
 
-    /// All lists, end to end.
+    /// Returns all lists, concatenated.
     pub fn values(&self) -> &[u32] {
         &self.values
     }
 
-    /// Every list in turn.
+    /// Iterates over the lists.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u32]> + Clone {
         (0..self.len()).map(|key| self.get(key))
     }
 
-    /// Lists of which number `key` is `values[starts[key]..starts[key + 1]]`.
+    /// Creates lists in which that of `key` is `values[starts[key]..starts[key + 1]]`.
     pub fn from_raw(starts: Vec<usize>, values: Vec<u32>) -> Self {
         Self { starts, values }
     }
 
-    /// Every list ascending and without repeats.
+    /// Sorts every list and removes repeats.
     pub fn sort_and_dedup(&mut self) {
         let mut kept = 0;
         let mut start = 0;

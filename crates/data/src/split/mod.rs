@@ -1,15 +1,15 @@
-//! Which interactions are learnt from and which are kept back.
+//! Splits interactions into training, validation and test rows.
 //!
-//! Every row has a priority, the first draw of `split/test` at the row's number, so a part depends on the
+//! Every row has a priority, the first draw of `split/test` at the row's number, so a split depends on the
 //! data and the split seed alone:
 //!
-//! random:s         the round(s n) rows of lowest priority are the test
-//! per-user:k       of every user the k rows of lowest priority are learnt from, the others are the test
-//! leave-last-one   the last row of every user in the order of (time, row) is the test
-//! temporal:s       the last round(s n) of all rows in that order are the test
+//! random:s         the round(s n) rows of lowest priority are the test set
+//! per-user:k       of every user the k rows of lowest priority are the training set, the others are the test set
+//! leave-last-one   the last row of every user in the order of (time, row) is the test set
+//! temporal:s       the last round(s n) of all rows in that order are the test set
 //!
-//! Validation rows are taken from what would be learnt from, in the manner of the rule: by priority (drawn
-//! from `split/validation`), of every user alike, the last but one of every user, or the latest.
+//! Validation rows are taken from the training rows in the same way: by priority (drawn
+//! from `split/validation`), the same number for every user, the second-to-last row of every user, or the latest.
 
 mod rule;
 
@@ -18,23 +18,23 @@ use veridical_core::{Seed, Stream, choices};
 pub use self::rule::SplitRule;
 use crate::{Error, Interactions, Lists, Result};
 
-/// What `leave-last-one` cannot promise.
-pub const LEAVE_LAST_ONE_LEAKS: &str = "leave-last-one leaks time across users: what others did after a user's last row is learnt from; \
+/// The caveat of `leave-last-one`, for reports.
+pub const LEAVE_LAST_ONE_LEAKS: &str = "leave-last-one leaks time across users: the model learns from what other users did after a user's last row; \
      `temporal` does not";
 
-/// Rows of interactions by their part, ascending in each.
+/// The rows of each part of a split, ascending.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Split {
-    /// Learnt from.
+    /// The training rows.
     pub train: Vec<u32>,
-    /// Kept back to choose settings and to stop early; may be empty.
+    /// Held-out rows for model selection and early stopping; may be empty.
     pub validation: Vec<u32>,
-    /// Kept back for the last word; may be empty.
+    /// Held-out rows for the final evaluation; may be empty.
     pub test: Vec<u32>,
 }
 
 impl Split {
-    /// BLAKE3 of the three lists, in hex: two splits with the same fingerprint are the same.
+    /// Returns the BLAKE3 hash of the three lists, in hex: splits with the same fingerprint are identical.
     pub fn fingerprint(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for rows in [&self.train, &self.validation, &self.test] {
@@ -51,36 +51,49 @@ impl Split {
 choices! {
     /// What to do with users that have too few rows for the rule.
     pub enum Short {
-        /// Stop and count them
+        /// Stop with an error
         Error = "error",
         /// Leave them out
         Drop = "drop",
     }
 }
 
-/// How a rule is applied.
+/// How a split rule is applied.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitOptions {
     /// The split seed.
     pub seed: Seed,
-    /// The share of the training part that is kept for validation; 0 for none.
+    /// The share of the training rows that is held out for validation; 0 for none.
     pub validation: f64,
     /// What to do with users that have too few rows.
     pub short: Short,
 }
 
-/// A split and what there is to say about it.
+/// A split and the notes on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitOutcome {
-    /// The parts.
+    /// The rows of each part.
     pub split: Split,
-    /// Users with too few rows, which are in no part.
+    /// The number of users with too few rows, which are in no part.
     pub dropped_users: usize,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// Divides interactions by a rule.
+/// Splits interactions by a rule.
+///
+/// ```
+/// use veridical_core::Seed;
+/// use veridical_data::generate::{ShopSettings, shop};
+/// use veridical_data::split::{Short, SplitOptions, apply};
+///
+/// let seed = Seed::new(1)?;
+/// let shop = shop(ShopSettings { users: 20, items: 30, clusters: 2, per_user: 5, skew: 1.0, noise: 0.1, seed })?;
+/// let options = SplitOptions { seed, validation: 0.0, short: Short::Error };
+/// let split = apply("random:0.2".parse()?, &shop.data, options)?.split;
+/// assert_eq!((split.train.len(), split.test.len()), (80, 20));
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error`] for a validation share outside [0, 1), for a part that would be empty, and under
@@ -120,7 +133,7 @@ pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Res
                 if share > 0.0 { (share * k as f64).round().clamp(1.0, k as f64) } else { 0.0 };
             let kept = kept as usize;
             if kept == k {
-                let what = format!("⟨validation⟩ {share} leaves nothing to learn from of {rule}");
+                let what = format!("⟨validation⟩ {share} leaves no training rows of {rule}");
                 return Err(Error::request(what, "choose a smaller share or more rows"));
             }
             let rows = by_priority(rows, Stream::new(options.seed, "split/test"));
@@ -135,8 +148,8 @@ pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Res
     Ok(outcome)
 }
 
-/// Cuts the list of every user, in the order of `rows`, into training, validation and test rows; the sizes
-/// of the last two for a user of n rows are `sizes(n)`, and `least` rows must be left for the first.
+/// Splits the list of every user, in the order of `rows`, into training, validation and test rows; the sizes
+/// of the last two for a user of n rows are `sizes(n)`, and `least` rows must remain for the first.
 fn by_user(
     rule: SplitRule,
     data: &Interactions,
@@ -157,7 +170,7 @@ fn by_user(
         let (n, id) = (lists.get(user).len(), data.users.id(user as u32));
         let have = if outcome.dropped_users == 1 { "has" } else { "have" };
         let what = format!(
-            "⟨split {rule}⟩ needs {needs} rows of every user, but {} {have} fewer, the first of them `{id}` with {n}",
+            "⟨split {rule}⟩ needs {needs} rows per user, but {} {have} fewer, the first of them `{id}` with {n}",
             users(outcome.dropped_users),
         );
         return Err(Error::unfit(what, "leave such users out with ⟨short-users drop⟩"));
@@ -190,7 +203,7 @@ fn priority(stream: Stream, row: u32) -> (u64, u32) {
     (stream.at(0, u64::from(row)).integer(0), row)
 }
 
-/// The share of the rows with the lowest priority, and the others.
+/// The share of rows with the lowest priority, and the rest.
 fn lowest(rows: impl Iterator<Item = u32>, share: f64, stream: Stream) -> (Vec<u32>, Vec<u32>) {
     if share == 0.0 {
         return (Vec::new(), rows.collect());
@@ -220,27 +233,24 @@ fn in_time(data: &Interactions, mut rows: Vec<u32>) -> Vec<u32> {
 
 fn note_missing_times(data: &Interactions, notes: &mut Vec<String>) {
     if data.time.is_none() {
-        notes.push(
-            "the data has no times: the order of the rows is taken for the order of time".into(),
-        );
+        notes.push("the data has no times: rows are assumed to be in chronological order".into());
     }
 }
 
 fn check_parts(rule: SplitRule, share: f64, data: &Interactions, split: &Split) -> Result<()> {
     let empty = match split {
-        Split { train, .. } if train.is_empty() => "nothing to learn from",
-        Split { test, .. } if test.is_empty() && rule != SplitRule::None => "nothing to test with",
-        Split { validation, .. } if validation.is_empty() && share > 0.0 => {
-            "nothing to validate with"
-        }
+        Split { train, .. } if train.is_empty() => "no training rows",
+        Split { test, .. } if test.is_empty() && rule != SplitRule::None => "no test rows",
+        Split { validation, .. } if validation.is_empty() && share > 0.0 => "no validation rows",
         _ => return Ok(()),
     };
     let rows = data.len();
-    let what = format!("⟨split⟩ {rule} with ⟨validation⟩ {share} leaves {empty} of {rows} rows");
+    let what =
+        format!("⟨split⟩ {rule} with ⟨validation⟩ {share} leaves {empty} out of {rows} rows");
     Err(Error::request(what, "choose another rule or another share"))
 }
 
-/// Counts test rows that a model can know nothing about.
+/// Notes the test rows of users or items that have no training rows.
 fn note_cold(data: &Interactions, split: &Split, notes: &mut Vec<String>) {
     let (mut users, mut items) = (vec![false; data.users.len()], vec![false; data.items.len()]);
     for &row in &split.train {

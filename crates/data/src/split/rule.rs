@@ -5,24 +5,24 @@ use std::str::FromStr;
 
 use crate::{Error, Result};
 
-/// How interactions are divided.
+/// A rule that splits interactions into training and test rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SplitRule {
-    /// Everything is learnt from.
+    /// `none`: every row is a training row.
     #[default]
     None,
-    /// `random:0.2`: a share of the rows, drawn without regard to users.
+    /// `random:0.2`: a random share of the rows is the test set, regardless of users.
     Random(f64),
-    /// `leave-last-one`: the last row of every user by time. Leaks time across users.
+    /// `leave-last-one`: the last row of every user by time is the test set. Leaks time across users.
     LeaveLastOne,
-    /// `per-user:50`: so many rows of every user are learnt from, the others are kept back.
+    /// `per-user:50`: this many rows of every user are the training set, the others are held out.
     PerUser(usize),
-    /// `temporal:0.2`: the latest share of all rows.
+    /// `temporal:0.2`: the latest share of all rows is the test set.
     Temporal(f64),
 }
 
 const FORMS: &str = "none, random:0.2 (a share of the rows), leave-last-one, per-user:50 (rows of every \
-                     user that are learnt from) or temporal:0.2 (the latest share of the rows)";
+                     user that are learned from) or temporal:0.2 (the latest share of the rows)";
 
 impl fmt::Display for SplitRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,7 +56,7 @@ impl FromStr for SplitRule {
             ("temporal", Some(value)) => Self::Temporal(share(value)?),
             ("per-user", Some(value)) => match value.parse() {
                 Ok(rows) if rows > 0 => Self::PerUser(rows),
-                _ => return Err(refused("needs a number of rows from 1 on, such as 50")),
+                _ => return Err(refused("needs a number of rows of at least 1, such as 50")),
             },
             _ => return Err(refused(&format!("is not a split; use {FORMS}"))),
         })
@@ -78,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_with_the_forms() {
+    fn an_invalid_rule_is_refused_with_the_valid_forms() {
         let message = |text: &str| text.parse::<SplitRule>().unwrap_err().to_string();
         for share in ["0", "1", "-0.1", "NaN", "x", ""] {
             let want =
                 format!("⟨split⟩: `random:{share}` needs a share between 0 and 1, such as 0.2");
             assert_eq!(message(&format!("random:{share}")), want);
         }
-        assert!(message("per-user:0").contains("needs a number of rows from 1 on"));
+        assert!(message("per-user:0").contains("needs a number of rows of at least 1"));
         for other in ["", "random", "none:1", "leave-last-one:2", "k-fold"] {
             assert!(message(other).contains("is not a split; use none, random:0.2"), "{other}");
         }

@@ -44,7 +44,7 @@ fn a_random_share_is_exact_and_another_seed_draws_another() {
 /// Each of 1,000 rows is in a test of 20 % with probability 0.2: over 200 seeds a row is drawn 40 times with
 /// standard error sqrt(200 0.2 0.8) = 5.7; six of them allow for the largest of 1,000.
 #[test]
-fn every_row_is_drawn_alike() {
+fn every_row_is_drawn_equally_often() {
     let data = data(uneven(1000), None);
     let mut drawn = vec![0u32; 1000];
     for seed in 0..200 {
@@ -61,7 +61,7 @@ fn the_last_one_of_every_user_is_left_by_time_and_then_by_row() {
     let message = split("loo", &data, options(0, 0.0, Short::Error)).unwrap_err().to_string();
     assert_eq!(
         message,
-        "⟨split leave-last-one⟩ needs 2 rows of every user, but 1 user have fewer, the first of them `2` \
+        "⟨split leave-last-one⟩ needs 2 rows per user, but 1 user have fewer, the first of them `2` \
          with 1; leave such users out with ⟨short-users drop⟩"
             .replace("1 user have", "1 user has")
     );
@@ -87,7 +87,7 @@ fn without_times_the_rows_are_the_order_of_time() {
 }
 
 #[test]
-fn a_temporal_split_keeps_the_latest_back() {
+fn a_temporal_split_holds_out_the_latest() {
     let data = data(vec![0; 10], Some(vec![10, 1, 9, 2, 8, 3, 7, 4, 6, 5]));
     let split = split("temporal:0.2", &data, options(0, 0.25, Short::Error)).unwrap().split;
     let want = Split { train: vec![1, 3, 5, 7, 8, 9], validation: vec![4, 6], test: vec![0, 2] };
@@ -95,7 +95,7 @@ fn a_temporal_split_keeps_the_latest_back() {
 }
 
 #[test]
-fn per_user_keeps_as_many_rows_of_every_user() {
+fn per_user_keeps_the_same_number_of_rows_of_every_user() {
     let user: Vec<u32> = (0..300).map(|row| if row % 3 == 0 { 0 } else { row % 2 + 1 }).collect();
     let data = data(user, None);
     let outcome = split("per-user:50", &data, options(4, 0.1, Short::Error)).unwrap();
@@ -107,12 +107,12 @@ fn per_user_keeps_as_many_rows_of_every_user() {
     }
     let message =
         split("per-user:100", &data, options(4, 0.0, Short::Error)).unwrap_err().to_string();
-    assert!(message.contains("needs 101 rows of every user, but 3 users have fewer"), "{message}");
+    assert!(message.contains("needs 101 rows per user, but 3 users have fewer"), "{message}");
     let message =
         split("per-user:100", &data, options(4, 0.0, Short::Drop)).unwrap_err().to_string();
-    assert!(message.contains("leaves nothing to learn from of 300 rows"), "{message}");
+    assert!(message.contains("leaves no training rows out of 300 rows"), "{message}");
     let message = split("per-user:1", &data, options(4, 0.5, Short::Drop)).unwrap_err().to_string();
-    assert!(message.starts_with("⟨validation⟩ 0.5 leaves nothing to learn from of per-user:1"));
+    assert!(message.starts_with("⟨validation⟩ 0.5 leaves no training rows of per-user:1"));
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn shares_that_leave_nothing_are_refused() {
         assert!(refused.to_string().starts_with("⟨validation⟩ must be a share from 0 to below 1"));
     }
     let refused = split("random:0.01", &data, options(0, 0.0, Short::Error)).unwrap_err();
-    assert!(refused.to_string().contains("leaves nothing to test with of 2 rows"), "{refused}");
+    assert!(refused.to_string().contains("leaves no test rows out of 2 rows"), "{refused}");
     let refused = split("none", &data, options(0, 0.1, Short::Error)).unwrap_err();
-    assert!(refused.to_string().contains("leaves nothing to validate with of 2 rows"), "{refused}");
+    assert!(refused.to_string().contains("leaves no validation rows out of 2 rows"), "{refused}");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn test_rows_without_training_rows_are_counted() {
 }
 
 #[test]
-fn a_fingerprint_tells_parts_apart() {
+fn a_fingerprint_distinguishes_parts() {
     let split = |train: &[u32], test: &[u32]| Split {
         train: train.to_vec(),
         validation: Vec::new(),

@@ -1,34 +1,43 @@
-//! Documents as numbers of words.
+//! Documents as word indices.
 //!
-//! A word is a run of letters and digits (Unicode), with apostrophes inside kept: `don't` is one word. `<br />` is
-//! a space. The vocabulary holds the words that occur at least `min_count` times, by falling count, then by
-//! bytes; other words are left out of the documents.
+//! A word is a run of letters and digits (Unicode), including inner apostrophes: `don't` is one word. `<br />` is
+//! a space. The vocabulary holds the words that occur at least `min_count` times, by descending count, then by
+//! bytes; other words are dropped from the documents.
 
-mod labelled;
+mod labeled;
 mod words;
 
 use std::collections::HashMap;
 
-pub use self::labelled::{LabelledTexts, Part};
+pub use self::labeled::{LabeledTexts, Part};
 pub use self::words::Vocabulary;
 use self::words::for_each_word;
 use crate::{Ids, Lists};
 
-/// Documents, their words and how often each occurs.
+/// Tokenized documents with their vocabulary and word counts.
+///
+/// ```
+/// use veridical_data::{Corpus, Ids};
+///
+/// let texts = ["The cat sat.", "the cat's cat"];
+/// let corpus = Corpus::of_texts(Ids::numbered(0, 2), texts.into_iter(), true, 2);
+/// assert_eq!(corpus.words, ["cat", "the"]); // twice each; equal counts by bytes
+/// assert_eq!(corpus.tokens.get(0), [1, 0]);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Corpus {
     /// One id per document, in the order of the input.
     pub docs: Ids,
-    /// The vocabulary: by falling count, then by bytes.
+    /// The vocabulary, by descending count, then by bytes.
     pub words: Vec<String>,
-    /// How often each word occurs.
+    /// The number of occurrences of each word.
     pub counts: Vec<u64>,
-    /// The words of every document in their order, as numbers; words outside the vocabulary are left out.
+    /// The word indices of every document in order; words outside the vocabulary are dropped.
     pub tokens: Lists,
 }
 
 impl Corpus {
-    /// From documents in memory.
+    /// Tokenizes documents in memory.
     pub fn of_texts<'a>(
         ids: Ids,
         texts: impl Iterator<Item = &'a str>,
@@ -40,20 +49,20 @@ impl Corpus {
         builder.finish(ids, min_count)
     }
 
-    /// The words under their numbers, to read other documents by.
+    /// Returns the vocabulary, for tokenizing other documents.
     pub fn vocabulary(&self, lowercase: bool) -> Vocabulary {
         Vocabulary::new(self.words.clone(), lowercase)
     }
 
-    /// What to say where documents have no word of the vocabulary.
+    /// Returns a note if some documents have no words in the vocabulary.
     pub fn note_empty(&self) -> Option<String> {
         let empty = self.tokens.iter().filter(|list| list.is_empty()).count();
         let all = self.tokens.len();
-        (empty > 0).then(|| format!("{empty} of {all} documents have no word of the vocabulary"))
+        (empty > 0).then(|| format!("{empty} of {all} documents have no words in the vocabulary"))
     }
 }
 
-/// Documents as they come: words are numbered by their first appearance.
+/// Builds a corpus document by document: words are numbered by first appearance.
 #[derive(Clone, Debug)]
 pub struct CorpusBuilder {
     numbers: HashMap<String, u32>,
@@ -69,7 +78,7 @@ impl Default for CorpusBuilder {
 }
 
 impl CorpusBuilder {
-    /// Takes one more document.
+    /// Adds a document.
     pub fn add(&mut self, text: &str, lowercase: bool) {
         for_each_word(text, lowercase, |word| {
             let number = match self.numbers.get(word) {
@@ -87,7 +96,7 @@ impl CorpusBuilder {
         self.starts.push(self.tokens.len());
     }
 
-    /// The documents under their ids; words that occur less than `min_count` times are left out.
+    /// Finishes the corpus with the given document ids; words that occur fewer than `min_count` times are dropped.
     pub fn finish(self, docs: Ids, min_count: u64) -> Corpus {
         let count = |number: u32| self.counts[number as usize];
         let mut kept: Vec<(String, u32)> =

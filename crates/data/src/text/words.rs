@@ -1,8 +1,8 @@
-//! Cutting text into words.
+//! Splits text into words.
 
 use std::collections::HashMap;
 
-/// Words and their numbers.
+/// Words and their indices.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
     words: Vec<String>,
@@ -11,31 +11,31 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Word i gets number i; `lowercase` as the corpus they come from was read.
+    /// Creates a vocabulary in which word i has index i; `lowercase` as for the corpus the words come from.
     pub fn new(words: Vec<String>, lowercase: bool) -> Self {
         let numbers = words.iter().enumerate().map(|(i, word)| (word.clone(), i as u32)).collect();
         Self { words, numbers, lowercase }
     }
 
-    /// The words in the order of their numbers.
+    /// Returns the words in the order of their indices.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// The words of a document as numbers; unknown words are left out.
+    /// Returns the word indices of a document; unknown words are dropped.
     pub fn tokenize(&self, text: &str) -> Vec<u32> {
         let mut tokens = Vec::new();
         self.push_tokens(text, &mut tokens);
         tokens
     }
 
-    /// Appends the words of a document as numbers; unknown words are left out.
+    /// Appends the word indices of a document; unknown words are dropped.
     pub fn push_tokens(&self, text: &str, tokens: &mut Vec<u32>) {
         for_each_word(text, self.lowercase, |word| tokens.extend(self.numbers.get(word)));
     }
 }
 
-/// Calls `take` with every word in its order.
+/// Calls `take` with every word in order.
 pub(super) fn for_each_word(text: &str, lowercase: bool, mut take: impl FnMut(&str)) {
     let mut word = String::new();
     // An apostrophe counts once a letter follows it.
@@ -52,7 +52,7 @@ pub(super) fn for_each_word(text: &str, lowercase: bool, mut take: impl FnMut(&s
             } else if c.is_ascii() {
                 word.push(c.to_ascii_lowercase());
             } else {
-                // Marks that some letters leave behind are no letters.
+                // Combining marks left over by lowercasing are not letters.
                 word.extend(c.to_lowercase().filter(|c| c.is_alphanumeric()));
             }
         } else if matches!(c, '\'' | '\u{2019}') && !word.is_empty() && !apostrophe {
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn case_is_kept_if_asked() {
+    fn case_is_kept_on_request() {
         let vocabulary = Vocabulary::new(vec!["It".into(), "it".into()], false);
         assert_eq!(vocabulary.tokenize("it It IT it"), [1, 0, 1]);
         assert_eq!(Vocabulary::new(vec!["it".into()], true).tokenize("it It IT"), [0, 0, 0]);
     }
 
     proptest! {
-        /// Words of the words are the words; between them are no letters.
+        /// Splitting the words again returns the same words; nothing between them is a letter.
         #[test]
         fn cutting_twice_changes_nothing(text in "\\PC{0,60}") {
             let once = words(&text);

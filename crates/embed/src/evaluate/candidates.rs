@@ -1,21 +1,21 @@
-//! Sampled negatives: n distinct items that the user has in no part.
+//! Sampled negatives: n distinct items that the user has in neither the training, validation nor test set.
 //!
-//! Items are drawn one after the other, uniformly or by their counts in training, and drawn again while they
-//! are known, relevant or taken. After 64 n draws the rest is drawn from a list: uniformly, or as the smallest
-//! of Exp(1) / weight, which is the same law (Efraimidis & Spirakis 2006). All draws stand at the address
+//! Items are drawn sequentially, uniformly or by their counts in training, and redrawn while they are known,
+//! relevant or already drawn. After 64 n draws the rest is drawn from a list: uniformly, or as the smallest of
+//! Exp(1) / weight, which is the same distribution (Efraimidis & Spirakis 2006). All draws are addressed by
 //! (evaluation seed, user number), so they do not depend on the model. Users with fewer than n other items
-//! (of positive count) meet all of them.
+//! (of positive count) get all of them.
 
 use veridical_core::{Alias, Draws, Seed, Stream};
 use veridical_data::Lists;
 
-/// Draws per negative before the list is made.
+/// Draws per negative before falling back to the list.
 const PATIENCE: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Candidates {
     counts: Vec<f64>,
-    /// `None` if nothing was chosen at all.
+    /// `None` if there are no interactions.
     by_count: Option<Alias>,
     uniform: Stream,
     popular: Stream,
@@ -31,19 +31,19 @@ impl Candidates {
         Self { counts, by_count, uniform, popular }
     }
 
-    /// `n` items for `user`, ascending; scores of minus infinity mark the known ones.
+    /// Draws `n` items for `user`, ascending; a score of minus infinity marks a known item.
     pub(super) fn uniform(&self, n: usize, user: u32, row: &[f32], relevant: &[u32]) -> Vec<u32> {
         let mut taken = Taken::new(n, row, relevant);
         let mut draws = self.uniform.at(0, u64::from(user)).draws();
         taken.fill(|| draws.below(row.len() as u32));
         let mut left = taken.left(|_| true);
-        while taken.wants() && !left.is_empty() {
+        while taken.is_incomplete() && !left.is_empty() {
             taken.items.push(left.swap_remove(draws.below(left.len() as u32) as usize));
         }
         taken.sorted()
     }
 
-    /// The same, by counts in training.
+    /// Draws by counts in training.
     pub(super) fn popular(&self, n: usize, user: u32, row: &[f32], relevant: &[u32]) -> Vec<u32> {
         let mut taken = Taken::new(n, row, relevant);
         let Some(alias) = &self.by_count else { return Vec::new() };
@@ -52,7 +52,7 @@ impl Candidates {
         self.by_race(taken, &mut draws).sorted()
     }
 
-    /// Fills up with the first to arrive after Exp(1) / count.
+    /// Fills up with the smallest of Exp(1) / count.
     fn by_race<'a>(&self, mut taken: Taken<'a>, draws: &mut Draws) -> Taken<'a> {
         let mut time = |i: u32| {
             let positive = (f64::from(draws.word()) + 1.0) / 4_294_967_296.0;
@@ -67,7 +67,7 @@ impl Candidates {
     }
 }
 
-/// What has been drawn, ascending until the list is made.
+/// The items drawn so far, ascending until the list is used.
 struct Taken<'a> {
     n: usize,
     row: &'a [f32],
@@ -80,7 +80,7 @@ impl<'a> Taken<'a> {
         Self { n, row, relevant, items: Vec::with_capacity(n.min(row.len())) }
     }
 
-    fn wants(&self) -> bool {
+    fn is_incomplete(&self) -> bool {
         self.items.len() < self.n
     }
 
@@ -90,7 +90,7 @@ impl<'a> Taken<'a> {
 
     fn fill(&mut self, mut draw: impl FnMut() -> u32) {
         let mut patience = PATIENCE * self.n;
-        while self.wants() && patience > 0 {
+        while self.is_incomplete() && patience > 0 {
             patience -= 1;
             let i = draw();
             if self.allows(i)
@@ -101,9 +101,9 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// The others that may be drawn, none if nothing is wanted.
+    /// The remaining items that may be drawn; empty if no more are needed.
     fn left(&self, also: impl Fn(u32) -> bool) -> Vec<u32> {
-        if !self.wants() {
+        if !self.is_incomplete() {
             return Vec::new();
         }
         let free = |i: &u32| self.allows(*i) && also(*i) && self.items.binary_search(i).is_err();
@@ -131,7 +131,7 @@ mod tests {
         Candidates::new(&train(n_items), n_items as usize, Seed::new(1).unwrap())
     }
 
-    /// Pearson's statistic: mean k - 1, variance about 2 (k - 1), five deviations allowed.
+    /// Pearson's statistic: mean k - 1, variance about 2 (k - 1), five standard deviations allowed.
     fn assert_shares(counts: &[u32], shares: &[f64]) {
         let n: u32 = counts.iter().sum();
         let term = |(&c, &p): (&u32, &f64)| {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_items_are_distinct_allowed_and_as_many_as_asked_for() {
+    fn drawn_items_are_distinct_allowed_and_as_many_as_requested() {
         let candidates = candidates(30);
         let mut row = vec![0.0; 30];
         [3, 4, 5].into_iter().for_each(|i: usize| row[i] = f32::NEG_INFINITY);
@@ -182,10 +182,10 @@ mod tests {
         assert_shares(&popular, &share);
     }
 
-    /// The race that follows when patience ends has the law of drawing one after the other: of two from three
-    /// items of weights 1, 2, 3 the pair left out is item 1 with 2/6 3/4 + 3/6 2/3.
+    /// The fallback after `PATIENCE` draws has the distribution of sequential draws: of two from three items of
+    /// weights 1, 2, 3, the item left out is item 1 with probability 2/6 3/4 + 3/6 2/3.
     #[test]
-    fn what_is_left_is_drawn_by_the_same_law() {
+    fn the_rest_is_drawn_from_the_same_distribution() {
         let law = |race: bool| {
             let candidates = candidates(4);
             let row = [0.0; 4];

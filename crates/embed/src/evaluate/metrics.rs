@@ -1,30 +1,30 @@
-//! Measures of one ranking, ties at their expected value over all orders of equal scores.
+//! Metrics of one ranking, with ties at their expected value over all orders of equal scores.
 //!
-//! Candidates fall into groups of equal score. A group of t candidates, r of them relevant, below g others
-//! with h relevant ones, holds places g+1 .. g+t. With R relevant in all, N candidates, and H_n = 1 + .. + 1/n:
+//! Candidates form groups of equal score. A group of t candidates, r of them relevant, below g others
+//! with h relevant ones, has ranks g+1 .. g+t. With R relevant in all, N candidates, and H_n = 1 + .. + 1/n:
 //!
 //! hits@k       sum over groups of r min(max(k - g, 0), t) / t
 //! precision@k  hits@k / k                 recall@k  hits@k / R
-//! hit@k        1 - P(no relevant one in the first k) = 1 - C(t-r, m) / C(t, m), m = k - g, in the group that
-//!              reaches across place k, if no relevant one stands above it
-//! NDCG@k       sum over groups of r/t sum_{p=g+1}^{min(g+t, k)} 1/log2(p+1), over the same for the best
+//! hit@k        1 - P(none relevant in the first k) = 1 - C(t-r, m) / C(t, m), m = k - g, in the group that
+//!              contains rank k, if none above it is relevant
+//! NDCG@k       sum over groups of r/t sum_{p=g+1}^{min(g+t, k)} 1/log2(p+1), over the same for the ideal
 //!              ranking, which has min(k, R) relevant ones in front
 //! MAP          1/R sum over groups of r/t sum_{i=1}^t (h + 1 + (i-1)(r-1)/(t-1)) / (g+i)
 //!              = 1/R r/t ((h + 1) (H_{g+t} - H_g) + (r-1)/(t-1) (t - (g+1) (H_{g+t} - H_g)))
 //! MRR          in the first group with r > 0: sum_i q_i / (g+i), q_i = P(the first relevant one is the i-th)
-//! AUC          share of pairs (relevant, other) in the right order, ties half
+//! AUC          fraction of pairs (relevant, other) in the right order, ties half
 //!
-//! All but hit@k and MRR are linear in the places, so their expectations need only P(relevant at place) = r/t.
-//! (McSherry & Najork 2008.) Constant scores so score as a random order does, exactly.
+//! All but hit@k and MRR are linear in the ranks, so their expectations need only P(relevant at rank) = r/t
+//! (McSherry & Najork 2008). Constant scores therefore get exactly the expected metrics of a random order.
 
-/// The names of what [`measure`] writes, in its order.
+/// Returns the names of the metrics that [`measure`] writes, in its order.
 pub fn names(ks: &[usize]) -> Vec<String> {
     let at = |name: &'static str| ks.iter().map(move |k| format!("{name}@{k}"));
     let lists = ["ndcg", "recall", "precision", "hit"].into_iter().flat_map(at);
     lists.chain(["map", "mrr", "auc"].map(String::from)).collect()
 }
 
-/// Sums that every ranking needs.
+/// Precomputed sums for all rankings.
 #[derive(Debug)]
 pub struct Tables {
     /// 1/log2(2) + .. + 1/log2(p + 1), for p = 0, 1, 2, ...
@@ -34,7 +34,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// For up to `n` candidates.
+    /// Computes the sums for up to `n` candidates.
     pub fn new(n: usize) -> Self {
         let sums = |term: fn(f64) -> f64| {
             let grow = move |sum: &mut f64, p: usize| {
@@ -48,23 +48,24 @@ impl Tables {
     }
 }
 
-/// A group of equal scores that holds a relevant candidate.
+/// A group of equal scores that contains a relevant candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// g: candidates above.
+    /// The number of candidates with higher scores, g.
     pub above: usize,
-    /// t: candidates in the group.
+    /// The number of candidates in the group, t.
     pub size: usize,
-    /// r: relevant ones among them.
+    /// The number of relevant candidates in the group, r.
     pub relevant: usize,
 }
 
-/// Groups from the highest score down.
+/// The groups of equal scores with a relevant candidate, from the highest score down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ties(pub Vec<Group>);
 
 impl Ties {
-    /// Of the relevant items among the scores of all; what is no candidate has the score of minus infinity.
+    /// Counts the groups of the relevant items among the scores of all items; items that are not candidates have the
+    /// score minus infinity.
     ///
     /// One pass: a binary search for every score among the distinct scores of relevant items.
     pub fn count(scores: &[f32], relevant: &[u32]) -> Self {
@@ -104,7 +105,7 @@ impl Ties {
         Self(groups.into_iter().map(|(_, group)| group).collect())
     }
 
-    /// Of one relevant item among others.
+    /// Returns the group of one relevant item among others.
     pub fn of_one(score: f32, others: impl Iterator<Item = f32>) -> Self {
         let (mut above, mut size) = (0, 1);
         for other in others {
@@ -115,7 +116,7 @@ impl Ties {
     }
 }
 
-/// Writes the measures of a ranking of `n` candidates, in the order of [`names`]; AUC is NaN when all
+/// Writes the metrics of a ranking of `n` candidates, in the order of [`names`]; AUC is NaN when all
 /// candidates are relevant.
 pub fn measure(ties: &Ties, n: usize, ks: &[usize], tables: &Tables, out: &mut Vec<f64>) {
     let groups = &ties.0;
@@ -150,7 +151,7 @@ fn hit(groups: &[Group], k: usize) -> f64 {
     if k >= above + size {
         return 1.0;
     }
-    // C(t-r, m) / C(t, m): none of the m places in the list is among those of the r.
+    // C(t-r, m) / C(t, m): none of the first m places of the group is relevant.
     let places = k.saturating_sub(above);
     let none = |i: usize| (size - places).saturating_sub(i) as f64 / (size - i) as f64;
     1.0 - (0..relevant).map(none).product::<f64>()
@@ -206,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// The measures of one order, from their definitions.
+    /// The metrics of one order, from their definitions.
     fn of_order(relevant: &[bool], ks: &[usize]) -> Vec<f64> {
         let total = relevant.iter().filter(|r| **r).count();
         let places: Vec<usize> = (0..relevant.len()).filter(|&p| relevant[p]).collect();
@@ -278,7 +279,7 @@ mod tests {
             }
         }
 
-        /// Many groups are counted by a search, few by comparing all.
+        /// Many groups are counted by binary search, few by comparing all.
         #[test]
         fn groups_are_those_of_a_sorted_list(
             scores in prop::collection::vec((0u8..12).prop_map(f32::from), 1..60), every in 1usize..5,
@@ -297,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Chance, in closed form: hits are hypergeometric, and the discounts of all places alike.
+    /// Chance level in closed form: hits are hypergeometric, and all ranks are equally likely.
     #[test]
     fn constant_scores_score_as_chance() {
         let (n, total, k) = (1000, 30, 10);

@@ -1,15 +1,15 @@
-//! How good scores are: three protocols, side by side.
+//! Evaluation of rankings under three protocols, and of predicted ratings.
 //!
 //! Full         all items except the user's training items (and validation items, when testing) are ranked
-//! Uniform(n)   every relevant item is ranked among the same n items drawn uniformly without replacement
-//!              from those the user has in no part (the protocol of the SASRec paper, Kang & McAuley 2018)
-//! Popular(n)   the same, drawn by how often items occur in training (that of BERT4Rec, Sun et al. 2019)
+//! Uniform(n)   every relevant item is ranked among the same n items drawn uniformly without replacement from
+//!              those the user has in no part of the split (the protocol of the SASRec paper, Kang & McAuley 2018)
+//! Popular(n)   the same, drawn by item counts in training (the protocol of BERT4Rec, Sun et al. 2019)
 //!
-//! With several relevant items of a user, the sampled protocols rank each alone and average; the papers'
-//! case is that of one. Ties get their expected value over all orders ([`metrics`]). Which items are drawn
-//! depends on the evaluation's seed and the user alone, so all models meet the same candidates.
+//! If a user has several relevant items, the sampled protocols rank each alone and average; in the papers there
+//! is one. Ties get their expected value over all orders ([`metrics`]). Which items are drawn depends only on
+//! the random seed of the evaluation and the user, so all models rank the same candidates.
 //!
-//! Means are over users; intervals are at 95 %, over users ([`veridical_core::Estimate`]).
+//! Means and 95 % confidence intervals are over users ([`veridical_core::Estimate`]).
 
 mod candidates;
 pub mod metrics;
@@ -28,19 +28,19 @@ pub use self::report::{Measure, ProtocolReport, Report, combine};
 use crate::score::block_users;
 use crate::{Error, Result, Scorer};
 
-/// Which items a relevant item is ranked among.
+/// The candidates that a relevant item is ranked among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// All items the user has not in training.
+    /// All items that the user does not have in training.
     Full,
-    /// So many items drawn uniformly.
+    /// This number of items, drawn uniformly.
     Uniform(usize),
-    /// So many items drawn by popularity.
+    /// This number of items, drawn by popularity.
     Popular(usize),
 }
 
 impl Protocol {
-    /// Those printed side by side, full ranking first.
+    /// The default protocols, full ranking first.
     pub const ALL: [Self; 3] = [Self::Full, Self::Uniform(100), Self::Popular(100)];
 }
 
@@ -54,31 +54,31 @@ impl std::fmt::Display for Protocol {
     }
 }
 
-/// What is measured.
+/// The settings of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Lengths of lists.
+    /// The cutoffs k of the top-k metrics.
     pub ks: Vec<usize>,
-    /// The protocols, in the order they are reported.
+    /// The protocols, in the order of the report.
     pub protocols: Vec<Protocol>,
-    /// Of the sampled protocols.
+    /// The random seed of the sampled protocols.
     pub seed: Seed,
 }
 
-/// The items of every user by their part: one list per user, ascending, without repeats.
+/// The items of every user by part of the split: one ascending list per user, without repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
-    /// Learnt from: the history of a user, and the popularity of items.
+    /// The training items: the history of a user, and the popularity of items.
     pub train: &'a Lists,
-    /// What is known of each user in the order of time, for models that read it so.
+    /// The history of each user in chronological order, for sequential models.
     pub sequences: Option<&'a Lists>,
-    /// Kept out of the candidates as well: validation items, when testing.
+    /// Items that are excluded from the candidates as well: the validation items, when testing.
     pub aside: Option<&'a Lists>,
-    /// To be found.
+    /// The held-out items to find.
     pub relevant: &'a Lists,
 }
 
-/// Ranks the items of every user who has a relevant one.
+/// Ranks the candidates of every user with a relevant item and computes the metrics.
 ///
 /// ```
 /// use veridical_core::{Job, Seed};
@@ -93,14 +93,14 @@ pub struct Task<'a> {
 /// let settings = Settings { ks: vec![1], protocols: vec![Protocol::Full], seed: Seed::new(0)? };
 /// let popularity = Model::Popularity(vec![1.0, 2.0, 3.0]);
 /// let report = ranking(&*popularity.scorer()?, &task, &settings, &Job::silent())?;
-/// // The first user is offered item 2, the second one has it already and is offered item 1.
+/// // The top item is item 2 for the first user, and item 1 for the second, who already has item 2.
 /// assert_eq!(report.get("full", "hit@1").map(|hit| hit.value), Some(0.5));
 /// # Ok::<(), veridical_embed::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`veridical_core::Error::Setting`] for a list of length 0, [`veridical_core::Error::Unfit`] when there is nothing to judge, when scores
-/// are no numbers, or when tables have other sizes than the task; and when the user interrupts.
+/// [`veridical_core::Error::Setting`] for a cutoff of 0, [`veridical_core::Error::Unfit`] when there are no held-out items,
+/// when scores are not finite, or when tables and task differ in size; and an interruption by the user.
 pub fn ranking(
     scorer: &dyn Scorer,
     task: &Task<'_>,
@@ -113,19 +113,21 @@ pub fn ranking(
     let n_items = scorer.n_items();
     let n_users = task.relevant.len();
     if scorer.n_users().is_some_and(|n| n < n_users) || task.train.len() < n_users {
-        return Err(Error::unfit(format!("there are {n_users} users to judge, more than vectors")));
+        return Err(Error::unfit(format!(
+            "there are {n_users} users to evaluate, more than user vectors"
+        )));
     }
     let users: Vec<u32> = (0..n_users as u32).filter(|&u| !relevant(task, u).is_empty()).collect();
     if users.is_empty() {
         return Err(Error::unfit(
-            "no user has an item that is kept back and not in training: choose another ⟨split⟩",
+            "no user has a held-out item that is not in training: choose another ⟨split⟩",
         ));
     }
     let largest = [task.train, task.relevant].into_iter().chain(task.aside);
     let largest = largest.filter_map(|lists| lists.values().iter().max()).max();
     if largest.is_some_and(|&i| i as usize >= n_items) {
         return Err(Error::unfit(format!(
-            "there are vectors of {n_items} items, fewer than the data has"
+            "there are vectors of {n_items} items, fewer than in the data"
         )));
     }
     let candidates = Candidates::new(task.train, n_items, settings.seed);
@@ -144,8 +146,9 @@ pub fn ranking(
                 if let Some(i) = row.iter().position(|s| !s.is_finite()) {
                     return Err(not_finite(user, i, row[i]));
                 }
-                let judge = Judge { task, settings, candidates: &candidates, tables: &tables };
-                judge.user(user, row, scratch, &mut moments);
+                let evaluator =
+                    Evaluator { task, settings, candidates: &candidates, tables: &tables };
+                evaluator.user(user, row, scratch, &mut moments);
             }
             scratch.scores = scores;
             Ok(moments)
@@ -160,11 +163,11 @@ pub fn ranking(
 
 fn not_finite(user: u32, item: usize, score: f32) -> Error {
     Error::unfit(format!(
-        "the score of item number {item} for user number {user} is {score}: the vectors hold values that are no numbers or too large"
+        "the score of item number {item} for user number {user} is {score}: the vectors contain values that are NaN or too large"
     ))
 }
 
-/// The items to be found that are candidates at all.
+/// The relevant items that are candidates.
 fn relevant(task: &Task<'_>, user: u32) -> Vec<u32> {
     let known = |i: &u32| {
         let holds = |lists: &Lists| lists.get(user as usize).binary_search(i).is_ok();
@@ -173,7 +176,7 @@ fn relevant(task: &Task<'_>, user: u32) -> Vec<u32> {
     task.relevant.get(user as usize).iter().copied().filter(|i| !known(i)).collect()
 }
 
-/// What a thread keeps from one block to the next.
+/// Scratch memory that a thread reuses between blocks.
 #[derive(Default)]
 struct Scratch {
     scores: Vec<f32>,
@@ -181,15 +184,15 @@ struct Scratch {
     sum: Vec<f64>,
 }
 
-struct Judge<'a> {
+struct Evaluator<'a> {
     task: &'a Task<'a>,
     settings: &'a Settings,
     candidates: &'a Candidates,
     tables: &'a Tables,
 }
 
-impl Judge<'_> {
-    /// Adds the measures of one user; `row` loses the scores of what is no candidate.
+impl Evaluator<'_> {
+    /// Adds the metrics of one user; in `row`, scores of items that are not candidates become minus infinity.
     fn user(&self, user: u32, row: &mut [f32], scratch: &mut Scratch, moments: &mut [Moments]) {
         let Self { task, settings, candidates, tables } = self;
         let relevant = relevant(task, user);
@@ -232,7 +235,7 @@ impl Judge<'_> {
     }
 }
 
-/// NaN stands for a measure that is not defined for a user.
+/// Adds metrics to their moments; NaN means that a metric is not defined for the user.
 fn add(moments: &mut [Moments], values: &[f64]) {
     for (moments, &value) in moments.iter_mut().zip(values) {
         if !value.is_nan() {

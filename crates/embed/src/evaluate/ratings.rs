@@ -1,9 +1,9 @@
-//! How far predicted ratings are from those given.
+//! Errors of predicted ratings.
 //!
 //! MAE = mean |e|,  RMSE = sqrt(mean e^2) over all ratings. Ratings of one user are not independent, so the
 //! standard error of a mean m of n values is that of a ratio over users (Cochran 1977, 6.4):
-//! sqrt(U/(U-1) sum_u (S_u - m n_u)^2) / n, with S_u the sum and n_u the number of a user's values; that of
-//! RMSE is the one of the mean square over 2 RMSE.
+//! sqrt(U/(U-1) sum_u (S_u - m n_u)^2) / n, with S_u the sum and n_u the number of a user's values; the
+//! standard error of RMSE is that of the mean square divided by 2 RMSE.
 
 use serde::{Deserialize, Serialize};
 use veridical_core::Estimate;
@@ -11,19 +11,19 @@ use veridical_data::Interactions;
 
 use crate::{Error, Model, Result};
 
-/// Errors of predicted ratings.
+/// The errors of predicted ratings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatingReport {
-    /// Root of the mean squared error.
+    /// The root mean squared error.
     pub rmse: Estimate,
-    /// Mean absolute error.
+    /// The mean absolute error.
     pub mae: Estimate,
-    /// Ratings that entered.
+    /// The number of ratings.
     pub ratings: u64,
 }
 
 impl RatingReport {
-    /// Several runs as one; `None` for none.
+    /// Combines the reports of several runs; `None` if there are none.
     pub fn combine(runs: &[Self]) -> Option<Self> {
         let of = |measure: fn(&Self) -> Estimate| {
             Estimate::over_seeds(&runs.iter().map(measure).collect::<Vec<_>>())
@@ -33,13 +33,13 @@ impl RatingReport {
     }
 }
 
-/// Users, items and ratings of some rows.
+/// Returns the users, items and ratings of some rows.
 ///
 /// # Errors
 /// [`veridical_core::Error::Missing`] if the interactions have no ratings.
 pub fn rated(data: &Interactions, rows: &[u32]) -> Result<(Vec<u32>, Vec<u32>, Vec<f32>)> {
     let Some(ratings) = &data.rating else {
-        let what = "the interactions have no ratings to judge by";
+        let what = "the interactions have no ratings to evaluate on";
         let hint = "name their column with ⟨columns⟩ rating=NAME";
         return Err(veridical_core::Error::missing(what, hint).into());
     };
@@ -48,13 +48,25 @@ pub fn rated(data: &Interactions, rows: &[u32]) -> Result<(Vec<u32>, Vec<u32>, V
     Ok((of(&data.user), of(&data.item), ratings))
 }
 
-/// Judges predictions of `rating` for pairs of `user` and `item`.
+/// Evaluates the predictions of `rating` for pairs of `user` and `item`.
+///
+/// ```
+/// use veridical_embed::evaluate::ratings;
+/// use veridical_embed::{Embedding, Factors, Model};
+///
+/// let (user, item) = (Embedding::new(1, vec![1.0, 2.0]), Embedding::new(1, vec![1.0]));
+/// let model = Model::Factors(Factors { user, item, mean: 3.0, ..Factors::default() });
+/// let report = ratings(&model, &[0, 1], &[0, 0], &[4.0, 4.0])?; // predictions 4 and 5
+/// assert_eq!((report.mae.value, report.ratings), (0.5, 2));
+/// # Ok::<(), veridical_embed::Error>(())
+/// ```
 ///
 /// # Errors
-/// [`veridical_core::Error::Unfit`] without ratings, and for a model that predicts none or no numbers.
+/// [`veridical_core::Error::Unfit`] without ratings, for a model that does not predict ratings, and for predictions
+/// that are not finite.
 pub fn ratings(model: &Model, user: &[u32], item: &[u32], rating: &[f32]) -> Result<RatingReport> {
     if rating.is_empty() {
-        return Err(Error::unfit("no rating is kept back to judge by: choose another ⟨split⟩"));
+        return Err(Error::unfit("no ratings are held out to evaluate on: choose another ⟨split⟩"));
     }
     let predicted = model.predict(user, item)?;
     if let Some(at) = predicted.iter().position(|p| !p.is_finite()) {
@@ -87,7 +99,7 @@ pub fn ratings(model: &Model, user: &[u32], item: &[u32], rating: &[f32]) -> Res
     let mae = over_users(mae, error, users);
     let (square, error, users) = mean(|e| e * e);
     let root = square.sqrt();
-    // A perfect prediction has no error in any rating, and none in the mean.
+    // Perfect predictions: the standard error is 0, not 0 / 0.
     let error = if root > 0.0 { error / (2.0 * root) } else { 0.0 };
     Ok(RatingReport { rmse: over_users(root, error, users), mae, ratings: rating.len() as u64 })
 }

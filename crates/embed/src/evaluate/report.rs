@@ -1,4 +1,4 @@
-//! What was measured, with intervals: over users for one run, over users and seeds for several ([`Estimate`]).
+//! Metrics with confidence intervals: over users for one run, over users and random seeds for several ([`Estimate`]).
 
 use serde::{Deserialize, Serialize};
 use veridical_core::Estimate;
@@ -6,29 +6,29 @@ use veridical_core::stats::Moments;
 
 use super::Protocol;
 
-/// One measure.
+/// One metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measure {
-    /// `ndcg@10`, `map`, ...
+    /// The name: `ndcg@10`, `map`, ...
     pub name: String,
-    /// Its mean over users.
+    /// The mean over users with its confidence interval.
     #[serde(flatten)]
     pub estimate: Estimate,
 }
 
-/// All measures under one protocol.
+/// All metrics under one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProtocolReport {
-    /// `full`, `uniform-100`, `popular-100`.
+    /// The name of the protocol: `full`, `uniform-100`, `popular-100`.
     pub protocol: String,
-    /// In the order they are printed.
+    /// The metrics in the order they are printed.
     pub measures: Vec<Measure>,
 }
 
-/// Rankings judged under every protocol.
+/// The evaluation of rankings under every protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Full ranking first, if it was asked for so.
+    /// The protocols in the order of the settings.
     pub protocols: Vec<ProtocolReport>,
 }
 
@@ -49,14 +49,14 @@ impl Report {
         Self { protocols: protocols.map(report).collect() }
     }
 
-    /// A measure by the names of its protocol and itself.
+    /// Returns a metric by the name of its protocol and its own name.
     pub fn get(&self, protocol: &str, measure: &str) -> Option<Estimate> {
         let report = self.protocols.iter().find(|report| report.protocol == protocol)?;
         report.measures.iter().find(|m| m.name == measure).map(|m| m.estimate)
     }
 }
 
-/// Several runs as one report; `None` for none, or if they measured different things.
+/// Combines the reports of several runs; `None` if there are none, or if they have different metrics.
 pub fn combine(reports: &[Report]) -> Option<Report> {
     let mut combined = reports.first()?.clone();
     for protocol in &mut combined.protocols {

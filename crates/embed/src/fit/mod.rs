@@ -1,10 +1,10 @@
-//! The loop around a trainer: epochs, metrics, checkpoints, validation, early stopping.
+//! The training loop: epochs, metrics, checkpoints, validation, early stopping.
 //!
-//! It ends after the last epoch, when the trainer's own loss has settled ([`Trainer::settling`]), or after `patience` epochs without a
-//! better value on held-out rows; then the trainer is left with the best state. Both rules are those of [`veridical_core::stopping`].
-//! Nothing here knows a file: what is kept goes through [`Checkpoints`].
+//! It ends after the last epoch, when the training loss has settled ([`Trainer::settling`]), or after `patience` epochs
+//! without improvement on the validation set; then the best state is restored. Both rules are those of
+//! [`veridical_core::stopping`]. This module does no file I/O: metrics and checkpoints go through [`Checkpoints`].
 
-mod judge;
+mod validation;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,19 +15,19 @@ use veridical_core::Job;
 use veridical_core::stopping::{EarlyStopping, Waiting};
 use veridical_data::{Checkpoint, Checkpoints, NamedTensor, TensorMap, named};
 
-pub use self::judge::{Judge, Measures, Validation};
+pub use self::validation::{Measures, Validate, Validation};
 use crate::{Error, Model, Part, Trainer};
 use veridical_core::Pace;
 
-/// Epochs are told about at most so often.
+/// The least time between two notes about epochs.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
 
-/// When the model is judged, and when that ends the training.
+/// When the model is validated, and when training stops early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FitSettings {
-    /// Judge after every so many epochs, and after the last.
+    /// Validate after every `eval_every` epochs, and after the last.
     pub eval_every: u32,
-    /// End after so many epochs without a better value, and keep the best model.
+    /// Stop after this many epochs without improvement, and keep the best model.
     pub patience: Option<u32>,
 }
 
@@ -40,32 +40,32 @@ impl Default for FitSettings {
 /// The best epoch and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// Counted from 1.
+    /// The epoch, counted from 1.
     pub epoch: u32,
-    /// The decisive measure on the validation rows.
+    /// The value of the decisive metric on the validation set.
     pub value: f64,
 }
 
-/// How a training went.
+/// The summary of a training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fitted {
-    /// Epochs that were run.
+    /// The number of epochs that were run.
     pub epochs: u32,
     /// The mean loss of the last epoch, if the method has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss: Option<f64>,
-    /// The measure that decides, if the model was judged.
+    /// The name of the decisive metric, if the model was validated.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub measure: Option<String>,
-    /// The best epoch by that measure.
+    /// The best epoch by that metric.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub best: Option<Best>,
-    /// The last measures on the validation rows.
+    /// The last metrics on the validation set.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<BTreeMap<String, f64>>,
 }
 
-/// Keeps nothing.
+/// Discards all metrics and checkpoints.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nowhere;
 
@@ -86,10 +86,10 @@ impl Checkpoints for Nowhere {
     }
 }
 
-/// Trains to the end or to the stop; with patience the trainer is left with the best state.
+/// Trains to the last epoch or until early stopping; with patience the best state is restored at the end.
 ///
-/// `keep` takes metrics and states, `from` is a state to go on from, and `each` sees the number of epochs done, the loss and the
-/// trainer after every epoch; it asks for the [`model`](Trainer::model) if it needs one.
+/// `keep` stores metrics and checkpoints, `from` is a checkpoint to resume from, and `each` is called after every epoch
+/// with the number of epochs done, the loss and the trainer; it calls [`model`](Trainer::model) if it needs the model.
 ///
 /// ```
 /// use veridical_core::{Job, Seed};
@@ -117,18 +117,18 @@ impl Checkpoints for Nowhere {
 /// ```
 ///
 /// # Errors
-/// Those of the trainer, of the judge, of `keep` and of `each`; an interruption, after the state was kept; and
-/// [`veridical_core::Error::Damaged`] for a state that is none.
+/// Those of the trainer, of the validation, of `keep` and of `each`; an interruption, after a checkpoint was saved; and
+/// [`veridical_core::Error::Damaged`] for a damaged checkpoint.
 pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
     trainer: &mut dyn Trainer,
     settings: FitSettings,
-    judge: Option<&dyn Judge>,
+    validation: Option<&dyn Validate>,
     keep: Option<&K>,
     from: Option<Checkpoint>,
     job: &Job<'_>,
     mut each: impl FnMut(u32, Option<f64>, &dyn Trainer) -> Result<(), E>,
 ) -> Result<Fitted, E> {
-    let mut state = State::take_up(trainer, settings, judge, from, job)?;
+    let mut state = State::start(trainer, settings, validation, from, job)?;
     let epochs = trainer.epochs();
     let mut saves = Pace::new();
     let mut last_note = Instant::now();
@@ -140,12 +140,12 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
         state.take_loss(outcome?);
         state.done += 1;
         let is_due = state.done.is_multiple_of(settings.eval_every) || state.done == epochs;
-        let judged = judge.filter(|_| is_due);
-        if let Some(judge) = judged {
-            state.judge(trainer.model(), judge, settings, job)?;
+        let due = validation.filter(|_| is_due);
+        if let Some(validation) = due {
+            state.validate(trainer.model(), validation, settings, job)?;
         }
         if let Some(keep) = keep {
-            state.metrics_bytes = keep.add_metrics(&state.line(judged.is_some()))?;
+            state.metrics_bytes = keep.add_metrics(&state.line(due.is_some()))?;
         }
         each(state.done, state.memo.loss, &*trainer)?;
         let is_last = state.done == epochs || state.is_over();
@@ -167,40 +167,40 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
     {
         trainer.restore(Model::from_parts(best)?)?;
     }
-    let measure = memo.best.and(judge).map(|judge| judge.decisive().to_owned());
+    let measure = memo.best.and(validation).map(|validation| validation.decisive().to_owned());
     let Memo { best, loss, validation, .. } = memo;
     Ok(Fitted { epochs: done, loss, measure, best, validation })
 }
 
-/// What the loop remembers between epochs; a part of every checkpoint.
+/// The state of the loop between epochs; a part of every checkpoint.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Memo {
     best: Option<Best>,
     loss: Option<f64>,
-    /// Epochs in a row that improved the loss too little.
+    /// Consecutive epochs that improved the loss too little.
     #[serde(default)]
     still: u32,
     validation: Option<BTreeMap<String, f64>>,
 }
 
-/// Where the loop stands.
+/// The state of the loop.
 struct State {
     done: u32,
     memo: Memo,
-    /// The best state so far; kept with patience alone.
+    /// The best state so far; only kept with patience.
     best: Option<TensorMap>,
     metrics_bytes: u64,
-    /// On the loss.
+    /// The rule on the training loss.
     settling: Option<EarlyStopping>,
-    /// On the decisive measure; without patience it only says which value is the best.
+    /// The rule on the decisive metric; without patience it only defines which value is the best.
     patience: Option<EarlyStopping>,
 }
 
 impl State {
-    fn take_up(
+    fn start(
         trainer: &mut dyn Trainer,
         settings: FitSettings,
-        judge: Option<&dyn Judge>,
+        validation: Option<&dyn Validate>,
         from: Option<Checkpoint>,
         job: &Job<'_>,
     ) -> Result<Self, Error> {
@@ -211,7 +211,7 @@ impl State {
             best: None,
             metrics_bytes: 0,
             settling: trainer.settling(),
-            patience: judge.map(|judge| EarlyStopping::patience(judge.better(), patience)),
+            patience: validation.map(|rows| EarlyStopping::patience(rows.better(), patience)),
         };
         let Some(Checkpoint { done, memo, metrics_bytes, state, best }) = from else {
             return Ok(new);
@@ -221,19 +221,19 @@ impl State {
             let what = format!("damaged checkpoint ({e})");
             veridical_core::Error::damaged(what, "start over with ⟨force⟩")
         })?;
-        job.note(&format!("continuing after epoch {done}"));
+        job.note(&format!("resuming after epoch {done}"));
         Ok(Self { done, memo, best, metrics_bytes, ..new })
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         model: &Model,
-        judge: &dyn Judge,
+        validation: &dyn Validate,
         settings: FitSettings,
         job: &Job<'_>,
     ) -> Result<(), Error> {
-        let measures = judge.measures(model, job)?;
-        let value = measures.get(judge.decisive()).copied().unwrap_or(f64::NAN);
+        let measures = validation.measures(model, job)?;
+        let value = measures.get(validation.decisive()).copied().unwrap_or(f64::NAN);
         let best = self.memo.best.map(|best| best.value);
         if self.patience.is_some_and(|rule| rule.improves(value, best)) {
             self.memo.best = Some(Best { epoch: self.done, value });
@@ -246,12 +246,12 @@ impl State {
     }
 
     /// The metrics of an epoch.
-    fn line(&self, judged: bool) -> Value {
+    fn line(&self, is_validated: bool) -> Value {
         let mut line = json!({ "epoch": self.done });
         if let Some(loss) = self.memo.loss {
             line["loss"] = loss.into();
         }
-        if judged {
+        if is_validated {
             line["validation"] = json!(self.memo.validation);
         }
         line
@@ -280,7 +280,7 @@ impl State {
         self.memo.loss = loss;
     }
 
-    /// Whether the loss has settled or patience is at its end.
+    /// Whether the loss has settled or patience has run out.
     fn is_over(&self) -> bool {
         let is_settled = self.settling.is_some_and(|rule| rule.is_over(self.memo.still));
         let waited = self.memo.best.map(|best| self.done - best.epoch);

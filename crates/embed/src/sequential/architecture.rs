@@ -1,4 +1,4 @@
-//! The networks of models of sequences, by a few numbers.
+//! The network architectures of sequential models.
 
 use veridical_core::Seed;
 use veridical_nets::layers::{Activation, Direction, Gru, Kind, Linear};
@@ -6,36 +6,36 @@ use veridical_nets::{Builder, Net, Shape, models};
 
 use crate::Result;
 
-/// What the networks are.
+/// The architecture of the networks of a sequential model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     /// Self-attention (Kang & McAuley 2018).
     Sasrec {
-        /// The longest history that is read.
+        /// The maximum history length.
         length: usize,
-        /// Layers of attention.
+        /// The number of attention blocks.
         blocks: usize,
-        /// Heads of each.
+        /// The number of attention heads per block.
         heads: usize,
     },
-    /// A GRU, and a network of items (paper 000, Figure A.2).
+    /// A GRU over the history, and a network for items (paper 000, Figure A.2).
     TwoTower {
-        /// The longest history that is read.
+        /// The maximum history length.
         length: usize,
-        /// Values of the GRU and of the dense layers.
+        /// The hidden size of the GRU and of the dense layers.
         hidden: usize,
     },
 }
 
 impl Architecture {
-    /// The longest history that is read; of longer ones the last items.
+    /// Returns the maximum history length; longer histories keep their last items.
     pub fn length(self) -> usize {
         match self {
             Self::Sasrec { length, .. } | Self::TwoTower { length, .. } => length,
         }
     }
 
-    /// As numbers, to be kept with a model.
+    /// Returns the architecture as numbers, which are stored with a model.
     pub(crate) fn numbers(self) -> Vec<f32> {
         match self {
             Self::Sasrec { length, blocks, heads } => {
@@ -55,12 +55,12 @@ impl Architecture {
         }
     }
 
-    /// Whether items are scored with what a network makes of their rows.
+    /// Whether item rows pass through a network before scoring.
     pub(crate) fn has_item_net(self) -> bool {
         matches!(self, Self::TwoTower { .. })
     }
 
-    /// The network from rows of `dim` values to what items are scored with.
+    /// The network from item rows of `dim` values to the vectors used for scoring.
     pub(crate) fn item_net(self, dim: usize, seed: Seed) -> Result<Net<f32>> {
         let mut net = Builder::new(Shape::row(dim), seed);
         if let Self::TwoTower { hidden, .. } = self {
@@ -69,7 +69,7 @@ impl Architecture {
         Ok(net.finish()?)
     }
 
-    /// The network that reads rows of `dim` values.
+    /// The network that reads a history of rows of `dim` values.
     pub(crate) fn user_net(self, dim: usize, dropout: f64, seed: Seed) -> Result<Net<f32>> {
         match self {
             Self::Sasrec { length, blocks, heads } => {
@@ -86,7 +86,7 @@ impl Architecture {
     }
 }
 
-/// A dense layer with a sigmoid, and one without.
+/// A dense layer with a sigmoid, and a linear one.
 fn dense(net: &mut Builder<f32>, inputs: usize, hidden: usize) -> Result<()> {
     net.push("dense1", Linear::new(inputs, hidden))?;
     net.push("sigmoid", Activation::new(Kind::Sigmoid))?;

@@ -1,8 +1,8 @@
-//! Batches of histories: what is read, what comes next, and what does not.
+//! Mini-batches of histories: inputs, targets and negatives.
 //!
-//! Every position of a history predicts the item after it. SSE (paper 001, section 4.2) replaces the items that are read with
-//! probability p_x and those that are to be predicted with p_y, each by a transition of its own; negatives are noise
-//! already. An epoch meets every user once, in an order of its own.
+//! Every position of a history predicts the next item. SSE (paper 001, section 4.2) replaces input items with probability
+//! p_x and target items with p_y, each by its own transition; negatives are noise already. An epoch visits every user once,
+//! in a new random order.
 
 use veridical_core::{Alias, Draws, Order, Seed, Stream};
 use veridical_data::{Interactions, Lists};
@@ -11,36 +11,36 @@ use crate::sse::Moves;
 use crate::trainers::chosen::Chosen;
 use crate::{Error, Result};
 
-/// Draws of a negative before any item is taken: such a user has chosen nearly everything.
+/// Draws of a negative before any item is accepted: such a user has interacted with nearly every item.
 const TRIES: u32 = 100;
 
-/// How negatives are drawn.
+/// How many negatives are drawn, and for what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Negatives {
-    /// So many for each position, none of which the user has chosen.
+    /// This many per position, none of which are items of the user.
     Own(usize),
-    /// So many for all positions of a batch.
+    /// This many, shared by all positions of a batch.
     Shared(usize),
 }
 
-/// Packed histories.
+/// A batch of packed histories.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Batch {
-    /// Where each begins, and the end of the last.
+    /// The start of each history, and the end of the last.
     pub starts: Vec<usize>,
-    /// The items that are read.
+    /// The input items.
     pub inputs: Vec<u32>,
-    /// The item after each.
+    /// The next item after each input.
     pub targets: Vec<u32>,
-    /// Items that do not come next.
+    /// The negative items.
     pub negatives: Vec<u32>,
 }
 
 /// Makes batches.
 pub(crate) struct Batches<'a> {
-    /// Items in the order of time.
+    /// The items of each user in chronological order.
     sequences: Lists,
-    /// Those with at least two of them.
+    /// The users with at least two items.
     users: Vec<u32>,
     chosen: Chosen,
     n_items: u32,
@@ -48,13 +48,13 @@ pub(crate) struct Batches<'a> {
     length: usize,
     size: usize,
     negatives: Negatives,
-    /// Of what is read and of what is predicted.
+    /// The transitions of inputs and of targets.
     sse: Moves<'a, 2>,
     seed: Seed,
 }
 
 impl<'a> Batches<'a> {
-    /// Of some rows of the data: `size` users at once, at most `length` positions each.
+    /// Makes batches of some rows of the data: `size` users per batch, at most `length` positions each.
     ///
     /// # Errors
     /// [`veridical_core::Error::Unfit`] if no user has two items.
@@ -71,7 +71,7 @@ impl<'a> Batches<'a> {
         let has_pair = |&user: &u32| sequences.get(user as usize).len() >= 2;
         let users: Vec<u32> = (0..sequences.len() as u32).filter(has_pair).collect();
         if users.is_empty() {
-            let what = "no user has two items in sequence, so nothing comes after anything";
+            let what = "no user has two or more items, so there is no next item to predict";
             return Err(Error::unfit(what));
         }
         let chosen = Chosen::new(data.by_user(rows));
@@ -90,48 +90,48 @@ impl<'a> Batches<'a> {
         })
     }
 
-    /// Draws negatives by how often items occur to a power.
+    /// Draws negatives by item counts to a power.
     pub fn by_popularity(mut self, power: f64) -> Self {
         let weights: Vec<f64> = self.counts().iter().map(|&n| f64::from(n).powf(power)).collect();
         self.popularity = Alias::new(&weights);
         self
     }
 
-    /// How often each item occurs.
+    /// The count of each item.
     pub fn counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.n_items as usize];
         self.sequences.values().iter().for_each(|&i| counts[i as usize] += 1);
         counts
     }
 
-    /// Users of an epoch.
+    /// The number of users in an epoch.
     pub fn users(&self) -> u64 {
         self.users.len() as u64
     }
 
-    /// How many users have a history that is cut, and the longest one.
+    /// The number of histories that are cut, and the length of the longest.
     pub fn cut(&self) -> (usize, usize) {
         let lens = self.users.iter().map(|&user| self.sequences.get(user as usize).len());
         let longest = lens.clone().max().unwrap_or(0);
         (lens.filter(|len| *len > self.length + 1).count(), longest)
     }
 
-    /// What there is to say about histories that are cut.
+    /// The notes about histories that are cut.
     pub fn notes(&self) -> Vec<String> {
         let (cut, longest) = self.cut();
         let (length, users) = (self.length, self.users());
         let note = format!(
-            "{cut} of {users} histories are longer than ⟨length⟩ {length} (the longest has {longest} items): their last items are read"
+            "{cut} of {users} histories are longer than ⟨length⟩ {length} (the longest has {longest} items); only their last items are used"
         );
         if cut > 0 { vec![note] } else { Vec::new() }
     }
 
-    /// The most positions of a batch.
+    /// The maximum number of positions in a batch.
     pub fn most_positions(&self) -> usize {
         self.size.min(self.users.len()) * self.cut().1.saturating_sub(1).min(self.length)
     }
 
-    /// Batches of an epoch.
+    /// The number of batches in an epoch.
     pub fn len(&self) -> u64 {
         self.users().div_ceil(self.size as u64)
     }
@@ -141,7 +141,7 @@ impl<'a> Batches<'a> {
         Order::new(self.users(), self.seed, "sequences/order", epoch)
     }
 
-    /// Batch `number` of an epoch.
+    /// Fills in batch `number` of an epoch.
     pub fn fill(&self, epoch: u32, number: u64, order: &Order, batch: &mut Batch) {
         let Batch { starts, inputs, targets, negatives } = batch;
         starts.clear();
@@ -179,7 +179,7 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// An item that the user has not chosen.
+    /// Draws an item that the user did not interact with.
     fn negative(&self, user: u32, draws: &mut Draws) -> u32 {
         let mut item = self.candidate(draws);
         for _ in 0..TRIES {

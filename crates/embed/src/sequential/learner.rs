@@ -1,4 +1,4 @@
-//! Epochs over batches of histories, and the state between them: the same for every model of sequences.
+//! The trainer of all sequential models: epochs over batches of histories, and the state between epochs.
 
 use std::cell::OnceCell;
 
@@ -10,19 +10,19 @@ use veridical_nets::Table;
 use super::{Architecture, Batch, Batches, Sequential, Tower, load_table, save_table};
 use crate::{Embedding, Error, Model, Result, Trainer, finite};
 
-/// What is learnt, and how a step moves it.
+/// The weights of a model and their training step.
 pub(crate) trait Stepper: Send {
-    /// One step at a learning rate; the mean loss of the positions before it.
+    /// Takes one step at a learning rate; returns the mean loss per position before the step.
     fn step(&mut self, batch: &Batch, lr: f64) -> f64;
 
-    /// Its networks and its table of items.
+    /// The networks and the item table.
     fn parts(&self) -> (Vec<&Tower>, &Table<f32>);
 
-    /// The same, to set them.
+    /// The networks and the item table, mutable.
     fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>);
 }
 
-/// How long it learns.
+/// The length and learning rate of a training.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
     pub epochs: u32,
@@ -30,19 +30,19 @@ pub(crate) struct Course {
     pub settling: Option<EarlyStopping>,
 }
 
-/// The trainer of a model of sequences.
+/// The trainer of a sequential model.
 pub(crate) struct Learner<'a, S> {
     architecture: Architecture,
     batches: Batches<'a>,
     course: Course,
     stepper: S,
-    /// What was learned so far, once somebody has asked for it: networks and optimizers keep their values in other shapes
-    /// than a model, and a copy after every epoch would mostly be for nobody.
+    /// The model so far, built on request: networks and optimizers store their values in other shapes than a model, and a
+    /// copy after every epoch would mostly go unused.
     model: OnceCell<Model>,
 }
 
 impl<'a, S: Stepper> Learner<'a, S> {
-    /// Before its first epoch.
+    /// Makes a trainer that has not run an epoch yet.
     pub fn new(
         architecture: Architecture,
         batches: Batches<'a>,
@@ -81,7 +81,7 @@ impl<S: Stepper> Trainer for Learner<'_, S> {
     }
 
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
-        self.model.take(); // the stepper moves on
+        self.model.take(); // the cached model is outdated
         let lr = self.course.lr;
         let order = self.batches.order(epoch);
         let mut batch = Batch::default();
@@ -104,7 +104,7 @@ impl<S: Stepper> Trainer for Learner<'_, S> {
     fn restore(&mut self, model: Model) -> Result<()> {
         self.model().check_replacement(&model)?;
         let Model::Sequential(earlier) = &model else {
-            return Err(Error::shape("the checkpoint is of another method"));
+            return Err(Error::shape("the checkpoint is from another method"));
         };
         let (towers, table) = self.stepper.parts_mut();
         for tower in towers {
@@ -117,7 +117,7 @@ impl<S: Stepper> Trainer for Learner<'_, S> {
 
     fn into_model(self: Box<Self>) -> Model {
         let Self { architecture, stepper, model, .. } = *self;
-        model.into_inner().unwrap_or_else(|| snapshot(architecture, &stepper)).handed_out()
+        model.into_inner().unwrap_or_else(|| snapshot(architecture, &stepper)).without_state()
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
 
     use veridical_core::{Job, Seed};
     use veridical_data::{IdMap, Interactions};
-    use veridical_nets::{OptimiserKind, OptimiserSettings};
+    use veridical_nets::{OptimizerKind, OptimizerSettings};
 
     use super::super::Negatives;
     use super::*;
@@ -135,7 +135,7 @@ mod tests {
     use crate::fit::{FitSettings, Nowhere, fit};
     use crate::sse::Moves;
 
-    /// Learns nothing and counts how often it is looked at.
+    /// Learns nothing and counts how often its parts are read.
     struct Counting {
         table: Table<f32>,
         copies: Cell<u32>,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_copied_when_it_is_asked_for_and_once_an_epoch() {
+    fn a_model_is_copied_on_request_and_once_an_epoch() {
         let data = Interactions {
             users: IdMap::numbered(1),
             items: IdMap::numbered(3),
@@ -171,7 +171,7 @@ mod tests {
         let sse = Moves::new(seed, [transition(), transition()]);
         let negatives = Negatives::Shared(0);
         let batches = Batches::new(&data, &[0, 1, 2], 3, 1, negatives, sse, seed).unwrap();
-        let adam = OptimiserSettings::of(OptimiserKind::Adam);
+        let adam = OptimizerSettings::of(OptimizerKind::Adam);
         let table = Table::new(2, vec![0.5; 6], &adam).unwrap();
         let course = Course { epochs: 4, lr: 0.1, settling: None };
         let architecture = Architecture::Sasrec { length: 3, blocks: 1, heads: 1 };

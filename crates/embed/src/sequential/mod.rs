@@ -1,7 +1,7 @@
 //! Models that read a history as a sequence.
 //!
-//! A network turns the rows of the items of a history, in the order of time, into a row h at every position; items are
-//! scored by <h, E_i>, where h is that of the last position and E_i a row of the item's own.
+//! A network maps the item rows of a history, in chronological order, to a row h at every position; items are scored by
+//! <h, E_i>, with h at the last position and E_i a row of item i.
 
 mod architecture;
 mod batches;
@@ -26,31 +26,31 @@ use veridical_nets::{Mode, Net, Workspace};
 use crate::saved::incomplete;
 use crate::{Embedding, Result};
 
-/// Tensors of a network under its own names, after this.
+/// The prefix of tensor names of the user network.
 pub(crate) const USER_NET: &str = "user.net.";
-/// The same for the network of items, if there is one.
+/// The prefix of tensor names of the item network, if any.
 pub(crate) const ITEM_NET: &str = "item.net.";
-/// What an optimiser keeps stands after this.
+/// The prefix of tensor names of optimizer state.
 pub(crate) const STATE: &str = "state.";
 
-/// Items that go through their network at once.
+/// The batch size of items in the item network.
 const ITEMS: usize = 1024;
 
-/// A model of sequences.
+/// A sequential model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequential {
-    /// What its networks are.
+    /// The architecture of its networks.
     pub architecture: Architecture,
-    /// One row per item: what the network reads.
+    /// The item embeddings that the network reads, one row per item.
     pub item: Embedding,
-    /// The parameters of its networks.
+    /// The weights of its networks.
     pub nets: TensorMap,
-    /// What the optimisers keep, while it is trained.
+    /// The optimizer state; empty after training.
     pub state: TensorMap,
 }
 
 impl Sequential {
-    /// From the numbers of the architecture and all other tensors.
+    /// Makes a model from the numbers of the architecture and all other tensors.
     pub(crate) fn from_parts(numbers: &[f32], mut parts: TensorMap) -> Result<Self> {
         let Some((shape, values)) = parts.remove("item") else { return Err(incomplete()) };
         let &[_, dim] = shape.as_slice() else { return Err(incomplete()) };
@@ -63,28 +63,28 @@ impl Sequential {
         Ok(Self { architecture, item, nets: parts, state })
     }
 
-    /// What scores items.
+    /// Returns the scorer of its items.
     ///
     /// # Errors
-    /// [`crate::Error::Nets`] if the parameters are not those of the architecture.
+    /// [`crate::Error::Nets`] if the weights do not fit the architecture.
     pub fn reader(&self) -> Result<Reader<'_>> {
         Reader::new(self)
     }
 
-    /// The network that reads histories, with its parameters.
+    /// The network that reads histories, with its weights.
     pub(crate) fn user_net(&self) -> Result<Net<f32>> {
         let mut net = self.architecture.user_net(self.item.dim(), 0.0, Seed::new(0)?)?;
-        take_over(&mut net, &self.nets, USER_NET)?;
+        load_net(&mut net, &self.nets, USER_NET)?;
         Ok(net)
     }
 
-    /// What items are scored with: their rows, or what their network makes of them.
+    /// The vectors used for scoring: the item rows, or the outputs of the item network.
     fn targets(&self) -> Result<Cow<'_, [f32]>> {
         if !self.architecture.has_item_net() {
             return Ok(self.item.values().into());
         }
         let mut net = self.architecture.item_net(self.item.dim(), Seed::new(0)?)?;
-        take_over(&mut net, &self.nets, ITEM_NET)?;
+        load_net(&mut net, &self.nets, ITEM_NET)?;
         let mut work = Workspace::new(&net, ITEMS, None);
         let mut targets = Vec::with_capacity(self.item.n_rows() * net.outputs());
         for block in self.item.values().chunks(ITEMS * self.item.dim()) {
@@ -95,21 +95,21 @@ impl Sequential {
         Ok(targets.into())
     }
 
-    /// Without what the optimisers keep.
-    pub(crate) fn handed_out(self) -> Self {
+    /// Drops the optimizer state.
+    pub(crate) fn without_state(self) -> Self {
         Self { state: TensorMap::default(), ..self }
     }
 }
 
-/// The tensors of a network, under names after a prefix.
-pub(crate) fn hand_over(net: &Net<f32>, prefix: &str, to: &mut TensorMap) {
+/// Saves the tensors of a network, with a prefix before their names.
+pub(crate) fn save_net(net: &Net<f32>, prefix: &str, to: &mut TensorMap) {
     for (name, (shape, values)) in net.export() {
         to.insert(format!("{prefix}{name}"), (shape, values));
     }
 }
 
-/// Sets the parameters of a network from the tensors after a prefix.
-pub(crate) fn take_over(net: &mut Net<f32>, from: &TensorMap, prefix: &str) -> Result<()> {
+/// Sets the weights of a network from the tensors with a prefix.
+pub(crate) fn load_net(net: &mut Net<f32>, from: &TensorMap, prefix: &str) -> Result<()> {
     let own = from.iter().filter_map(|(name, (shape, values))| {
         let tensor = (shape.clone(), values.clone());
         Some((name.strip_prefix(prefix)?.to_owned(), tensor))

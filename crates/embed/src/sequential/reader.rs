@@ -1,4 +1,4 @@
-//! Scores of items for histories that a network reads.
+//! Scores of items by a network that reads histories.
 
 use std::borrow::Cow;
 use std::sync::Mutex;
@@ -10,19 +10,19 @@ use veridical_nets::{Mode, Net, Workspace};
 use super::Sequential;
 use crate::{Embedding, Result, Scorer};
 
-/// Histories that go through the network at once.
+/// The batch size of histories.
 const HISTORIES: usize = 16;
 
-/// Reads histories.
+/// The scorer of a sequential model: a network reads the history of each user.
 #[derive(Debug)]
 pub struct Reader<'a> {
     net: Net<f32>,
     item: &'a Embedding,
-    /// What items are scored with, rows of as many values as the network puts out.
+    /// The item vectors used for scoring, as wide as the output of the network.
     targets: Cow<'a, [f32]>,
     length: usize,
-    /// Rooms to work in, one for each thread that asked so far.
-    rooms: Mutex<Vec<Workspace<f32>>>,
+    /// Workspaces that are free for reuse; at most one per concurrent caller.
+    workspaces: Mutex<Vec<Workspace<f32>>>,
 }
 
 impl<'a> Reader<'a> {
@@ -32,18 +32,19 @@ impl<'a> Reader<'a> {
             item: &model.item,
             targets: model.targets()?,
             length: model.architecture.length(),
-            rooms: Mutex::default(),
+            workspaces: Mutex::default(),
         })
     }
 
-    fn room(&self) -> Workspace<f32> {
-        let mut rooms = self.rooms.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let room = rooms.pop();
-        drop(rooms);
-        room.unwrap_or_else(|| Workspace::new(&self.net, HISTORIES * self.length, None))
+    fn workspace(&self) -> Workspace<f32> {
+        let mut workspaces =
+            self.workspaces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let workspace = workspaces.pop();
+        drop(workspaces);
+        workspace.unwrap_or_else(|| Workspace::new(&self.net, HISTORIES * self.length, None))
     }
 
-    /// What the network makes of each history, `dim` values; zeros of an empty one.
+    /// Writes the network output at the last position of each history, `dim` values; zeros for an empty history.
     fn read<'h>(&self, histories: impl Iterator<Item = &'h [u32]>, out: &mut [f32]) {
         out.fill(0.0);
         let dim = self.net.outputs();
@@ -58,17 +59,17 @@ impl<'a> Reader<'a> {
         if places.is_empty() {
             return;
         }
-        let mut room = self.room();
-        self.net.forward_sequences(&mut room, &starts, Mode::Frozen, 0, |rows| {
+        let mut workspace = self.workspace();
+        self.net.forward_sequences(&mut workspace, &starts, Mode::Frozen, 0, |rows| {
             for (row, &id) in rows.chunks_exact_mut(self.item.dim()).zip(&ids) {
                 row.copy_from_slice(self.item.row(id as usize));
             }
         });
-        let hidden = room.outputs(&self.net);
+        let hidden = workspace.outputs(&self.net);
         for (end, at) in starts[1..].iter().zip(places) {
             out[at * dim..][..dim].copy_from_slice(&hidden[(end - 1) * dim..][..dim]);
         }
-        self.rooms.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(room);
+        self.workspaces.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(workspace);
     }
 }
 

@@ -1,31 +1,31 @@
-//! A network that is trained as a part of a model: its steps, and its state in a checkpoint.
+//! A network trained as a part of a model: its steps, and its state in a checkpoint.
 
 use std::ops::Range;
 
 use veridical_data::TensorMap;
-use veridical_nets::{Net, Optimiser, OptimiserSettings, Plan, Table, Workspace};
+use veridical_nets::{Net, Optimizer, OptimizerSettings, Plan, Table, Workspace};
 
-use super::{STATE, Sequential, hand_over, take_over};
+use super::{STATE, Sequential, load_net, save_net};
 use crate::Result;
 
-/// A network with its optimiser.
+/// A network with its optimizer.
 pub(crate) struct Tower {
-    /// What its tensors stand after.
+    /// The prefix of its tensor names.
     name: &'static str,
     pub net: Net<f32>,
     pub work: Workspace<f32>,
     plan: Plan,
     ranges: Vec<Range<usize>>,
-    optimiser: Optimiser<f32>,
+    optimizer: Optimizer<f32>,
 }
 
 impl Tower {
-    /// For batches of up to `rows` rows; the gradient at the input is there after a step if `has_table`.
+    /// For batches of up to `rows` rows; the gradient at the input is available after a step if `has_table`.
     pub fn new(
         name: &'static str,
         net: Net<f32>,
         rows: usize,
-        settings: &OptimiserSettings,
+        settings: &OptimizerSettings,
         has_table: bool,
     ) -> Self {
         let mut plan = Plan::new(&net, |_| true);
@@ -36,57 +36,57 @@ impl Tower {
             name,
             work: Workspace::new(&net, rows, Some(&plan)),
             ranges: plan.ranges(&net),
-            optimiser: Optimiser::new(settings, net.params.len()),
+            optimizer: Optimizer::new(settings, net.params.len()),
             plan,
             net,
         }
     }
 
-    /// The number of the step, for what is drawn in it.
+    /// The number of the step, which addresses its random draws.
     pub fn number(&self) -> u32 {
-        (self.optimiser.steps() % u64::from(u32::MAX)) as u32
+        (self.optimizer.steps() % u64::from(u32::MAX)) as u32
     }
 
-    /// Follows the gradient at the outputs.
+    /// Takes a step from the gradient at the outputs.
     pub fn step(&mut self, lr: f64) {
-        let Self { net, work, plan, ranges, optimiser, .. } = self;
+        let Self { net, work, plan, ranges, optimizer, .. } = self;
         net.backward(work, plan);
-        optimiser.step(lr, &mut net.params, &work.grads, ranges);
+        optimizer.step(lr, &mut net.params, &work.grads, ranges);
     }
 
-    /// Adds parameters and state to those of a model.
+    /// Adds weights and optimizer state to those of a model.
     pub fn save(&self, nets: &mut TensorMap, state: &mut TensorMap) {
-        hand_over(&self.net, self.name, nets);
-        save(&self.optimiser, self.name, state);
+        save_net(&self.net, self.name, nets);
+        save(&self.optimizer, self.name, state);
     }
 
-    /// Goes on from a model.
+    /// Resumes from a model.
     pub fn load(&mut self, from: &Sequential) -> Result<()> {
-        take_over(&mut self.net, &from.nets, self.name)?;
-        load(&from.state, self.name, |steps, kept| self.optimiser.set_state(steps, kept))
+        load_net(&mut self.net, &from.nets, self.name)?;
+        load(&from.state, self.name, |steps, kept| self.optimizer.set_state(steps, kept))
     }
 }
 
-/// What the state of a table of items stands after; no name of a network begins so.
+/// The prefix of the optimizer state of an item table; no network name begins with it.
 const ITEM: &str = "table.";
 
-/// Adds the state of a table of items.
+/// Adds the optimizer state of an item table.
 pub(crate) fn save_table(table: &Table<f32>, state: &mut TensorMap) {
-    save(table.optimiser(), ITEM, state);
+    save(table.optimizer(), ITEM, state);
 }
 
-/// Goes on with the table of items of a model.
+/// Resumes with the item table of a model.
 pub(crate) fn load_table(table: &mut Table<f32>, from: &Sequential) -> Result<()> {
     load(&from.state, ITEM, |steps, kept| table.resume(from.item.values(), steps, kept))
 }
 
-fn save(optimiser: &Optimiser<f32>, name: &str, state: &mut TensorMap) {
-    for (kept, values) in optimiser.state() {
+fn save(optimizer: &Optimizer<f32>, name: &str, state: &mut TensorMap) {
+    for (kept, values) in optimizer.state() {
         let tensor = (vec![values.len(), 1], values.to_vec());
         state.insert(format!("{STATE}{name}{kept}"), tensor);
     }
     // Exact up to 2^24 steps.
-    let steps = optimiser.steps() as f32;
+    let steps = optimizer.steps() as f32;
     state.insert(format!("{STATE}{name}{STEPS}"), (vec![1, 1], vec![steps]));
 }
 

@@ -1,28 +1,28 @@
-//! Dropout of coordinates (Srivastava et al. 2014): a coordinate of a sample is left out with probability p
-//! and the others are scaled by 1 / (1 - p), so inner products keep their expectation.
+//! Dropout of coordinates (Srivastava et al. 2014): a coordinate of a sample is dropped with probability p and
+//! the others are scaled by 1 / (1 - p), so inner products keep their expectation.
 
 use veridical_core::{Draws, threshold};
 
-/// Draws which coordinates of a sample take part.
+/// Draws dropout masks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dropout {
     /// p in steps of 2^-16.
-    left_out: u32,
+    dropped: u32,
     scale: f32,
 }
 
 impl Dropout {
-    /// `None` if every coordinate always takes part.
+    /// `None` if no coordinate is ever dropped.
     pub fn new(probability: f64) -> Option<Self> {
-        let left_out = (threshold(probability) >> 16) as u32;
-        let kept = 1.0 - f64::from(left_out) / 65_536.0;
-        (left_out > 0).then_some(Self { left_out, scale: (1.0 / kept) as f32 })
+        let dropped = (threshold(probability) >> 16) as u32;
+        let kept = 1.0 - f64::from(dropped) / 65_536.0;
+        (dropped > 0).then_some(Self { dropped, scale: (1.0 / kept) as f32 })
     }
 
     /// One factor per coordinate: 0 or 1 / (1 - p).
     #[inline]
     pub fn fill(self, mask: &mut [f32], draws: &mut Draws) {
-        let factor = |half: u32| if half < self.left_out { 0.0 } else { self.scale };
+        let factor = |half: u32| if half < self.dropped { 0.0 } else { self.scale };
         for pair in mask.chunks_mut(2) {
             let word = draws.word();
             pair[0] = factor(word & 0xffff);
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// n draws of a value with mean 1 and variance p / (1 - p); five standard errors.
+    /// n draws with mean 1 and variance p / (1 - p); five standard errors.
     #[test]
     fn masks_have_mean_one_and_the_right_share_of_zeros() {
         assert!(Dropout::new(0.0).is_none());

@@ -1,9 +1,9 @@
 //! Stochastic gradient descent over the rows of embedding tables.
 //!
-//! Deterministic: one sample after the other, each seeing the step before it (B = 1), on one thread; several
-//! runs share the cores instead. Hogwild: every thread takes the next block of samples and locks the rows it
-//! changes, one at a time (after Recht et al. 2011, whose threads do not even lock): the order of the steps
-//! is whatever the threads make of it, so no two runs are alike.
+//! Deterministic: sequential steps with batch size 1 on one thread; several runs share the cores instead. Hogwild:
+//! every thread takes the next block of samples and locks the rows it changes, one at a time (after Recht et al.
+//! 2011, whose threads do not lock at all): the order of the steps depends on thread timing, so no two runs are
+//! equal.
 
 mod dropout;
 mod predict;
@@ -24,23 +24,23 @@ pub(crate) use self::predict::Desk;
 use self::rows::Locked;
 pub(crate) use self::rows::{Rows, Table};
 pub(crate) use self::walk::{Position, Scratch, Step, Walk, check_walk};
-pub(crate) use self::windows::{Noise, Pieces, neighbours};
+pub(crate) use self::windows::{Noise, Pieces, neighbors};
 use crate::{Error, Mode, Result, Schedule, finite};
 
 /// One pass over the samples of a method.
 pub(crate) trait Pass: Sync {
-    /// What a thread needs for itself.
+    /// Scratch memory of a thread.
     type Scratch: Send;
 
-    /// Samples between two looks at the clock, the learning rate and the user.
+    /// Samples between two checks of the progress, the learning rate and interruptions.
     fn block_size(&self) -> u64 {
         4096
     }
 
-    /// Something to work in.
+    /// Makes the scratch memory of a thread.
     fn scratch(&self) -> Self::Scratch;
 
-    /// Steps through some samples at a learning rate; adds their losses.
+    /// Takes the steps of some samples at a learning rate; adds their losses.
     fn block<S: Simd, R: Rows>(
         &self,
         simd: S,
@@ -51,7 +51,7 @@ pub(crate) trait Pass: Sync {
     ) -> Loss;
 }
 
-/// A sum of losses and how many there are; methods may measure every few samples only.
+/// A sum of losses and their number; methods may measure only every few samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Loss {
     pub sum: f64,
@@ -74,7 +74,7 @@ impl Loss {
     }
 }
 
-/// Where in a training a pass stands.
+/// The position of a pass within a training.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub epoch: u32,
@@ -93,7 +93,7 @@ impl Plan {
     }
 }
 
-/// Passes over the samples once; the mean of the losses that were measured.
+/// Visits the samples once; returns the mean of the measured losses.
 pub(crate) fn pass<P: Pass>(
     pass: &P,
     mut tables: Vec<Table<'_>>,
@@ -143,7 +143,7 @@ pub(crate) fn pass<P: Pass>(
                 own.join(loss);
             }
             if result.is_err() {
-                next.store(blocks, Ordering::Relaxed); // the others need not go on
+                next.store(blocks, Ordering::Relaxed); // stops the other threads
             }
             if let Ok(mut all) = outcome.lock() {
                 all.0.join(own);
@@ -179,7 +179,7 @@ impl<P: Pass, R: Rows> WithSimd for Block<'_, P, R> {
     }
 }
 
-/// The settings that all of SGD shares, checked.
+/// Checks the settings that all SGD trainers share.
 pub(crate) fn check(dim: usize, lr: f64, weight_decay: f64, dropout: f64) -> Result<()> {
     if dim == 0 {
         return Err(Error::setting("dim", "at least 1", dim));

@@ -1,11 +1,11 @@
-//! Negative sampling (Mikolov et al. 2013): inputs predict one target among drawn ones.
+//! Negative sampling (Mikolov et al. 2013): inputs predict one target among sampled negatives.
 //!
 //! loss   sum over inputs a: -ln sigma(<a, t_0>) - sum_b ln sigma(-<a, t_b>)
 //! step   g_ab = lr ([b = 0] - sigma(<a, t_b>));  t_b <- t_b + sum_a g_ab a,  a <- a + sum_b g_ab t_b
 //!
-//! All inputs of a position meet the same negatives (Ji et al. 2016, "Parallelizing word2vec in shared and
-//! distributed memory"): the inner products become a small matrix product, and a position reads and writes
-//! each of its rows once instead of once per pair. Gradients use the rows as they were before the position.
+//! All inputs of a position share the same negatives (Ji et al. 2016, "Parallelizing word2vec in shared and
+//! distributed memory"): the inner products become a small matrix product, and a position reads and writes each of
+//! its rows once instead of once per pair. Gradients use the rows before the step of the position.
 
 use pulp::Simd;
 
@@ -13,7 +13,7 @@ use super::Rows;
 use super::vector::{add_combination, padded, products, sigmoid, softplus};
 use crate::Embedding;
 
-/// The rows of one position side by side.
+/// The gathered rows of one position.
 #[derive(Debug)]
 pub(crate) struct Desk {
     dim: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Desk {
     /// Inputs, padded with zeros.
     inputs: Vec<f32>,
     n_inputs: usize,
-    /// Numbers of the targets; the first is the one to be predicted.
+    /// The numbers of the targets; the first is the true target, the rest are negatives.
     pub targets: Vec<u32>,
     rows: Vec<f32>,
     /// g by target and input, and by input and target.
@@ -48,7 +48,7 @@ impl Desk {
         }
     }
 
-    /// Forgets the inputs and targets of the position before.
+    /// Clears the inputs and targets of the previous position.
     #[inline(always)]
     pub fn clear(&mut self) {
         self.inputs.clear();
@@ -63,7 +63,7 @@ impl Desk {
         self.n_inputs += 1;
     }
 
-    /// Adds a row to the only input, which is to become a mean.
+    /// Adds a row to the only input, which will become a mean.
     #[inline(always)]
     pub fn sum_input(&mut self, row: &[f32]) {
         if self.inputs.is_empty() {
@@ -79,7 +79,7 @@ impl Desk {
         self.inputs.iter_mut().for_each(|x| *x *= factor);
     }
 
-    /// Multiplies every input by the factors of its coordinates.
+    /// Multiplies every input by a dropout mask.
     #[inline(always)]
     pub fn mask_inputs(&mut self, mask: &[f32]) {
         for input in self.inputs.chunks_exact_mut(self.stride) {
@@ -87,7 +87,7 @@ impl Desk {
         }
     }
 
-    /// Moves the targets and prepares the inputs' move; the loss of an input, if it is asked for.
+    /// Updates the targets and prepares the update of the inputs; returns the loss of an input if requested.
     #[inline(always)]
     pub fn predict<S: Simd, R: Rows>(
         &mut self,
@@ -105,7 +105,7 @@ impl Desk {
                 |row, _| push(&mut self.rows, row, self.stride),
             );
         }
-        let loss = self.judge(simd, rate, measure);
+        let loss = self.gradients(simd, rate, measure);
         let n_inputs = self.n_inputs;
         for (b, &target) in self.targets.iter().enumerate() {
             let g = &self.by_target[b * n_inputs..(b + 1) * n_inputs];
@@ -120,19 +120,19 @@ impl Desk {
         loss
     }
 
-    /// As [`predict`](Self::predict), but the targets stay where they are.
+    /// As [`predict`](Self::predict), but with fixed targets.
     #[inline(always)]
     pub fn look<S: Simd>(&mut self, simd: S, table: &Embedding, rate: f32) {
         self.rows.clear();
         for &target in &self.targets {
             push(&mut self.rows, table.row(target as usize), self.stride);
         }
-        self.judge(simd, rate, false);
+        self.gradients(simd, rate, false);
     }
 
-    /// g of every input and target.
+    /// Computes g of every input and target.
     #[inline(always)]
-    fn judge<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
+    fn gradients<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
         let (n_inputs, n_targets) = (self.n_inputs, self.targets.len());
         self.by_target.resize(n_targets * n_inputs, 0.0);
         let n = [n_targets, n_inputs];
@@ -153,7 +153,7 @@ impl Desk {
         loss
     }
 
-    /// The mean loss of an input; the products are where g will be.
+    /// The mean loss of an input; the buffer of g still holds the inner products.
     fn loss(&self, n_inputs: usize) -> f64 {
         let (positive, negative) = self.by_target.split_at(n_inputs);
         let sum: f64 = positive.iter().map(|&x| softplus(-x)).sum::<f64>()
@@ -161,7 +161,7 @@ impl Desk {
         sum / n_inputs as f64
     }
 
-    /// Coordinates that were left out of the inputs do not move either.
+    /// Masks the update too: dropped coordinates of the inputs do not change.
     #[inline(always)]
     pub fn mask_errors(&mut self, mask: &[f32]) {
         for row in self.rows.chunks_exact_mut(self.stride) {
@@ -169,7 +169,7 @@ impl Desk {
         }
     }
 
-    /// Moves a row as input number `a`.
+    /// Updates a row as input number `a`.
     #[inline(always)]
     pub fn move_input<S: Simd>(&self, simd: S, a: usize, row: &mut [f32], keep: f32) {
         let n_targets = self.targets.len();
@@ -177,7 +177,7 @@ impl Desk {
         add_combination(simd, row, keep, g, &self.rows, self.stride);
     }
 
-    /// The move of the only input, times a factor: what each row of a mean gets.
+    /// The update of the only input times a factor: the update of each row of a mean.
     #[inline(always)]
     pub fn error<S: Simd>(&mut self, simd: S, factor: f32) -> &[f32] {
         self.error.fill(0.0);
@@ -203,8 +203,8 @@ mod tests {
     use super::super::Table;
     use super::*;
 
-    /// Two inputs, three targets of two values: the step of every row is minus the rate times the gradient of
-    /// the loss by central differences (good to 1e-8; the f32 step to 1e-7 over the rate 0.1).
+    /// Two inputs, three targets of dimension 2: the step of every row is minus the learning rate times the gradient of
+    /// the loss by central differences (accurate to 1e-8; the f32 step to 1e-7 over the learning rate 0.1).
     #[test]
     fn a_step_follows_the_gradient() {
         let simd = Scalar::new();

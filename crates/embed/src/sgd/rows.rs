@@ -1,8 +1,8 @@
-//! Rows that one thread owns, and rows that threads share one lock at a time.
+//! Rows that one thread owns, and rows that threads share with one lock per row.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A table while it is being learnt: rows of `dim` values, and maybe a bias of every row.
+/// A table in training: rows of `dim` values, with an optional bias per row.
 pub(crate) struct Table<'a> {
     pub values: &'a mut [f32],
     pub dim: usize,
@@ -15,7 +15,7 @@ const LINE: usize = 16;
 
 /// Access to rows with their biases; `bias` is one value, or empty.
 pub(crate) trait Rows {
-    /// Brings a row near before it is needed, where that is possible; the value means nothing.
+    /// Prefetches a row where possible; the returned value has no meaning.
     fn touch(&self, row: u32) -> f32;
 
     fn with<T>(&mut self, row: u32, act: impl FnOnce(&mut [f32], &mut [f32]) -> T) -> T;
@@ -65,8 +65,7 @@ impl Rows for Table<'_> {
     }
 }
 
-/// A table whose rows are locked one by one: no update is lost or torn, but their order is whatever the
-/// threads make of it.
+/// A table with one lock per row: no update is lost or torn, but their order depends on thread timing.
 pub(crate) struct Locked<'a>(Vec<Mutex<(&'a mut [f32], &'a mut [f32])>>);
 
 impl<'a> Locked<'a> {
@@ -82,13 +81,13 @@ impl<'a> Locked<'a> {
 
     #[inline(always)]
     fn lock(&self, row: u32) -> MutexGuard<'_, (&'a mut [f32], &'a mut [f32])> {
-        // A thread that panicked ends the training; its row is as good as any.
+        // A panic in a thread ends the training, so the state of its row does not matter.
         self.0[row as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Rows for &Locked<'_> {
-    /// A row that another thread may hold is left alone.
+    /// No prefetch: another thread may hold the lock.
     #[inline(always)]
     fn touch(&self, _row: u32) -> f32 {
         0.0
@@ -101,7 +100,7 @@ impl Rows for &Locked<'_> {
         act(values, bias)
     }
 
-    /// Locks in ascending order, so that two threads never wait for each other.
+    /// Locks in ascending order, which prevents deadlocks.
     #[inline(always)]
     fn with_two<T>(
         &mut self,

@@ -1,7 +1,7 @@
-//! The few operations on short vectors that all of SGD consists of, on any SIMD width.
+//! The operations on short vectors that SGD consists of, for any SIMD width.
 //!
-//! Limit: rows are in the first cache levels, so loads bound everything: two per cycle. A dot product needs
-//! two loads for a fused multiply-add, a combination of rows 1.25.
+//! Limit: rows are in the first cache levels, so loads are the bottleneck: two per cycle. A dot product needs
+//! two loads per fused multiply-add, a combination of rows 1.25.
 
 use pulp::Simd;
 
@@ -37,8 +37,8 @@ pub(crate) fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
     simd.reduce_sum_f32s(sum)
 }
 
-/// Calls `act` with the vectors of equally long rows, the last of them padded with zeros; what `act` leaves
-/// behind is written back.
+/// Calls `act` with the SIMD vectors of equally long rows, the last of them padded with zeros; the values that
+/// `act` sets are written back.
 #[inline(always)]
 pub(crate) fn for_each<S: Simd, const N: usize>(
     simd: S,
@@ -201,7 +201,7 @@ pub(crate) fn products<S: Simd>(
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
     let y = (-x).clamp(-80.0, 80.0);
-    const SHIFT: f32 = 12_582_912.0; // 1.5 2^23: adding it rounds to a whole number
+    const SHIFT: f32 = 12_582_912.0; // 1.5 2^23: adding it rounds to an integer
     let shifted = y * std::f32::consts::LOG2_E + SHIFT;
     let n = shifted - SHIFT;
     let r = y - n * 0.693_359_4 + n * 2.121_944_4e-4;
@@ -210,7 +210,7 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
-    // The whole number stands in the last bits of the shifted one; 2^n in the exponent of a float.
+    // The integer n is in the low bits of the shifted number; 2^n goes into the exponent of a float.
     let power = shifted.to_bits().wrapping_sub(SHIFT.to_bits()).wrapping_add(127) << 23;
     let exp = (p * r * r + r + 1.0) * f32::from_bits(power);
     1.0 / (1.0 + exp)
@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs on the machine's SIMD; the textbook beside it in f64.
+    /// Runs with the machine's SIMD, to compare with the textbook formula in f64.
     fn run(op: impl WithSimd) {
         pulp::Arch::new().dispatch(op);
     }
@@ -306,7 +306,7 @@ mod tests {
             check.check(Scalar::new());
         }
 
-        /// The polynomial is good to 2e-7 relative, and so is what follows.
+        /// The polynomial has a relative error of 2e-7, and so has the result.
         #[test]
         fn the_sigmoid_is_the_sigmoid(x in -100.0f32..100.0) {
             let want = 1.0 / (1.0 + (-f64::from(x)).exp());

@@ -1,20 +1,20 @@
-//! One pass over sequences of tokens; what happens at a position is the method's.
+//! One pass over sequences of tokens; the method defines the step at a position.
 
 use std::ops::Range;
 
 use pulp::Simd;
 use veridical_core::{Draws, Order, Seed, Stream};
 
-use super::{Desk, Dropout, Loss, Noise, Pass, Pieces, Rows, neighbours};
+use super::{Desk, Dropout, Loss, Noise, Pass, Pieces, Rows, neighbors};
 use crate::sse::{Mover, Moves};
 use crate::{Error, Result};
 
-/// The loss is measured at every so many positions.
+/// The loss is measured at every `MEASURED`-th position.
 const MEASURED: usize = 16;
 
-/// What a method does at a position; `N` tables have transitions.
+/// The step of a method at a position; `N` tables have transitions.
 pub(crate) trait Step<const N: usize>: Sync {
-    /// Moves the rows of a position; its loss, if it is measured.
+    /// Updates the rows of a position; returns its loss if measured.
     fn step<S: Simd, R: Rows>(
         &self,
         simd: S,
@@ -27,13 +27,13 @@ pub(crate) trait Step<const N: usize>: Sync {
 
 /// One token in its sequence.
 pub(crate) struct Position<'a> {
-    /// The sequence.
+    /// The number of the sequence.
     pub sequence: u32,
-    /// The token.
+    /// The token at the position.
     pub token: u32,
-    /// What is drawn for this position.
+    /// The random draws of this position.
     pub draws: Draws,
-    /// Whether the loss is to be measured.
+    /// Whether to measure the loss.
     pub is_measured: bool,
     pub rate: f32,
     kept: &'a [(u32, usize)],
@@ -43,13 +43,13 @@ pub(crate) struct Position<'a> {
 impl Position<'_> {
     /// The tokens at most b away, b uniform in 1 .. window.
     #[inline(always)]
-    pub fn neighbours(&mut self, window: usize) -> impl Iterator<Item = u32> {
+    pub fn neighbors(&mut self, window: usize) -> impl Iterator<Item = u32> {
         let reach = 1 + self.draws.below(window as u32) as usize;
-        neighbours(self.kept, self.position, reach).map(|&(token, _)| token)
+        neighbors(self.kept, self.position, reach).map(|&(token, _)| token)
     }
 }
 
-/// What a thread needs for itself.
+/// Scratch memory of a thread.
 pub(crate) struct Scratch {
     pub desk: Desk,
     /// The rows behind the inputs.
@@ -59,7 +59,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Leaves coordinates of the inputs out, if there is dropout.
+    /// Applies dropout to the inputs, if any.
     #[inline(always)]
     pub fn drop_out(&mut self, dropout: Option<Dropout>, draws: &mut Draws) {
         if let Some(dropout) = dropout {
@@ -68,7 +68,7 @@ impl Scratch {
         }
     }
 
-    /// Keeps those coordinates from moving.
+    /// Keeps dropped coordinates from changing.
     #[inline(always)]
     pub fn hold_dropped(&mut self, dropout: Option<Dropout>) {
         if dropout.is_some() {
@@ -77,7 +77,7 @@ impl Scratch {
     }
 }
 
-/// An epoch's walk.
+/// The walk of one epoch.
 pub(crate) struct Walk<'a, P, const N: usize> {
     pub step: P,
     tokens: &'a [u32],
@@ -92,7 +92,7 @@ pub(crate) struct Walk<'a, P, const N: usize> {
 }
 
 impl<'a, P: Step<N>, const N: usize> Walk<'a, P, N> {
-    /// Streams are called after the method.
+    /// The random streams are named after the method.
     #[expect(clippy::too_many_arguments, reason = "a walk is all of these")]
     pub fn new(
         method: &str,
@@ -163,7 +163,7 @@ impl<P: Step<N>, const N: usize> Pass for Walk<'_, P, N> {
     }
 }
 
-/// Settings that every walk shares, checked; `tokens` names what there are `n` of.
+/// Checks the settings that all walks share; `tokens` is the noun for the `n` tokens in messages.
 pub(crate) fn check_walk(window: usize, negatives: usize, n: usize, tokens: &str) -> Result<()> {
     if window == 0 {
         return Err(Error::setting("window", "at least 1", window));

@@ -1,4 +1,4 @@
-//! Sequences of tokens as trainers walk over them.
+//! Sequences of tokens, cut into pieces for trainers.
 
 use std::ops::Range;
 
@@ -7,15 +7,15 @@ use veridical_data::Lists;
 
 use crate::{Error, Result};
 
-/// Longer sequences are cut, so that threads and learning rates have something to divide.
+/// Longer sequences are cut, so that work is divided among threads and the learning rate decays smoothly.
 const LONGEST: usize = 10_000;
-/// Tokens between two looks at the clock.
+/// Tokens between two progress checks.
 const BLOCK_TOKENS: usize = 4096;
 
 /// Sequences cut into pieces of at most 10,000 tokens.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    /// The sequence and where in the tokens its piece stands.
+    /// The sequence and the range of tokens of each piece.
     pieces: Vec<(u32, Range<usize>)>,
     n_tokens: usize,
 }
@@ -39,7 +39,7 @@ impl Pieces {
         self.pieces[piece as usize].clone()
     }
 
-    /// Pieces that hold about 4,096 tokens.
+    /// The number of pieces that contain about 4,096 tokens.
     pub fn block_size(&self) -> u64 {
         (self.pieces.len() * BLOCK_TOKENS).div_ceil(self.n_tokens.max(1)) as u64
     }
@@ -47,7 +47,7 @@ impl Pieces {
 
 /// The tokens within `reach` of a position.
 #[inline(always)]
-pub(crate) fn neighbours<T>(
+pub(crate) fn neighbors<T>(
     tokens: &[T],
     position: usize,
     reach: usize,
@@ -56,7 +56,7 @@ pub(crate) fn neighbours<T>(
     tokens[position.saturating_sub(reach)..position].iter().chain(&tokens[position + 1..end])
 }
 
-/// Negatives by count to a power, and frequent tokens thinned out.
+/// Draws of negatives by count to a power, and subsampling of frequent tokens.
 #[derive(Debug)]
 pub(crate) struct Noise {
     alias: Alias,
@@ -65,8 +65,8 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    /// Keeps token w with probability sqrt(t / f_w) + t / f_w where f_w is its share of all tokens and t the
-    /// sample (the formula of the word2vec code).
+    /// Keeps token w with probability sqrt(t / f_w) + t / f_w where f_w is its relative frequency and t is
+    /// `subsample` (the formula of the word2vec code).
     pub fn new(counts: &[u64], power: f64, subsample: f64) -> Result<Self> {
         if !(subsample >= 0.0 && subsample.is_finite()) {
             return Err(Error::setting("subsample", "0 or above", subsample));
@@ -84,7 +84,7 @@ impl Noise {
         Ok(Self { alias, kept })
     }
 
-    /// The tokens of a piece that take part this time, with their places.
+    /// The tokens of a piece that are kept in this epoch, with their positions.
     #[inline]
     pub fn thin(
         &self,
@@ -104,7 +104,7 @@ impl Noise {
         }
     }
 
-    /// The target and its negatives; one that is the target itself is left out.
+    /// The target and its negatives; a negative that equals the target is skipped.
     #[inline(always)]
     pub fn targets(&self, w: u32, negatives: usize, draws: &mut Draws, targets: &mut Vec<u32>) {
         for _ in 0..negatives {
@@ -135,7 +135,8 @@ mod tests {
         assert!(all.windows(2).all(|two| two[0].1.end == two[1].1.start));
     }
 
-    /// The share f = 0.9 is kept with sqrt(0.09 / 0.9) + 0.1 = 0.416; n = 50,000, five standard errors.
+    /// A token of frequency f = 0.9 is kept with probability sqrt(0.09 / 0.9) + 0.1 = 0.416; n = 50,000, five
+    /// standard errors.
     #[test]
     fn frequent_tokens_are_thinned_out() {
         let noise = Noise::new(&[90, 10], 0.75, 0.09).unwrap();

@@ -1,14 +1,14 @@
-//! Bayesian personalised ranking (Rendle et al. 2009; paper 001, section 4.1).
+//! Bayesian personalized ranking (Rendle et al. 2009; paper 001, section 4.1).
 //!
 //! score  x_ui = b_i + <u, i>
 //! loss   -ln sigma(x_ui - x_uj) + decay / 2 (|u|^2 + |i|^2 + |j|^2 + b_i^2 + b_j^2)
-//!        for a chosen item i and an item j the user did not choose
+//!        for an item i that the user interacted with and an item j that the user did not
 //! step   g = sigma(x_uj - x_ui);  u <- u + lr (g (i - j) - decay u),
 //!        i <- i + lr (g u - decay i),  j <- j + lr (-g u - decay j)
 //!
-//! Every choice is met once an epoch with each of its negatives. u, i and j are the rows that SSE put in the
-//! place of the sample's own (j too unless told otherwise); where i and j become the same there is nothing
-//! to learn. Reported is the mean of -ln sigma over every eighth sample.
+//! Each epoch visits every interaction once with each of its negatives. u, i and j are the rows after SSE
+//! replacement (of j too unless `sse-negatives` is off); if i and j become the same row, the sample is skipped.
+//! The reported loss is the mean of -ln sigma over every eighth sample.
 
 use std::ops::Range;
 
@@ -23,52 +23,52 @@ use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
 use crate::sse::Moves;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Transition};
 
-/// Deviation of the first values.
+/// Standard deviation of the initialization.
 const START: f64 = 0.1;
-/// Samples that are drawn at once.
+/// Samples that are drawn together.
 const AHEAD: usize = 32;
-/// Draws of a negative before a sample is given up: such a user has chosen nearly everything.
+/// Draws of a negative before a sample is skipped: such a user has interacted with nearly every item.
 const TRIES: u32 = 100;
-/// The loss is measured at every so many samples.
+/// The loss is measured at every `MEASURED`-th sample.
 const MEASURED: u64 = 8;
 
 settings! {
     /// Settings of `bpr`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 64,
-        /// Passes over the data
+        /// Number of epochs
         pub epochs: u32 = 20,
-        /// Learning rate of the first step
+        /// Initial learning rate
         pub lr: f64 = 0.05,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
+        /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
-        /// Weight of the squared norm of the rows a sample uses
+        /// L2 penalty on the rows used by a sample
         pub weight_decay: f64 = 0.01,
-        /// Probability to leave a coordinate out of a sample
+        /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
-        /// Negative items per chosen one
+        /// Negative items per positive item
         pub negatives: usize = 1,
-        /// How negatives are drawn: uniform or popularity
+        /// Negative sampling distribution: uniform or popularity
         pub sampling: Sampling = Sampling::Uniform,
-        /// Learn a bias of every item
+        /// Learn item biases
         pub biases: bool = false,
-        /// SSE also replaces negative items
+        /// Apply SSE to negative items too
         pub sse_negatives: bool = true,
         /// SSE: probability that a user is replaced in a sample
         pub sse_user: f64 = 0.0,
         /// SSE: probability that an item is replaced in a sample
         pub sse_item: f64 = 0.0,
-        /// SSE-Graph: how much likelier a neighbour is than another user
-        pub rho_user: f64 = 100.0,
-        /// SSE-Graph: how much likelier a neighbour is than another item
-        pub rho_item: f64 = 100.0,
-        /// deterministic (same bytes for any threads) or hogwild (fastest, never twice the same)
+        /// SSE-Graph: how much more likely a neighbor is than another user
+        pub rho_user: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another item
+        pub rho_item: f64 = 100.0 => [detail()],
+        /// deterministic (same result for any number of threads) or hogwild (fastest, not reproducible)
         pub mode: crate::Mode = crate::Mode::Deterministic,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, and data without negatives.
@@ -206,14 +206,14 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// User, chosen item and negative of some samples; the items are the same where there is no negative.
+    /// Draws user, positive item and negative item of some samples; the items are equal if no negative was found.
     #[inline(always)]
     fn draw(&self, samples: Range<u64>, drawn: &mut [(u32, u32, u32)]) {
         for (t, drawn) in samples.clone().zip(&mut *drawn) {
             let (user, i) = self.samples[(self.order.at(t) / self.negatives) as usize];
             *drawn = (user, i, i);
         }
-        // Most first draws are good; only the others are drawn again, one by one.
+        // Most first draws are valid; only the others are redrawn, one by one.
         let mut is_hit = [false; AHEAD];
         for (t, (_, _, j)) in samples.clone().zip(&mut *drawn) {
             *j = self.candidate(&mut self.stream.at(self.epoch, t).draws());
@@ -237,7 +237,7 @@ impl Pairs<'_> {
         }
     }
 
-    /// An item that the user did not choose.
+    /// Draws an item that the user did not interact with.
     #[inline(always)]
     fn negative(&self, user: u32, draws: &mut Draws) -> Option<u32> {
         for _ in 0..TRIES {
@@ -251,7 +251,7 @@ impl Pairs<'_> {
 }
 
 impl Pass for Pairs<'_> {
-    /// Which coordinates take part.
+    /// The dropout mask.
     type Scratch = Vec<f32>;
 
     fn scratch(&self) -> Vec<f32> {
@@ -270,7 +270,7 @@ impl Pass for Pairs<'_> {
         let [users, items] = tables else { return Loss::default() };
         let [mut move_user, mut move_item] = self.sse.movers(self.epoch, samples.start);
         let mut loss = Loss::default();
-        // Drawing looks at memory all over the place: a few samples at once wait together.
+        // Draws are random memory accesses: drawing several samples at once overlaps their cache misses.
         let mut drawn = [(0, 0, 0); AHEAD];
         for t in samples.clone() {
             let ahead = (t - samples.start) as usize % AHEAD;
@@ -388,11 +388,11 @@ fn difference<S: Simd>(simd: S, u: &[f32], i: &[f32], j: &[f32]) -> f32 {
 }
 
 choices! {
-    /// How negatives are drawn.
+    /// The negative sampling distribution.
     pub enum Sampling {
-        /// Every item alike.
+        /// All items are equally likely.
         Uniform = "uniform",
-        /// As often as an item was chosen.
+        /// Items are drawn in proportion to their number of interactions.
         Popularity = "popularity",
     }
 }
@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// As in `mf`: central differences good to 1e-8, a step of f32 good to 1e-7 over the rate 0.1.
+    /// As in `mf`: central differences are accurate to 1e-8, an f32 step to 1e-7 over the learning rate 0.1.
     #[test]
     fn a_step_follows_the_gradient() {
         let (rate, decay) = (0.1f32, 0.3f32);

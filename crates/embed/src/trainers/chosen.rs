@@ -1,8 +1,8 @@
-//! What users have chosen, for draws of items that they have not.
+//! The items of each user, to draw negatives that are not among them.
 
 use veridical_data::Lists;
 
-/// The items of every user, ascending, behind a filter: most negatives are told from one word of memory.
+/// The items of every user, ascending, behind a filter: most negatives are recognized from one word of memory.
 pub(crate) struct Chosen {
     lists: Lists,
     /// One bit per pair at its hash, in 16 times as many bits.

@@ -1,10 +1,10 @@
-//! Methods whose model comes in one step.
+//! Methods that compute their model in one step.
 
 use veridical_core::Progress;
 
 use crate::{Model, Result, Trainer};
 
-/// A trainer of one epoch: `solve` makes the model, of the shapes of the one before it.
+/// A trainer with one epoch: `solve` returns the model, with the shapes of the initial one.
 pub(super) struct ClosedForm<F> {
     pub samples: u64,
     pub model: Model,

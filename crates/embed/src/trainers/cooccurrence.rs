@@ -1,8 +1,8 @@
-//! How many users chose both of two items, row by row: X'X for a binary X, never as a whole.
+//! Co-occurrence counts of items over users, row by row: X'X for a binary X, never materialized as a whole.
 
 use veridical_data::{Interactions, Lists};
 
-/// The choices of `rows`, both ways round, without repeats.
+/// The interactions of `rows` by user and by item, without repeats.
 pub(super) struct Choices {
     /// The items of every user.
     pub by_user: Lists,
@@ -19,7 +19,7 @@ impl Choices {
         Self { by_user, by_item }
     }
 
-    /// How many users chose item `i`.
+    /// The number of users of item `i`.
     pub(super) fn count(&self, i: usize) -> u32 {
         self.by_item.get(i).len() as u32
     }
@@ -33,8 +33,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Calls `take` with every item that shares a user with item `i` (also with i), in the order they are
-    /// met, and the number of users they share.
+    /// Calls `take` with every item that shares a user with item `i` (including `i`), in the order found, and the
+    /// number of users they share.
     pub(super) fn of(&mut self, choices: &Choices, i: usize, mut take: impl FnMut(u32, u32)) {
         self.counts.resize(choices.by_item.len(), 0);
         for &u in choices.by_item.get(i) {

@@ -1,8 +1,8 @@
 //! Paragraph vectors (Le & Mikolov 2014; paper 000, F.2).
 //!
-//! PV-DBOW  the document predicts each of its words; with `words` neighbours predict it too, as in skip-gram
+//! PV-DBOW  the document predicts each of its words; with `words` neighbors predict it too, as in skip-gram
 //! PV-DM    the mean h of the document and the words within b of a position predicts the word there; each of
-//!          them moves by the gradient at h, as in the word2vec code
+//!          them is updated by the gradient at h, as in the word2vec code
 //!
 //! The loss and the step of a position are in `sgd/predict.rs`. SSE replaces documents, input words and the
 //! predicted word (`context`). A new document is inferred with all words fixed, from zero, by the same steps:
@@ -24,29 +24,29 @@ use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition}
 settings! {
     /// Settings of `doc2vec`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 100,
-        /// dbow: the document predicts its words; dm: document and neighbours predict a word
+        /// dbow: the document predicts its words; dm: document and neighbors predict a word
         pub algorithm: Algorithm = Algorithm::Dbow,
-        /// dbow: train word vectors by skip-gram beside the documents
+        /// dbow: also train word vectors by skip-gram
         pub words: bool = false,
-        /// Neighbours on each side, at most
+        /// Maximum number of neighbors on each side
         pub window: usize = 5,
-        /// Negative samples per positive one
+        /// Negative samples per positive sample
         pub negatives: usize = 5,
-        /// Frequent tokens above this share are thinned out; 0 keeps all
+        /// Subsample tokens with a frequency above this; 0 keeps all
         pub subsample: f64 = 0.0,
-        /// Negatives are drawn by count to this power
+        /// Negatives are drawn in proportion to count to this power
         pub power: f64 = 0.75,
-        /// Passes over the data
+        /// Number of epochs
         pub epochs: u32 = 10,
-        /// Learning rate of the first step
+        /// Initial learning rate
         pub lr: f64 = 0.025,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
+        /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
-        /// Weight of the squared norm of the rows a sample uses
+        /// L2 penalty on the rows used by a sample
         pub weight_decay: f64 = 0.0,
-        /// Probability to leave a coordinate out of a sample
+        /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
         /// SSE: probability that a document is replaced
         pub sse_doc: f64 = 0.0,
@@ -54,18 +54,18 @@ settings! {
         pub sse_word: f64 = 0.0,
         /// SSE: probability that a target word is replaced
         pub sse_context: f64 = 0.0,
-        /// SSE-Graph: how much likelier a neighbour is than another document
-        pub rho_doc: f64 = 100.0,
-        /// SSE-Graph: how much likelier a neighbour is than another word
-        pub rho_word: f64 = 100.0,
-        /// SSE-Graph: the same for targets
-        pub rho_context: f64 = 100.0,
-        /// deterministic (same bytes for any threads) or hogwild (fastest, never twice the same)
+        /// SSE-Graph: how much more likely a neighbor is than another document
+        pub rho_doc: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another word
+        pub rho_word: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another target word
+        pub rho_context: f64 = 100.0 => [detail()],
+        /// deterministic (same result for any number of threads) or hogwild (fastest, not reproducible)
         pub mode: crate::Mode = crate::Mode::Deterministic,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, and data that is not text.
@@ -114,7 +114,7 @@ fn check(settings: &Settings, n_words: usize) -> Result<()> {
 }
 
 impl Settings {
-    /// Whether words have vectors of their own as inputs.
+    /// Whether words have input vectors.
     fn has_words(&self) -> bool {
         self.algorithm == Algorithm::Dm || self.words
     }
@@ -126,7 +126,7 @@ struct Doc2vec<'a> {
     corpus: &'a Corpus,
     pieces: Pieces,
     noise: Noise,
-    /// Of documents, input words and targets.
+    /// The transitions of documents, input words and targets.
     sse: Moves<'a, 3>,
     dropout: Option<Dropout>,
     model: Model,
@@ -210,8 +210,8 @@ impl Step<3> for Describe<'_> {
         let doc = move_doc.draw(here.sequence);
         scratch.inputs.clear();
         if self.settings.has_words() {
-            for neighbour in here.neighbours(window) {
-                scratch.inputs.push(move_word.draw(neighbour));
+            for neighbor in here.neighbors(window) {
+                scratch.inputs.push(move_word.draw(neighbor));
             }
         }
         let Scratch { desk, inputs: near, .. } = scratch;
@@ -221,9 +221,9 @@ impl Step<3> for Describe<'_> {
             #[inline(always)]
             |row, _| desk.push_input(row),
         );
-        for &neighbour in near.iter() {
+        for &neighbor in near.iter() {
             words.with(
-                neighbour,
+                neighbor,
                 #[inline(always)]
                 |row, _| match is_mean {
                     true => desk.sum_input(row),
@@ -249,9 +249,9 @@ impl Step<3> for Describe<'_> {
                 #[inline(always)]
                 |row, _| add(row, keep, error),
             );
-            for &neighbour in near.iter() {
+            for &neighbor in near.iter() {
                 words.with(
-                    neighbour,
+                    neighbor,
                     #[inline(always)]
                     |row, _| add(row, keep, error),
                 );
@@ -262,9 +262,9 @@ impl Step<3> for Describe<'_> {
                 #[inline(always)]
                 |row, _| desk.move_input(simd, 0, row, keep),
             );
-            for (a, &neighbour) in near.iter().enumerate() {
+            for (a, &neighbor) in near.iter().enumerate() {
                 words.with(
-                    neighbour,
+                    neighbor,
                     #[inline(always)]
                     |row, _| desk.move_input(simd, 1 + a, row, keep),
                 );
@@ -274,8 +274,8 @@ impl Step<3> for Describe<'_> {
     }
 }
 
-/// Vectors of new documents, given as numbers of the model's words; the same for a document whichever others
-/// come with it.
+/// Infers the vectors of new documents, given as word numbers of the model; the vector of a document does not
+/// depend on the other documents.
 ///
 /// # Errors
 /// [`veridical_core::Error::Shape`] for a model of another method.
@@ -287,14 +287,14 @@ pub fn infer(
     progress: &Progress,
 ) -> Result<Embedding> {
     let Model::Documents { word, context, count, .. } = model else {
-        return Err(Error::request("only a doc2vec model can infer vectors of documents"));
+        return Err(Error::request("only a doc2vec model can infer document vectors"));
     };
     check(settings, context.n_rows())?;
     if docs.values().iter().any(|&w| w as usize >= context.n_rows()) {
-        return Err(Error::request("a document has words that the model does not know"));
+        return Err(Error::request("a document contains words that the model does not know"));
     }
     if settings.has_words() && word.n_rows() != context.n_rows() {
-        return Err(Error::request("the model has no input vectors of words"));
+        return Err(Error::request("the model has no input vectors for words"));
     }
     let counts: Vec<u64> = count.iter().map(|&n| n as u64).collect();
     let noise = Noise::new(&counts, settings.power, 0.0)?;
@@ -345,8 +345,8 @@ impl WithSimd for Infer<'_> {
                 if settings.algorithm == Algorithm::Dm {
                     let reach = 1 + draws.below(settings.window as u32) as usize;
                     let mut n = 1;
-                    for &neighbour in sgd::neighbours(tokens, position, reach) {
-                        desk.sum_input(word.row(neighbour as usize));
+                    for &neighbor in sgd::neighbors(tokens, position, reach) {
+                        desk.sum_input(word.row(neighbor as usize));
                         n += 1;
                     }
                     desk.scale_inputs(1.0 / n as f32);
@@ -361,11 +361,11 @@ impl WithSimd for Infer<'_> {
 }
 
 choices! {
-    /// How documents are learnt.
+    /// The training algorithm of paragraph vectors.
     pub enum Algorithm {
-        /// Distributed bag of words.
+        /// Distributed bag of words (PV-DBOW).
         Dbow = "dbow",
-        /// Distributed memory.
+        /// Distributed memory (PV-DM).
         Dm = "dm",
     }
 }

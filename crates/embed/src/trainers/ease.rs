@@ -15,18 +15,18 @@ use super::closed_form::ClosedForm;
 use super::cooccurrence::{Choices, Row};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer};
 
-/// 25 GB; beyond it the cube of the items takes hours.
+/// 25 GB of memory; beyond it the O(n^3) factorization takes hours.
 const MOST_ITEMS: usize = 30_000;
 
 settings! {
     /// Settings of `ease`.
     pub struct Settings {
-        /// Weight of the squared weights
+        /// L2 penalty on the weights
         pub weight_decay: f64 = 250.0,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, data without interactions or with too many items.
@@ -57,9 +57,8 @@ pub fn trainer<'a>(
         };
         matrix.par_chunks_exact_mut(n).enumerate().for_each_init(Row::default, fill);
         progress.check()?;
-        let inverse = invert_spd(matrix, n)?.ok_or_else(|| {
-            Error::unfit("the weights cannot be solved for; raise ⟨weight-decay⟩")
-        })?;
+        let inverse = invert_spd(matrix, n)?
+            .ok_or_else(|| Error::unfit("the linear system is singular; raise ⟨weight-decay⟩"))?;
         let diagonal: Vec<f64> = (0..n).map(|i| inverse[i * n + i]).collect();
         let mut weights = vec![0.0; n * n];
         weights.par_chunks_exact_mut(n).zip(inverse.par_chunks_exact(n)).enumerate().for_each(

@@ -2,11 +2,11 @@
 //! Koenigstein 2016; paper 000, F.2).
 //!
 //! skip-gram  the items within b of a position predict the item there, b uniform in 1 .. window
-//! CBOW       their mean h predicts it; each of them moves by the gradient at h, as in the word2vec code
+//! CBOW       their mean h predicts it; each of them is updated by the gradient at h, as in the word2vec code
 //!
 //! The loss and the step of a position are in `sgd/predict.rs`: its inputs share their negatives, which are
 //! drawn by count^power. SSE replaces inputs (`item`) and the predicted item (`context`); negatives are
-//! noise already. Reported is the mean loss of an input over every 16th position.
+//! noise already. The reported loss is the mean loss of an input over every 16th position.
 
 use pulp::Simd;
 use veridical_core::Progress;
@@ -22,47 +22,47 @@ use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition}
 settings! {
     /// Settings of `item2vec`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 32,
-        /// Neighbours on each side, at most
+        /// Maximum number of neighbors on each side
         pub window: usize = 5,
-        /// Negative samples per positive one
+        /// Negative samples per positive sample
         pub negatives: usize = 5,
-        /// Frequent tokens above this share are thinned out; 0 keeps all
+        /// Subsample items with a frequency above this; 0 keeps all
         pub subsample: f64 = 0.0,
-        /// Negatives are drawn by count to this power
+        /// Negatives are drawn in proportion to count to this power
         pub power: f64 = 0.75,
-        /// Passes over the data
+        /// Number of epochs
         pub epochs: u32 = 10,
-        /// Learning rate of the first step
+        /// Initial learning rate
         pub lr: f64 = 0.025,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
+        /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
-        /// Weight of the squared norm of the rows a sample uses
+        /// L2 penalty on the rows used by a sample
         pub weight_decay: f64 = 0.0,
-        /// Probability to leave a coordinate out of a sample
+        /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
-        /// Predict an item from the mean of its neighbours instead of each neighbour from it
+        /// CBOW: predict an item from the mean of its neighbors, instead of skip-gram
         pub cbow: bool = false,
-        /// What is handed out: input, both (with the context table) or sum
-        pub vectors: Handed = Handed::Input,
+        /// Vectors of the model: input, both (with the context table) or sum
+        pub vectors: Vectors = Vectors::Input,
         /// SSE: probability that an input item is replaced
         pub sse_item: f64 = 0.0,
         /// SSE: probability that a target item is replaced
         pub sse_context: f64 = 0.0,
-        /// SSE-Graph: how much likelier a neighbour is than another item
-        pub rho_item: f64 = 100.0,
-        /// SSE-Graph: the same for targets
-        pub rho_context: f64 = 100.0,
-        /// deterministic (same bytes for any threads) or hogwild (fastest, never twice the same)
+        /// SSE-Graph: how much more likely a neighbor is than another item
+        pub rho_item: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another target item
+        pub rho_context: f64 = 100.0 => [detail()],
+        /// deterministic (same result for any number of threads) or hogwild (fastest, not reproducible)
         pub mode: crate::Mode = crate::Mode::Deterministic,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
-/// Settings out of range, and data without neighbours.
+/// Settings out of range, and data without neighbors.
 pub fn trainer<'a>(
     settings: &Settings,
     input: Input<'a>,
@@ -76,7 +76,7 @@ pub fn trainer<'a>(
     sgd::check_walk(window, negatives, n_items, "items")?;
     let sequences = data.sequences(rows);
     if sequences.iter().all(|sequence| sequence.len() < 2) {
-        let what = "no user has two items in sequence, so no item has a neighbour to learn from";
+        let what = "no user has two or more items, so no item has a neighbor to learn from";
         return Err(Error::unfit(what));
     }
     let mut counts = vec![0; n_items];
@@ -109,7 +109,7 @@ pub fn trainer<'a>(
     }))
 }
 
-/// Normal values with the deviation of word2vec's uniform ones on [-1, 1] / (2 dim).
+/// Normal initialization with the standard deviation of word2vec's uniform one on [-1, 1] / (2 dim).
 pub(super) fn first_vectors(rows: usize, dim: usize, seed: Seed, name: &str) -> Embedding {
     Embedding::normal(rows, dim, 1.0 / (dim as f64 * 12.0f64.sqrt()), seed, name)
 }
@@ -120,7 +120,7 @@ struct Item2vec<'a> {
     sequences: Lists,
     pieces: Pieces,
     noise: Noise,
-    /// Of inputs and of targets.
+    /// The transitions of inputs and of targets.
     sse: Moves<'a, 2>,
     dropout: Option<Dropout>,
     model: Model,
@@ -178,8 +178,8 @@ impl Trainer for Item2vec<'_> {
 
     fn into_model(self: Box<Self>) -> Model {
         match (self.settings.vectors, self.model) {
-            (Handed::Both, model) => model,
-            (Handed::Sum, Model::Items { mut item, context: Some(context) }) => {
+            (Vectors::Both, model) => model,
+            (Vectors::Sum, Model::Items { mut item, context: Some(context) }) => {
                 item.values_mut().iter_mut().zip(context.values()).for_each(|(x, c)| *x += c);
                 Model::Items { item, context: None }
             }
@@ -209,8 +209,8 @@ impl Step<2> for Skip<'_> {
         let [items, contexts] = tables else { return None };
         let Settings { cbow, window, negatives, .. } = *self.settings;
         scratch.inputs.clear();
-        for neighbour in here.neighbours(window) {
-            scratch.inputs.push(move_input.draw(neighbour));
+        for neighbor in here.neighbors(window) {
+            scratch.inputs.push(move_input.draw(neighbor));
         }
         if scratch.inputs.is_empty() {
             return None;
@@ -267,13 +267,13 @@ pub(super) fn add(row: &mut [f32], keep: f32, error: &[f32]) {
 }
 
 choices! {
-    /// Which vectors are handed out.
-    pub enum Handed {
+    /// Which vectors the model contains.
+    pub enum Vectors {
         /// The input vectors.
         Input = "input",
         /// Input vectors, and target vectors as the table `context`.
         Both = "both",
-        /// Their sum.
+        /// The sum of input and target vectors.
         Sum = "sum",
     }
 }

@@ -1,10 +1,10 @@
-//! Items like those in the history.
+//! Item-based nearest neighbors.
 //!
-//! similarity  s_ij = c_ij / (sqrt(n_i n_j) + shrink),  c_ij users who chose both, n_i users who chose i
-//! score       of i for a user: the sum of s_hi over items h of the history that have i among their k most
-//!             similar (Deshpande & Karypis 2004)
+//! similarity  s_ij = c_ij / (sqrt(n_i n_j) + shrink),  c_ij users of both items, n_i users of i
+//! score       of i for a user: the sum of s_hi over items h of the history that have i among their k nearest
+//!             neighbors (Deshpande & Karypis 2004)
 //!
-//! Rows of c are made one at a time from the lists of users: O(sum over users of n_u^2) time, O(items) memory
+//! Rows of c are computed one at a time from the users' lists: O(sum over users of n_u^2) time, O(items) memory
 //! per thread.
 
 use rayon::prelude::*;
@@ -20,14 +20,14 @@ use crate::{Error, Graphs, Input, Model, Result, Trainer};
 settings! {
     /// Settings of `itemknn`.
     pub struct Settings {
-        /// Neighbours kept of every item
-        pub neighbours: usize = 100,
-        /// Added to the product of norms: lowers similarities of rare items
+        /// Nearest neighbors kept per item
+        pub neighbors: usize = 100,
+        /// Shrinkage added to the product of norms: lowers the similarities of rare items
         pub shrink: f64 = 10.0,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, and data without interactions.
@@ -37,16 +37,16 @@ pub fn trainer<'a>(
     _graphs: &'a Graphs,
     _seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
-    let Settings { neighbours, shrink } = *settings;
-    if neighbours == 0 {
-        return Err(Error::setting("neighbours", "at least 1", neighbours));
+    let Settings { neighbors, shrink } = *settings;
+    if neighbors == 0 {
+        return Err(Error::setting("neighbors", "at least 1", neighbors));
     }
     if !(shrink >= 0.0 && shrink.is_finite()) {
         return Err(Error::setting("shrink", "0 or above", shrink));
     }
     let (data, rows) = input.interactions()?;
     let n = data.items.len();
-    let k = neighbours.min(n.saturating_sub(1)).max(1);
+    let k = neighbors.min(n.saturating_sub(1)).max(1);
     let solve = move |progress: &Progress| {
         let choices = Choices::new(data, rows);
         let near = |row: &mut Row, i: usize| {
@@ -73,8 +73,8 @@ pub fn trainer<'a>(
             item.resize((i + 1) * k, i as u32);
             similarity.resize((i + 1) * k, 0.0);
         }
-        Ok(Model::Neighbours { k, item, similarity })
+        Ok(Model::Neighbors { k, item, similarity })
     };
-    let model = Model::Neighbours { k, item: vec![0; n * k], similarity: vec![0.0; n * k] };
+    let model = Model::Neighbors { k, item: vec![0; n * k], similarity: vec![0.0; n * k] };
     Ok(Box::new(ClosedForm { samples: rows.len() as u64, model, solve }))
 }

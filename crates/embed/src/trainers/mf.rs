@@ -1,11 +1,11 @@
-//! Matrix factorisation of ratings (Mnih & Salakhutdinov 2007; paper 001, section 4.1).
+//! Matrix factorization of ratings (Mnih & Salakhutdinov 2007; paper 001, section 4.1).
 //!
 //! prediction  r_ui = mean + b_u + b_i + <u, i>
 //! loss        (y - r_ui)^2 / 2 + decay / 2 (|u|^2 + |i|^2 + b_u^2 + b_i^2), a rating at a time
 //! step        e = y - r_ui;  u <- u + lr (e i - decay u),  i <- i + lr (e u - decay i)
 //!
-//! u and i are the rows that SSE put in the place of the sample's own; with dropout the inner product goes
-//! over the coordinates that take part. Reported is the mean of e^2.
+//! u and i are the rows after SSE replacement; with dropout the inner product is over the coordinates that are
+//! not dropped. The reported loss is the mean of e^2.
 
 use std::ops::Range;
 
@@ -19,42 +19,42 @@ use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
 use crate::sse::Moves;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Transition};
 
-/// Deviation of the first values.
+/// Standard deviation of the initialization.
 const START: f64 = 0.1;
 
 settings! {
     /// Settings of `mf`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 64,
-        /// Passes over the data
+        /// Number of epochs
         pub epochs: u32 = 20,
-        /// Learning rate of the first step
+        /// Initial learning rate
         pub lr: f64 = 0.01,
-        /// How the rate falls: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
+        /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Constant,
-        /// Weight of the squared norm of the rows a sample uses
+        /// L2 penalty on the rows used by a sample
         pub weight_decay: f64 = 0.05,
-        /// Probability to leave a coordinate out of a sample
+        /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
-        /// Learn a bias of every user and item
+        /// Learn user and item biases
         pub biases: bool = true,
-        /// Take the mean rating out first
+        /// Subtract the mean rating first
         pub mean: bool = true,
         /// SSE: probability that a user is replaced in a sample
         pub sse_user: f64 = 0.0,
         /// SSE: probability that an item is replaced in a sample
         pub sse_item: f64 = 0.0,
-        /// SSE-Graph: how much likelier a neighbour is than another user
-        pub rho_user: f64 = 100.0,
-        /// SSE-Graph: how much likelier a neighbour is than another item
-        pub rho_item: f64 = 100.0,
-        /// deterministic (same bytes for any threads) or hogwild (fastest, never twice the same)
+        /// SSE-Graph: how much more likely a neighbor is than another user
+        pub rho_user: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another item
+        pub rho_item: f64 = 100.0 => [detail()],
+        /// deterministic (same result for any number of threads) or hogwild (fastest, not reproducible)
         pub mode: crate::Mode = crate::Mode::Deterministic,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, and data without ratings.
@@ -67,7 +67,7 @@ pub fn trainer<'a>(
     sgd::check(settings.dim, settings.lr, settings.weight_decay, settings.dropout)?;
     let (data, rows) = input.interactions()?;
     let Some(ratings) = &data.rating else {
-        let what = "mf learns from ratings, and the interactions have none; bpr or als do without";
+        let what = "mf learns from ratings, but the interactions have none; bpr and als work without ratings";
         return Err(Error::unfit(what));
     };
     let rating = |&r: &u32| {
@@ -171,7 +171,7 @@ struct Ratings<'a> {
 }
 
 impl Pass for Ratings<'_> {
-    /// Which coordinates take part.
+    /// The dropout mask.
     type Scratch = Vec<f32>;
 
     fn scratch(&self) -> Vec<f32> {
@@ -281,8 +281,8 @@ mod tests {
 
     use super::*;
 
-    /// The step is minus the rate times the gradient: central differences of the loss, h = 1e-4 in f64, are
-    /// good to h^2 = 1e-8; the step is f32, good to 1e-7 of values of size 1, over the rate 0.1.
+    /// The step is minus the learning rate times the gradient: central differences of the loss, h = 1e-4 in f64, are
+    /// accurate to h^2 = 1e-8; the f32 step to 1e-7 for values of size 1, over the learning rate 0.1.
     #[test]
     fn a_step_follows_the_gradient() {
         let (rate, decay, y) = (0.1f32, 0.3f32, 0.7f32);

@@ -1,4 +1,4 @@
-//! One file per method: its objective with its source, its settings, its trainer.
+//! The methods, one per file: objective with its source, settings, trainer.
 
 pub mod als;
 pub mod bpr;

@@ -1,4 +1,4 @@
-//! The most popular items: the score of an item is how often it occurs in training.
+//! The most popular items: the score of an item is its number of interactions in training.
 
 use veridical_core::Progress;
 use veridical_core::Seed;
@@ -14,7 +14,7 @@ settings! {
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Data without interactions.

@@ -1,19 +1,19 @@
-//! Shifted positive pointwise mutual information by a randomised SVD: the exactly seedable alternative to skip-gram
+//! Shifted positive pointwise mutual information by a randomized SVD: the reproducible alternative to skip-gram
 //! (Levy & Goldberg 2014; Levy, Goldberg & Dagan 2015).
 //!
-//! counts    c_ij pairs of places at most `window` apart in a user's sequence that hold i and j; n_i = sum_j c_ij
+//! counts    c_ij pairs of positions at most `window` apart in a user's sequence with items i and j; n_i = sum_j c_ij
 //! matrix    M_ij = max(0, ln(c_ij / (n_i p_j)) - ln shift),  p_j = n_j^power / sum_k n_k^power
-//! vectors   U S^exponent of M ~ U S V' (`veridical_learn::randomised_svd`)
+//! vectors   U S^exponent of M ~ U S V' (`veridical_learn::randomized_svd`)
 //!
-//! Rows of c are counted one at a time from the places of their item, so memory is that of the places and of the
-//! positive entries of M.
+//! Rows of c are counted one at a time from the positions of their item, so memory is that of the positions and of
+//! the positive entries of M.
 
 use rayon::prelude::*;
 use veridical_core::Progress;
 use veridical_core::settings;
 use veridical_core::{Seed, Stream};
 use veridical_data::Lists;
-use veridical_learn::{Operator, randomised_svd};
+use veridical_learn::{Operator, randomized_svd};
 
 use super::closed_form::ClosedForm;
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer};
@@ -21,24 +21,24 @@ use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer};
 settings! {
     /// Settings of `ppmi-svd`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 32,
-        /// Neighbours on each side
+        /// Neighbors on each side
         pub window: usize = 5,
-        /// ln of this is taken off the mutual information (the k of skip-gram)
+        /// Its logarithm is subtracted from the mutual information (the k of skip-gram)
         pub shift: f64 = 1.0,
-        /// Context counts are taken to this power
+        /// Exponent of the context counts
         pub power: f64 = 0.75,
-        /// Singular values are taken to this power in the vectors
+        /// Exponent of the singular values in the vectors
         pub exponent: f64 = 0.5,
-        /// Columns of the random sketch beyond dim
+        /// Oversampling: columns of the random sketch beyond dim
         pub oversampling: usize = 10,
         /// Power iterations
         pub iterations: usize = 4,
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, and data without interactions.
@@ -58,8 +58,8 @@ pub fn trainer<'a>(
         progress.advance(rows.len() as u64);
         let Settings { dim, oversampling, iterations, exponent, .. } = settings;
         let stream = Stream::new(seed, "ppmi-svd/sketch");
-        let (values, mut u) = randomised_svd(&matrix, dim, oversampling, iterations, stream)?;
-        // Directions that are not there stay zero, also with the exponent 0.
+        let (values, mut u) = randomized_svd(&matrix, dim, oversampling, iterations, stream)?;
+        // Directions beyond the rank stay zero, even with exponent 0.
         let scale = |s: &f64| if *s > 0.0 { s.powf(exponent) } else { 0.0 };
         let scales: Vec<f64> = values.iter().map(scale).collect();
         for row in u.chunks_exact_mut(dim) {
@@ -120,7 +120,7 @@ impl Sparse {
             .into_par_iter()
             .map(|i| places.get(i).iter().map(|&p| around(p).count()).sum::<usize>() as f64)
             .collect();
-        // Items that never stand beside another have no column, whatever the power.
+        // Items that never co-occur with another have no column, whatever the power.
         let smoothed: Vec<f64> =
             totals.iter().map(|&t| if t > 0.0 { t.powf(power) } else { 0.0 }).collect();
         let sum: f64 = smoothed.iter().sum();
@@ -149,7 +149,7 @@ impl Sparse {
         let rows: Vec<Vec<(u32, f64)>> = rows.into_iter().collect::<Result<_>>()?;
         if rows.iter().all(Vec::is_empty) {
             return Err(Error::unfit(
-                "no two items stand together more often than by chance: lower ⟨shift⟩ or raise ⟨window⟩",
+                "no two items co-occur more often than by chance: lower ⟨shift⟩ or raise ⟨window⟩",
             ));
         }
         let mut columns = vec![Vec::new(); n];
@@ -195,7 +195,7 @@ mod tests {
         Lists::collect(values.len(), pairs)
     }
 
-    /// The definition, from a table of counts over all pairs of places.
+    /// The definition, from a table of counts over all pairs of positions.
     #[test]
     fn the_matrix_is_that_of_the_definition() {
         let sequences = lists(&[&[0, 1, 2, 1, 3], &[], &[3, 0, 0], &[2]]);
@@ -232,6 +232,6 @@ mod tests {
         let sequences = lists(&[&[0], &[1]]);
         let error =
             Sparse::ppmi(&sequences, 2, &Settings::default(), &Progress::hidden()).err().unwrap();
-        assert!(error.to_string().starts_with("no two items stand together"), "{error}");
+        assert!(error.to_string().starts_with("no two items co-occur"), "{error}");
     }
 }

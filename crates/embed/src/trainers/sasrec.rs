@@ -1,23 +1,23 @@
-//! SASRec: self-attention over each user's sequence (Kang & McAuley 2018), with SSE on what is read and what is predicted
-//! (paper 001, section 4.2, Table 4).
+//! SASRec: self-attention over each user's sequence (Kang & McAuley 2018), with SSE on inputs and targets (paper 001,
+//! section 4.2, Table 4).
 //!
 //! h_t = f(E_i1, .., E_it) of the items i1, .., it,  s_ti = <h_t, E_i>,  f: positions, blocks of causal attention, norms
 //! (`veridical_nets::models`)
 //!
 //! bce              - ln sigma(s_y) - sum of k negatives ln(1 - sigma(s_j))           the paper's, k = 1
 //! gbce             the same with the target's term weighted against overconfidence     (Petrov & Macdonald 2023)
-//! sampled-softmax  the target against negatives that the batch shares, corrected for how they were drawn
+//! sampled-softmax  the target against negatives that the batch shares, corrected for the sampling distribution
 //! ce               the target against all items
 //!
-//! One table E is read and predicts. Its gradient is row-sparse (`ce`: whole), its Adam lazy: rows that a batch does
-//! not touch stay as they are.
+//! One table E holds input and output embeddings. Its gradient is row-sparse (`ce`: dense), its Adam lazy: rows that
+//! are not in a mini-batch do not change.
 
 use veridical_core::Seed;
 use veridical_core::{choices, settings};
 use veridical_nets::ranking::{
     FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
 };
-use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, Table};
+use veridical_nets::{Addend, Mode, OptimizerKind, OptimizerSettings, Table};
 
 use crate::sequential::{
     Architecture, Batch, Batches, Course, Learner, Negatives, Stepper, Tower, USER_NET,
@@ -28,49 +28,49 @@ use crate::{Embedding, Error, Graphs, Input, Result, Trainer, Transition, sgd};
 settings! {
     /// Settings of `sasrec`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 50,
-        /// The longest history that is read; of longer ones the last items
+        /// Maximum history length; longer histories keep their last items
         pub length: usize = 200,
-        /// Blocks of attention
+        /// Number of attention blocks
         pub blocks: usize = 2,
-        /// Heads of each; divides the values of a vector
+        /// Attention heads per block; a divisor of dim
         pub heads: usize = 1,
-        /// What is minimised: bce, gbce, sampled-softmax, ce
+        /// Loss: bce, gbce, sampled-softmax, ce
         pub loss: Loss = Loss::Bce,
         /// Negative items per position (bce, gbce) or per batch (sampled-softmax)
         pub negatives: usize = 1,
         /// Calibration of gbce, from 0 (none) to 1
-        pub calibration: f64 = 0.75,
-        /// Negatives are drawn by count to this power; 0 is uniform
-        pub power: f64 = 0.0,
-        /// Users per step
+        pub calibration: f64 = 0.75 => [detail()],
+        /// Negatives are drawn in proportion to count to this power; 0 is uniform
+        pub power: f64 = 0.0 => [detail()],
+        /// Batch size, in users
         pub batch: usize = 128,
-        /// Passes over the users
+        /// Number of epochs
         pub epochs: u32 = 200,
         /// Learning rate of Adam
         pub lr: f64 = 0.001,
-        /// Weight of the squared norm of the parameters and of the rows a step uses
+        /// L2 penalty on the weights and on the rows used by a step
         pub weight_decay: f64 = 0.0,
-        /// Probability to drop a value in training
+        /// Dropout probability
         pub dropout: f64 = 0.2,
-        /// SSE: probability that an item that is read is replaced
+        /// SSE: probability that an input item is replaced
         pub sse_input: f64 = 0.0,
-        /// SSE: probability that an item that is to be predicted is replaced
+        /// SSE: probability that a target item is replaced
         pub sse_target: f64 = 0.0,
-        /// SSE-Graph: how much likelier a neighbour is than another item
-        pub rho_input: f64 = 100.0,
-        /// SSE-Graph: the same for targets
-        pub rho_target: f64 = 100.0,
+        /// SSE-Graph: how much more likely a neighbor is than another item
+        pub rho_input: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another target item
+        pub rho_target: f64 = 100.0 => [detail()],
     }
 }
 
 choices! {
-    /// What is minimised.
+    /// The training loss.
     pub enum Loss {
-        /// Binary cross entropy of the target and of negatives.
+        /// Binary cross-entropy of the target and of negatives.
         Bce = "bce",
-        /// The same, calibrated.
+        /// Binary cross-entropy, calibrated against overconfidence.
         Gbce = "gbce",
         /// Softmax over the target and shared negatives.
         SampledSoftmax = "sampled-softmax",
@@ -79,7 +79,7 @@ choices! {
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
 /// Settings out of range, and data without sequences.
@@ -113,19 +113,19 @@ pub fn trainer<'a>(
     }
     let architecture = Architecture::Sasrec { length, blocks, heads };
     let net = architecture.user_net(dim, settings.dropout, seed)?;
-    let deviation = (2.0 / (n_items + dim) as f64).sqrt(); // Glorot & Bengio 2010, as in SASRec.pytorch
-    let first = Embedding::normal(n_items, dim, deviation, seed, "sasrec/item");
-    let adam = OptimiserSettings {
+    let sd = (2.0 / (n_items + dim) as f64).sqrt(); // Glorot & Bengio 2010, as in SASRec.pytorch
+    let first = Embedding::normal(n_items, dim, sd, seed, "sasrec/item");
+    let adam = OptimizerSettings {
         beta2: BETA2,
         weight_decay: Some(settings.weight_decay),
-        ..OptimiserSettings::of(OptimiserKind::Adam)
+        ..OptimizerSettings::of(OptimizerKind::Adam)
     };
     let Settings { epochs, lr, .. } = *settings;
     let stepper = Sasrec {
         tower: Tower::new(USER_NET, net, batches.most_positions(), &adam, true),
         table: Table::new(dim, first.into_values(), &adam)?,
         corrections: corrections(settings, &batches),
-        loss: Room::default(),
+        loss: Scratch::default(),
         settings: settings.clone(),
     };
     let course = Course { epochs, lr, settling: None };
@@ -166,7 +166,7 @@ fn corrections(settings: &Settings, batches: &Batches<'_>) -> Vec<f64> {
     let weights: Vec<f64> =
         batches.counts().iter().map(|&n| f64::from(n).powf(settings.power)).collect();
     let total: f64 = weights.iter().sum();
-    // An item that never occurs is never drawn: as a target of SSE it counts like one that occurs once.
+    // An item that never occurs is never drawn: as an SSE target it counts like an item that occurs once.
     let least = weights.iter().copied().filter(|w| *w > 0.0).fold(f64::INFINITY, f64::min);
     let k = settings.negatives as f64;
     weights.iter().map(|w| (k * w.max(least) / total).ln()).collect()
@@ -177,19 +177,19 @@ struct Sasrec {
     tower: Tower,
     table: Table<f32>,
     corrections: Vec<f64>,
-    loss: Room,
+    loss: Scratch,
 }
 
-/// What losses need, kept between steps.
+/// Scratch memory of the losses, reused between steps.
 #[derive(Default)]
-struct Room {
+struct Scratch {
     addends: Vec<Addend<f32>>,
     sampled: SampledSoftmax<f32>,
     full: FullSoftmax<f32>,
     whole: Vec<f32>,
 }
 
-/// The sources of addends: gradients at the input, outputs, gradients of shared negatives.
+/// The sources of the summed gradients: gradients at the input, outputs, gradients of shared negatives.
 const AT_INPUT: u32 = 0;
 const OUTPUTS: u32 = 1;
 
@@ -207,7 +207,7 @@ impl Stepper for Sasrec {
         let (hidden, dhidden) = tower.work.output_gradient(&tower.net);
         let (dim, targets) = (table.dim(), &*batch.targets);
         let positions = Positions { dim, hidden, table: table.values(), targets };
-        let Room { addends, sampled, full, whole } = loss;
+        let Scratch { addends, sampled, full, whole } = loss;
         addends.clear();
         let value = match settings.loss {
             Loss::Bce | Loss::Gbce => {

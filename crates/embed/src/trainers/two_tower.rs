@@ -1,23 +1,23 @@
-//! Two towers (paper 000, F.2, Figure A.2; much like GRU4Rec): a GRU reads the history, and an item is what a small network
-//! makes of its vector.
+//! Two towers (paper 000, F.2, Figure A.2; similar to GRU4Rec): a GRU reads the history, and a small network maps the
+//! vector of an item.
 //!
 //! u_t = B_2 sigma(B_1 GRU(x_1, .., x_t)),  v_i = A_2 sigma(A_1 x_i),  s_ti = <u_t, v_i>
 //!
-//! with x_i a row of a table of vectors: pretrained ones, which stay as they are unless told otherwise, or its own. Every
-//! position of a history predicts the next item against k negatives:
+//! with x_i a row of a vector table: pretrained, and fixed unless `train-vectors` is set, or learned. Every position of a
+//! history predicts the next item against k negatives:
 //!
 //! bce   - ln sigma(s_y) - sum_j ln(1 - sigma(s_j))
 //! bpr   - 1/k sum_j ln sigma(s_y - s_j)
 //!
-//! The paper has hidden size 16, k = 3, Adam with rate 0.001 and decay 1e-4, and ends when the loss improves by less than
-//! 1e-4 in three epochs in a row. Its figure has one dense layer with a sigmoid on each side; scores of numbers between 0 and 1
-//! are never negative, so a linear layer follows here.
+//! The paper uses hidden size 16, k = 3, Adam with learning rate 0.001 and weight decay 1e-4, and stops when the loss
+//! improves by less than 1e-4 in three consecutive epochs. Its figure has one dense layer with a sigmoid on each side; inner
+//! products of values between 0 and 1 are never negative, so a linear layer follows here.
 
 use veridical_core::Seed;
 use veridical_core::stopping::{Against, Better, EarlyStopping};
 use veridical_core::{choices, settings};
 use veridical_nets::ranking::{Pairwise, Positions};
-use veridical_nets::{Addend, Mode, OptimiserKind, OptimiserSettings, RowGradient, Table};
+use veridical_nets::{Addend, Mode, OptimizerKind, OptimizerSettings, RowGradient, Table};
 
 use crate::sequential::{
     Architecture, Batch, Batches, Course, ITEM_NET, Learner, Negatives, Stepper, Tower, USER_NET,
@@ -28,55 +28,55 @@ use crate::{Embedding, Error, Graphs, Input, Result, Trainer, Transition, sgd};
 settings! {
     /// Settings of `two-tower`.
     pub struct Settings {
-        /// Values of a vector, without --item-vectors
+        /// Embedding dimension, without --item-vectors
         pub dim: usize = 32,
-        /// Values of the GRU and of the dense layers
+        /// Hidden size of the GRU and of the dense layers
         pub hidden: usize = 16,
-        /// Move the given --item-vectors too
+        /// Train the given --item-vectors too
         pub train_vectors: bool = false,
-        /// The longest history that is read; of longer ones the last items
+        /// Maximum history length; longer histories keep their last items
         pub length: usize = 200,
-        /// What is minimised: bce, bpr
+        /// Loss: bce, bpr
         pub loss: Loss = Loss::Bce,
         /// Negative items per position
         pub negatives: usize = 3,
-        /// Users per step
+        /// Batch size, in users
         pub batch: usize = 128,
-        /// Passes over the users, at most
+        /// Maximum number of epochs
         pub epochs: u32 = 100,
         /// Learning rate of Adam
         pub lr: f64 = 0.001,
-        /// Weight of the squared norm of the parameters and of the rows a step uses
+        /// L2 penalty on the weights and on the rows used by a step
         pub weight_decay: f64 = 0.0001,
-        /// Stop when the loss improves by less than this in --settle-epochs epochs in a row; 0 never does
-        pub settle: f64 = 0.0001,
-        /// How many epochs in a row
-        pub settle_epochs: u32 = 3,
-        /// SSE: probability that an item that is read is replaced
+        /// Stop when the loss improves by less than this in --settle-epochs consecutive epochs; 0 disables the rule
+        pub settle: f64 = 0.0001 => [detail()],
+        /// Consecutive epochs of the rule --settle
+        pub settle_epochs: u32 = 3 => [detail()],
+        /// SSE: probability that an input item is replaced
         pub sse_input: f64 = 0.0,
-        /// SSE: probability that an item that is to be predicted is replaced
+        /// SSE: probability that a target item is replaced
         pub sse_target: f64 = 0.0,
-        /// SSE-Graph: how much likelier a neighbour is than another item
-        pub rho_input: f64 = 100.0,
-        /// SSE-Graph: the same for targets
-        pub rho_target: f64 = 100.0,
+        /// SSE-Graph: how much more likely a neighbor is than another item
+        pub rho_input: f64 = 100.0 => [detail()],
+        /// SSE-Graph: how much more likely a neighbor is than another target item
+        pub rho_target: f64 = 100.0 => [detail()],
     }
 }
 
 choices! {
-    /// What is minimised.
+    /// The training loss.
     pub enum Loss {
-        /// Binary cross entropy of the target and of negatives.
+        /// Binary cross-entropy of the target and of negatives.
         Bce = "bce",
-        /// The target before negatives.
+        /// Bayesian personalized ranking of the target against negatives.
         Bpr = "bpr",
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
-/// Settings out of range, vectors of other items, and data without sequences.
+/// Settings out of range, item vectors that do not match the items, and data without sequences.
 pub fn trainer<'a>(
     settings: &Settings,
     input: Input<'a>,
@@ -105,9 +105,9 @@ pub fn trainer<'a>(
         Some(given) => given.clone(),
         None => Embedding::normal(n_items, dim, START, seed, "two-tower/item"),
     };
-    let adam = OptimiserSettings {
+    let adam = OptimizerSettings {
         weight_decay: Some(settings.weight_decay),
-        ..OptimiserSettings::of(OptimiserKind::Adam)
+        ..OptimizerSettings::of(OptimizerKind::Adam)
     };
     let moves = given.is_none() || settings.train_vectors;
     let positions = batches.most_positions();
@@ -119,7 +119,7 @@ pub fn trainer<'a>(
         item: Tower::new(ITEM_NET, item_net, items, &adam, moves),
         table: Table::new(dim, table.into_values(), &adam)?,
         place: vec![0; n_items],
-        room: Room::default(),
+        scratch: Scratch::default(),
         settings: settings.clone(),
         moves,
     };
@@ -133,7 +133,7 @@ pub fn trainer<'a>(
     Ok(Box::new(Learner::new(architecture, batches, course, stepper)))
 }
 
-/// Deviation of the first rows.
+/// Standard deviation of the initialization.
 const START: f64 = 0.1;
 
 fn check(settings: &Settings, dim: usize, n_items: usize) -> Result<()> {
@@ -163,16 +163,16 @@ struct TwoTower {
     user: Tower,
     item: Tower,
     table: Table<f32>,
-    /// Whether the table is learned.
+    /// Whether the table is trained.
     moves: bool,
-    /// The place of each item among those of the batch.
+    /// The position of each item among the items of the batch.
     place: Vec<u32>,
-    room: Room,
+    scratch: Scratch,
 }
 
-/// Lists of a step, kept between steps.
+/// Scratch memory, reused between steps.
 #[derive(Default)]
-struct Room {
+struct Scratch {
     /// The targets and negatives of the batch, each once, ascending.
     items: Vec<u32>,
     targets: Vec<u32>,
@@ -183,8 +183,8 @@ struct Room {
 
 impl Stepper for TwoTower {
     fn step(&mut self, batch: &Batch, lr: f64) -> f64 {
-        let Self { settings, user, item, table, place, room, moves, .. } = self;
-        let Room { items, targets, negatives, addends, gradient } = room;
+        let Self { settings, user, item, table, place, scratch, moves, .. } = self;
+        let Scratch { items, targets, negatives, addends, gradient } = scratch;
         items.clear();
         items.extend(batch.targets.iter().chain(&batch.negatives));
         items.sort_unstable();
@@ -217,7 +217,7 @@ impl Stepper for TwoTower {
         if !value.is_finite() {
             return value;
         }
-        // Each item of the batch is a target or a negative, so every row of the sum is there.
+        // Each item of the batch is a target or a negative, so every row of the sum exists.
         gradient.sum(settings.hidden, addends, &[hidden]);
         item.work.output_gradient(&item.net).1.copy_from_slice(&gradient.values);
         user.step(lr);

@@ -1,4 +1,4 @@
-//! What every trainer promises, asked of every method there is: a new one is asked by being in [`Method::ALL`].
+//! What every trainer guarantees, tested for every method in [`Method::ALL`], so a new method is tested too.
 
 use serde_json::{Map, Value, json};
 use veridical_core::stopping::Better;
@@ -8,13 +8,13 @@ use veridical_data::generate::{CorpusSettings, ShopSettings, corpus, shop};
 use veridical_data::{
     Checkpoint, Checkpoints, Corpus, Ids, Interactions, NamedTensor, Split, TensorMap,
 };
-use veridical_embed::fit::{FitSettings, Judge, Measures, Nowhere, Validation, fit};
+use veridical_embed::fit::{FitSettings, Measures, Nowhere, Validate, Validation, fit};
 use veridical_embed::{Error, Graphs, Input, Method, Model, Purpose, Result, Trainer};
 
 use super::common::{all_rows, seed};
 
 const EPOCHS: u32 = 4;
-/// Closed forms that draw nothing.
+/// Closed forms without random draws.
 const WITHOUT_DRAWS: [Method; 3] = [Method::Pop, Method::ItemKnn, Method::Ease];
 
 /// Data for every method.
@@ -75,7 +75,7 @@ fn small(method: Method) -> Map<String, Value> {
         "epochs" => Some(json!(EPOCHS)),
         "length" | "hidden" => Some(json!(6)),
         "batch" => Some(json!(16)),
-        "neighbours" => Some(json!(5)),
+        "neighbors" => Some(json!(5)),
         "settle" => Some(json!(0.0)),
         _ => None,
     };
@@ -91,7 +91,7 @@ fn run(trainer: &mut dyn Trainer, from: u32) -> Result<()> {
         .try_for_each(|epoch| trainer.epoch(epoch, &Progress::hidden()).map(|_| ()))
 }
 
-fn is_of_numbers(tensors: &TensorMap) -> bool {
+fn is_finite(tensors: &TensorMap) -> bool {
     tensors.values().flat_map(|(_, values)| values).all(|x| x.is_finite())
 }
 
@@ -100,7 +100,7 @@ fn a_seed_gives_the_same_bytes_and_another_seed_others() {
     let world = World::new();
     for method in Method::ALL {
         let first = world.learned(method, 1);
-        assert!(is_of_numbers(&first), "{}", method.name());
+        assert!(is_finite(&first), "{}", method.name());
         assert!(first == world.learned(method, 1), "{}: not repeated", method.name());
         let is_same = first == world.learned(method, 2);
         assert_eq!(is_same, WITHOUT_DRAWS.contains(&method), "{}: other seed", method.name());
@@ -200,7 +200,7 @@ fn no_data_is_refused() {
 }
 
 #[test]
-fn ratings_that_are_no_numbers_do_not_become_a_model() {
+fn ratings_that_are_not_finite_do_not_become_a_model() {
     let mut world = World::new();
     world.data.rating.as_mut().unwrap()[7] = f32::NAN;
     for method in Method::ALL {
@@ -208,11 +208,11 @@ fn ratings_that_are_no_numbers_do_not_become_a_model() {
             run(&mut *trainer, 0)?;
             trainer.model().tensors()
         });
-        assert!(learned.is_err() || is_of_numbers(&learned.unwrap()), "{}", method.name());
+        assert!(learned.is_err() || is_finite(&learned.unwrap()), "{}", method.name());
     }
 }
 
-/// Keeps the last state and says no after so many.
+/// Stores the checkpoints and fails after a given number.
 #[derive(Default)]
 struct Memory {
     saved: std::sync::Mutex<Vec<(Checkpoint, Option<TensorMap>)>>,
@@ -246,10 +246,10 @@ impl Checkpoints for Memory {
     }
 }
 
-/// Values by epoch, whatever the model.
+/// A validation with given values by epoch, whatever the model.
 struct Scripted(Vec<f64>, std::cell::Cell<usize>);
 
-impl Judge for Scripted {
+impl Validate for Scripted {
     fn measures(&self, _model: &Model, _job: &Job<'_>) -> Result<Measures> {
         let at = self.1.replace(self.1.get() + 1);
         Ok(Measures::from([("value".to_owned(), self.0[at])]))
@@ -264,17 +264,18 @@ impl Judge for Scripted {
     }
 }
 
-/// Interrupted after any epoch and gone on with, every method ends as if nothing had happened.
+/// Interrupted after any epoch and resumed, every method ends as if it had not been interrupted.
 #[test]
 fn a_fit_that_was_interrupted_ends_as_one_that_was_not() {
     let world = World::new();
     for method in Method::ALL {
         let mut whole = world.trainer(method, 1).unwrap();
-        let told = Memory::default();
+        let uninterrupted = Memory::default();
         let settings = FitSettings::default();
         let each = |_, _: Option<f64>, _: &dyn Trainer| Ok::<(), Error>(());
         let job = Job::silent();
-        let fitted = fit(&mut *whole, settings, None, Some(&told), None, &job, each).unwrap();
+        let fitted =
+            fit(&mut *whole, settings, None, Some(&uninterrupted), None, &job, each).unwrap();
 
         let stopped = Memory::default();
         let mut first = world.trainer(method, 1).unwrap();
@@ -291,7 +292,7 @@ fn a_fit_that_was_interrupted_ends_as_one_that_was_not() {
         let mut second = world.trainer(method, 1).unwrap();
         let again = fit(&mut *second, settings, None, Some(&stopped), Some(from), &job, each);
         assert_eq!(again.unwrap(), fitted, "{}", method.name());
-        assert_eq!(*stopped.lines.lock().unwrap(), *told.lines.lock().unwrap());
+        assert_eq!(*stopped.lines.lock().unwrap(), *uninterrupted.lines.lock().unwrap());
         let (one, other) = (second.model().tensors().unwrap(), whole.model().tensors().unwrap());
         assert!(one == other, "{}", method.name());
     }
@@ -301,7 +302,7 @@ fn a_fit_that_was_interrupted_ends_as_one_that_was_not() {
 fn patience_ends_a_fit_and_leaves_the_best_model() {
     let world = World::new();
     let mut trainer = world.trainer(Method::Bpr, 1).unwrap();
-    let judge = Scripted(vec![0.1, 0.3, 0.2, 0.3], Default::default());
+    let validation = Scripted(vec![0.1, 0.3, 0.2, 0.3], Default::default());
     let settings = FitSettings { eval_every: 1, patience: Some(1) };
     let mut models = Vec::new();
     let each = |_, _: Option<f64>, trainer: &dyn Trainer| {
@@ -310,26 +311,27 @@ fn patience_ends_a_fit_and_leaves_the_best_model() {
     };
     let keep = None::<&Nowhere>;
     let fitted =
-        fit(&mut *trainer, settings, Some(&judge), keep, None, &Job::silent(), each).unwrap();
+        fit(&mut *trainer, settings, Some(&validation), keep, None, &Job::silent(), each).unwrap();
     assert_eq!((fitted.epochs, fitted.best.unwrap().epoch), (3, 2));
     assert!(trainer.model().tensors().unwrap() == models[1]);
 }
 
 #[test]
-fn held_out_rows_judge_every_method_that_has_them() {
+fn every_method_with_held_out_rows_is_validated() {
     let world = World::new();
     let (validation, train): (Vec<u32>, Vec<u32>) = world.rows.iter().partition(|&&r| r % 9 == 0);
     let split = Split { train, validation, test: Vec::new() };
     for method in Method::ALL.into_iter().filter(|method| method.purpose() != Purpose::Text) {
         let input = Input::of(&world.data, &split.train);
         let mut trainer = method.trainer(&small(method), input, &world.graphs, seed(1)).unwrap();
-        let judge = Validation::new(&world.data, &split, method.purpose()).unwrap();
+        let validation = Validation::new(&world.data, &split, method.purpose()).unwrap();
         let each = |_, _: Option<f64>, _: &dyn Trainer| Ok::<(), Error>(());
         let (settings, keep) = (FitSettings::default(), None::<&Nowhere>);
         let fitted =
-            fit(&mut *trainer, settings, Some(&judge), keep, None, &Job::silent(), each).unwrap();
+            fit(&mut *trainer, settings, Some(&validation), keep, None, &Job::silent(), each)
+                .unwrap();
         let value = fitted.best.unwrap().value;
         assert!(value.is_finite() && value > 0.0, "{}: {value}", method.name());
-        assert_eq!(fitted.measure.as_deref(), Some(judge.decisive()));
+        assert_eq!(fitted.measure.as_deref(), Some(validation.decisive()));
     }
 }

@@ -1,4 +1,4 @@
-//! Rankings and ratings judged through the public face, against slow versions and other libraries.
+//! Evaluation of rankings and ratings through the public API, against slow versions and other libraries.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use veridical_embed::{Embedding, Factors, Graphs, Input, Method, Model, Pair, Sc
 
 use crate::common::{lists, seed};
 
-/// Scores as they are, one row per user.
+/// A scorer with given scores, one row per user.
 struct Table {
     n_items: usize,
     scores: Vec<f32>,
@@ -109,7 +109,7 @@ fn ease_is_the_textbook_formula() {
     }
 }
 
-/// Harmonic numbers and discounts in closed form: one relevant item at every place alike.
+/// Harmonic numbers and discounts in closed form: one relevant item, equally likely at every rank.
 #[test]
 fn constant_scores_score_exactly_as_chance() {
     let (n_users, n_items) = (40, 500);
@@ -119,7 +119,7 @@ fn constant_scores_score_exactly_as_chance() {
         |values: &[Vec<u32>]| lists(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let (train, relevant) = (as_lists(&train), as_lists(&relevant));
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
-    // Vectors of any values: all items alike, whatever the users.
+    // Arbitrary user vectors; all items are equal.
     let user = Embedding::normal(n_users, 33, 1.0, seed(1), "user");
     let item =
         Embedding::new(33, Embedding::normal(1, 33, 1.0, seed(1), "item").row(0).repeat(n_items));
@@ -150,10 +150,10 @@ fn constant_scores_score_exactly_as_chance() {
     }
 }
 
-/// Scores and their negatives put every pair the other way round, so their AUCs add up to 1 exactly if, and in
-/// practice only if, both meet the same candidates.
+/// Negated scores reverse the order of every pair, so the two AUCs add up to 1 exactly if, and in practice only
+/// if, both models rank the same candidates.
 #[test]
-fn all_models_meet_the_same_candidates() {
+fn all_models_rank_the_same_candidates() {
     let (n_users, n_items) = (60, 700);
     let mut scores = vec![0.0; n_users * n_items];
     let noise = Embedding::normal(n_users, n_items, 1.0, seed(1), "scores");
@@ -169,13 +169,13 @@ fn all_models_meet_the_same_candidates() {
         |values: &[Vec<u32>]| lists(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let (train, relevant) = (as_lists(&train), as_lists(&relevant));
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
-    let judge = |scores: Vec<f32>, seed: u64| {
+    let evaluate = |scores: Vec<f32>, seed: u64| {
         let settings = Settings { seed: Seed::new(seed).unwrap(), ..settings(&[10]) };
         ranking(&Table { n_items, scores }, &task, &settings, &Job::silent()).unwrap()
     };
-    let up = judge(scores.clone(), 3);
-    let down = judge(scores.iter().map(|s| -s).collect(), 3);
-    let other = judge(scores, 4);
+    let up = evaluate(scores.clone(), 3);
+    let down = evaluate(scores.iter().map(|s| -s).collect(), 3);
+    let other = evaluate(scores, 4);
     for protocol in ["full", "uniform-100", "popular-100"] {
         let sum = value(&up, protocol, "auc") + value(&down, protocol, "auc");
         assert!((sum - 1.0).abs() < 1e-14, "{protocol}: {sum}");
@@ -184,10 +184,10 @@ fn all_models_meet_the_same_candidates() {
     }
 }
 
-/// Known items of a user score above everything: were one of them a candidate, the relevant item would not be
-/// first. It is, in every protocol.
+/// Known items of a user have the highest scores: if one of them were a candidate, the relevant item would not
+/// be first. It is, in every protocol.
 #[test]
-fn known_items_are_no_candidates() {
+fn known_items_are_not_candidates() {
     let (n_users, n_items) = (50, 400);
     let mut scores = vec![0.0; n_users * n_items];
     let part = |u: usize, first: usize, n: usize| -> Vec<u32> {
@@ -318,7 +318,7 @@ fn memory_is_bounded_by_blocks_and_threads_change_nothing() {
 }
 
 #[test]
-fn what_cannot_be_judged_is_said() {
+fn what_cannot_be_evaluated_is_reported() {
     let table = |scores: &[f32]| Table { n_items: 3, scores: scores.to_vec() };
     let (train, relevant) = (lists(&[&[0]]), lists(&[&[1]]));
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
@@ -328,27 +328,27 @@ fn what_cannot_be_judged_is_said() {
     assert_eq!(message(&[0.0; 3], &task, &[0]), "⟨k⟩ must be at least 1, got 0");
     assert_eq!(
         message(&[0.0, f32::NAN, 0.0], &task, &[1]),
-        "the score of item number 1 for user number 0 is NaN: the vectors hold values that are no numbers or too large"
+        "the score of item number 1 for user number 0 is NaN: the vectors contain values that are NaN or too large"
     );
     let known = Task { relevant: &train, ..task };
     assert_eq!(
         message(&[0.0; 3], &known, &[1]),
-        "no user has an item that is kept back and not in training: choose another ⟨split⟩"
+        "no user has a held-out item that is not in training: choose another ⟨split⟩"
     );
     let wide = lists(&[&[7]]);
     assert_eq!(
         message(&[0.0; 3], &Task { relevant: &wide, ..task }, &[1]),
-        "there are vectors of 3 items, fewer than the data has"
+        "there are vectors of 3 items, fewer than in the data"
     );
     let (two, three) = (Embedding::zeros(1, 2), Embedding::zeros(1, 3));
     let error = Pair::new(&two, &three, Similarity::Dot).unwrap_err().to_string();
-    assert!(error.starts_with("vectors of users have 2 values and vectors of items 3"), "{error}");
+    assert!(error.starts_with("user vectors have dimension 2 and item vectors 3"), "{error}");
     let model = Model::Popularity(vec![1.0]);
     let error = evaluate::ratings(&model, &[0], &[0], &[3.0]).unwrap_err().to_string();
-    assert!(error.starts_with("this model ranks items and predicts no ratings"), "{error}");
+    assert!(error.starts_with("this model ranks items but does not predict ratings"), "{error}");
 }
 
-/// Errors of ratings share a part per user. The 95 % interval of RMSE holds the true value in about 95 of 100
+/// Errors of ratings share a part per user. The 95 % interval of RMSE contains the true value in about 95 of 100
 /// repetitions: 1,000 of them have a standard error of 0.7 points, five of which are allowed, and the normal
 /// approximation for 100 users costs about one more.
 #[test]
@@ -382,7 +382,7 @@ fn intervals_of_ratings_hold_what_they_promise() {
     assert!((905..=985).contains(&held), "{held} of 1000");
 }
 
-/// Runs of the same users: their spread joins that of the users.
+/// Several runs on the same users: the variance between runs adds to the variance between users.
 #[test]
 fn seeds_widen_the_interval_by_their_spread() {
     let relevant = lists(&[&[0], &[1], &[2], &[3]]);

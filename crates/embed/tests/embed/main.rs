@@ -1,4 +1,4 @@
-//! Trainers, models and judges through the public face.
+//! Trainers, models and evaluation through the public API.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Closed forms, alternating least squares and fold-in through their public face.
+//! Closed forms, alternating least squares and fold-in through their public API.
 
 use serde_json::{Value, json};
 use veridical_core::threads::with_threads;
@@ -18,11 +18,11 @@ fn factors(model: Model) -> Factors {
     factors
 }
 
-/// Methods that rank, under settings that learn the planted clusters at once.
+/// Ranking methods, with settings that learn the planted clusters quickly.
 fn cases() -> Vec<(Method, Value)> {
     vec![
         (Method::Pop, json!({})),
-        (Method::ItemKnn, json!({ "neighbours": 15 })),
+        (Method::ItemKnn, json!({ "neighbors": 15 })),
         (Method::Ease, json!({ "weight-decay": 10.0 })),
         (Method::Als, json!({ "dim": 8, "epochs": 6 })),
         (Method::Als, json!({ "dim": 7, "epochs": 6, "solver": "cholesky" })),
@@ -30,7 +30,7 @@ fn cases() -> Vec<(Method, Value)> {
     ]
 }
 
-/// A user takes items of the own cluster nine times in ten, so nearly all of the best new ones are of it.
+/// A user's items are from the user's cluster nine times in ten, so nearly all of the best new ones are from it too.
 #[test]
 fn every_method_recommends_from_the_planted_cluster() {
     let data = shop(200, 80, 15);
@@ -57,7 +57,7 @@ fn every_method_recommends_from_the_planted_cluster() {
 }
 
 #[test]
-fn neighbours_of_an_item_are_of_its_cluster() {
+fn neighbors_of_an_item_are_of_its_cluster() {
     let data = shop(300, 80, 30);
     for (method, values) in cases().into_iter().filter(|(method, _)| *method != Method::Pop) {
         let model = learn(method, values.clone(), &data, &Graphs::default()).unwrap();
@@ -68,7 +68,7 @@ fn neighbours_of_an_item_are_of_its_cluster() {
     }
     let pop = learn(Method::Pop, json!({}), &data, &Graphs::default()).unwrap();
     let message = pop.similar("item", 0, 1).unwrap_err().to_string();
-    assert_eq!(message, "popularity knows no similar items; train another method");
+    assert_eq!(message, "a popularity model has no similar items; train another method");
 }
 
 #[test]
@@ -154,10 +154,10 @@ fn edge(graph: &Graph, j: usize, k: usize) -> f64 {
         Graph::Groups { of, .. } => {
             of.get(j).iter().filter(|g| of.get(k).contains(g)).count() as f64
         }
-        Graph::Edges { neighbours, weights } => {
-            let at = neighbours.get(j).binary_search(&(k as u32));
+        Graph::Edges { neighbors, weights } => {
+            let at = neighbors.get(j).binary_search(&(k as u32));
             at.map_or(0.0, |at| {
-                let place = neighbours.range(j).start + at;
+                let place = neighbors.range(j).start + at;
                 weights.as_ref().map_or(1.0, |w| f64::from(w[place]))
             })
         }
@@ -181,18 +181,18 @@ fn edges(users: usize, items: usize) -> Graphs {
             })
             .collect();
         let near: Vec<&[u32]> = near.iter().map(Vec::as_slice).collect();
-        let neighbours = lists(&near);
+        let neighbors = lists(&near);
         let weight = |(j, k): (usize, u32)| 0.5 + ((j + k as usize) % 3) as f32;
         let weights = (0..n).flat_map(|j| {
-            neighbours.get(j).iter().map(move |&k| weight((j, k))).collect::<Vec<_>>()
+            neighbors.get(j).iter().map(move |&k| weight((j, k))).collect::<Vec<_>>()
         });
-        Some(Graph::Edges { weights: Some(weights.collect()), neighbours })
+        Some(Graph::Edges { weights: Some(weights.collect()), neighbors })
     };
     Graphs { user: ring(users), item: ring(items), ..Graphs::default() }
 }
 
-/// Every round lowers the objective, and at its end no small change of any value lowers it further: its gradient,
-/// by differences, is zero to the noise of f32 in the values.
+/// Every iteration lowers the objective, and at the end it is stationary: its gradient, by finite differences, is
+/// zero up to the f32 noise in the values.
 #[test]
 fn als_lowers_its_objective_to_a_point_without_gradient() {
     let data = shop(12, 8, 6);
@@ -243,9 +243,9 @@ fn als_lowers_its_objective_to_a_point_without_gradient() {
     }
 }
 
-/// A graph pulls its ends together.
+/// A graph Laplacian pulls neighbors together.
 #[test]
-fn a_laplacian_brings_neighbours_closer() {
+fn a_laplacian_brings_neighbors_closer() {
     let data = shop(40, 20, 8);
     let graphs = edges(40, 20);
     let spread = |weight: f64| {
@@ -264,12 +264,15 @@ fn a_laplacian_brings_neighbours_closer() {
     let message =
         learn(Method::Als, json!({ "graph-weight-item": 1.0 }), &data, &Graphs::default());
     let message = message.unwrap_err().to_string();
-    assert!(message.starts_with("⟨graph-weight-item⟩ is 1, but there is no graph"), "{message}");
+    assert!(
+        message.starts_with("⟨graph-weight-item⟩ is 1, but that table has no graph"),
+        "{message}"
+    );
 }
 
-/// At convergence a user folded in from the own history is the user that was learnt.
+/// At convergence, folding a user in from the training history reproduces the trained user.
 #[test]
-fn folded_in_users_score_like_those_that_were_learnt() {
+fn folded_in_users_score_like_those_that_were_learned() {
     let data = shop(30, 20, 6);
     let rows = all_rows(&data);
     for values in [
@@ -342,7 +345,7 @@ fn settings_out_of_range_are_named() {
         (Method::Als, json!({ "dim": 0 }), "⟨dim⟩ must be at least 1, got 0"),
         (Method::Als, json!({ "cg-steps": 0 }), "⟨cg-steps⟩ must be at least 1, got 0"),
         (Method::Als, json!({ "alpha": -1.0 }), "⟨alpha⟩ must be 0 or above, got -1"),
-        (Method::ItemKnn, json!({ "neighbours": 0 }), "⟨neighbours⟩ must be at least 1, got 0"),
+        (Method::ItemKnn, json!({ "neighbors": 0 }), "⟨neighbors⟩ must be at least 1, got 0"),
         (Method::ItemKnn, json!({ "shrink": -2.0 }), "⟨shrink⟩ must be 0 or above, got -2"),
         (Method::Ease, json!({ "weight-decay": 0.0 }), "⟨weight-decay⟩ must be above 0, got 0"),
         (
@@ -361,11 +364,11 @@ fn settings_out_of_range_are_named() {
     let error = learn(Method::Als, values, &unrated, &Graphs::default()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "als ⟨feedback⟩ explicit learns from ratings, and the interactions have none"
+        "als ⟨feedback⟩ explicit learns from ratings, but the interactions have none"
     );
 }
 
-/// The interval of its error ends below the error of knowing nothing but the mean.
+/// The confidence interval of its RMSE is below the RMSE of the mean rating.
 #[test]
 fn explicit_als_predicts_the_planted_ratings() {
     let data = shop(800, 80, 60);
@@ -387,8 +390,8 @@ fn explicit_als_predicts_the_planted_ratings() {
     assert!(report.mae.value < report.rmse.value);
 }
 
-/// A new user who rates like a cluster is expected to go on so: the unseen items of the cluster get the higher
-/// ratings, all of them on the scale of the data.
+/// A new user who rates like a cluster is predicted to continue that way: the unseen items of the cluster get the
+/// higher ratings, all on the scale of the data.
 #[test]
 fn ratings_of_new_users_are_predicted() {
     let data = shop(300, 80, 60);

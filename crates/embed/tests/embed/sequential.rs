@@ -1,4 +1,4 @@
-//! SASRec and two-tower: they learn what comes next, and the same bytes whatever happens in between.
+//! SASRec and two-tower: they learn the next item, and results are byte-identical across threads and interruptions.
 
 use proptest as _;
 use serde_json::{Map, Value, json};
@@ -12,8 +12,8 @@ use veridical_embed::{Embedding, Graphs, Input, Method, Model, Scorer, Trainer};
 const USERS: u32 = 240;
 const ITEMS: u32 = 60;
 
-/// Every user goes round the items in steps of 7 from a place of their own; one in five choices is any item. The last item
-/// is to be found.
+/// Every user cycles through the items in steps of 7 from a random start; one in five items is arbitrary. The last item is
+/// held out.
 fn planted() -> (Interactions, Vec<u32>, Lists) {
     let mut data = Interactions {
         users: IdMap::numbered(USERS as usize),
@@ -72,7 +72,7 @@ fn epochs(trainer: &mut dyn Trainer, epochs: std::ops::Range<u32>) {
 /// NDCG@10 among all items.
 fn ndcg(scorer: &dyn Scorer, data: &Interactions, train: &[u32], relevant: &Lists) -> f64 {
     let (known, sequences) = (data.by_user(train), data.sequences(train));
-    // Items come again here: nothing is left out of the ranking.
+    // Items repeat here: nothing is excluded from the ranking.
     let none = Lists::collect(known.len(), std::iter::empty());
     let task = Task { train: &none, sequences: Some(&sequences), aside: None, relevant };
     let settings = Settings { ks: vec![10], protocols: vec![Protocol::Full], seed: seed() };
@@ -102,7 +102,7 @@ fn planted_sequences_are_learned_and_popularity_is_beaten() {
     }
 }
 
-/// The order of a history matters to these models alone, and a history longer than the model is cut to its last items.
+/// The order of a history matters only to these models, and a history longer than `length` is cut to its last items.
 #[test]
 fn histories_are_read_in_their_order() {
     let (data, train, _) = planted();
@@ -179,7 +179,7 @@ fn threads_change_no_byte() {
 }
 
 #[test]
-fn given_vectors_stay_unless_told_otherwise() {
+fn given_vectors_are_fixed_unless_trained() {
     let (data, train, _) = planted();
     let graphs = Graphs::default();
     let given = Embedding::normal(ITEMS as usize, 6, 1.0, seed(), "given");
@@ -224,5 +224,5 @@ fn bad_settings_and_a_diverging_loss_are_named() {
     let wider = Method::Sasrec.trainer(&small("bce"), Input::of(&data, &train), &graphs, seed());
     let narrow = Method::Sasrec.trainer(&other, Input::of(&data, &train), &graphs, seed()).unwrap();
     let refused = wider.unwrap().restore(narrow.into_model()).unwrap_err().to_string();
-    assert!(refused.contains("of another configuration"), "{refused}");
+    assert!(refused.contains("has another configuration"), "{refused}");
 }

@@ -1,4 +1,4 @@
-//! The SGD trainers through their public face: what they recover, and what they promise.
+//! The SGD trainers through their public API: what they recover, and what they guarantee.
 
 use serde_json::{Value, json};
 use veridical_core::Error as Kind;
@@ -36,7 +36,7 @@ fn with(mut values: Value, more: Value) -> Value {
     values
 }
 
-/// By chance a neighbour is of the same cluster once in four.
+/// By chance the nearest neighbor is in the same cluster with probability 1/4.
 #[test]
 fn every_method_recovers_the_planted_clusters_in_both_modes_with_sse_and_dropout() {
     let more = [
@@ -77,7 +77,7 @@ fn documents_of_a_topic_are_close_and_so_are_inferred_ones() {
         };
         let inferred = infer(&corpus.tokens);
         assert!(purity(&inferred) > 0.9, "{values}: {}", purity(&inferred));
-        // The same document alone, and in company, and an empty one.
+        // The same document with and without others, and an empty document.
         let alone = infer(&lists(&[&[], corpus.tokens.get(7)]));
         assert_eq!(alone.row(1), inferred.row(7));
         assert_eq!(alone.row(0), [0.0; 8]);
@@ -171,6 +171,6 @@ fn settings_out_of_range_are_named() {
     let refused = train(Method::Mf, json!({}), input(&data, &rows), &Graphs::default());
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "mf learns from ratings, and the interactions have none; bpr or als do without"
+        "mf learns from ratings, but the interactions have none; bpr and als work without ratings"
     );
 }

@@ -13,7 +13,7 @@ use veridical_data::TensorMap;
 use veridical_learn::RidgePath;
 use veridical_nets::fit::{Course, Evaluation, Learner, Step, fit};
 use veridical_nets::{
-    Curve, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings, Schedule, Shape, Target,
+    Curve, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings, Schedule, Shape, Target,
     Trainer, TrainerSettings, Workspace,
 };
 
@@ -182,7 +182,7 @@ fn trained(
     let n = train.x.len();
     let settings = TrainerSettings {
         loss: Loss::Squared,
-        optimiser: OptimiserSettings::of(OptimiserKind::Adam),
+        optimizer: OptimizerSettings::of(OptimizerKind::Adam),
         lr,
         schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
         clip: None,

@@ -8,7 +8,7 @@ use veridical_data::generate;
 use veridical_io::examples::{ExampleOptions, read_examples};
 use veridical_nets::fit::{Course, ExampleLearner, fit};
 use veridical_nets::{
-    Curve, Feed, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings, RefitMethod,
+    Curve, Feed, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings, RefitMethod,
     RefitSettings, Schedule, Shape, Target, Trainer, TrainerSettings, Workspace, correct, moments,
     refit,
 };
@@ -123,7 +123,7 @@ fn compared(
     let model = Model::new(name.parse()?, shape, outputs);
     let settings = TrainerSettings {
         loss: Loss::CrossEntropy { smoothing: 0.0 },
-        optimiser: OptimiserSettings::of(OptimiserKind::Adam),
+        optimizer: OptimizerSettings::of(OptimizerKind::Adam),
         lr: config.lr,
         schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
         clip: None,

@@ -10,7 +10,7 @@ use veridical_core::stopping::Better;
 use veridical_core::{Job, Seed};
 use veridical_data::{Interactions, Short, Split, SplitOptions, SplitRule, split};
 use veridical_embed::evaluate::Protocol;
-use veridical_embed::fit::{FitSettings, Judge, Measures, Nowhere, fit};
+use veridical_embed::fit::{FitSettings, Measures, Nowhere, Validate, fit};
 use veridical_embed::{Graphs, Input, Method, Model, Trainer};
 
 use crate::lab::{self, Settings, ranked, row};
@@ -113,7 +113,7 @@ fn settings(config: &Config, variant: &Variant, quick: bool) -> Result<Settings>
     Ok(settings)
 }
 
-/// The rows to learn from and to judge on.
+/// The rows to learn from and to evaluate on.
 struct Court<'a> {
     data: Interactions,
     split: Split,
@@ -128,7 +128,7 @@ impl<'a> Court<'a> {
     }
 
     /// The measures under protocols.
-    fn judge(
+    fn evaluate(
         &self,
         model: &Model,
         parts: [&[u32]; 3],
@@ -159,16 +159,16 @@ impl<'a> Court<'a> {
         let epochs = fitted.best.map_or(fitted.epochs, |best| best.epoch);
         let model = trainer.into_model();
         let parts = [&train[..], validation, test];
-        let values = self.judge(&model, parts, &[SAMPLED, Protocol::Full])?;
+        let values = self.evaluate(&model, parts, &[SAMPLED, Protocol::Full])?;
         Ok(Measured { epochs, sampled: values[0], full: values[1] })
     }
 }
 
 /// By the first measure of a full ranking of the validation rows.
-impl Judge for Court<'_> {
+impl Validate for Court<'_> {
     fn measures(&self, model: &Model, _job: &Job<'_>) -> veridical_embed::Result<Measures> {
         let parts = [&self.split.train, &[][..], &self.split.validation];
-        let [first, _] = self.judge(model, parts, &[Protocol::Full])?[0];
+        let [first, _] = self.evaluate(model, parts, &[Protocol::Full])?[0];
         Ok(Measures::from([(MEASURES[0].to_owned(), first)]))
     }
 

@@ -1,9 +1,9 @@
 //! Figure 3: item embeddings with and without SSE, projected to their first three principal components.
 //!
-//! The paper shows pictures in which embeddings gather in "two black holes". As a number: two centres are
+//! The paper shows pictures in which embeddings gather in "two black holes". As a number: two centers are
 //! fitted to the projected items (Lloyd 1982), and
 //!
-//! gathered = median distance of an item to its nearest centre / sqrt(mean squared distance to the mean)
+//! gathered = median distance of an item to its nearest center / sqrt(mean squared distance to the mean)
 
 use serde::Deserialize;
 use veridical::{Error, Result};
@@ -16,15 +16,15 @@ use crate::{Chart, Experiment, Findings, Row, RunOptions, Series};
 
 pub(crate) const FIGURE3: Experiment = Experiment {
     id: "001-figure3",
-    claim: "Paper 001, figure 3: under PCA, item embeddings learnt with SSE-Graph or SSE-SE gather around two points \
-        more than those learnt without SSE",
+    claim: "Paper 001, figure 3: under PCA, item embeddings learned with SSE-Graph or SSE-SE gather around two points \
+        more than those learned without SSE",
     rule: "replicated if for SSE-Graph and for SSE-SE the 95 % interval of the difference of `gathered` to plain MF, \
         paired over seeds, lies below 0; partly if only for one; refuted if for none. `gathered` is the median \
-        distance of an item to the nearer of two fitted centres in the first three components, over the root \
+        distance of an item to the nearer of two fitted centers in the first three components, over the root \
         mean squared distance to the mean",
     deviations: &[
         "the paper shows pictures and no numbers; `gathered` is ours",
-        "the paper does not say which data or settings: those of 001-table1, dim 50, 20 % kept back",
+        "the paper does not say which data or settings: those of 001-table1, dim 50, 20 % held out",
     ],
     config: include_str!("../../../../experiments/001-figure3/config.toml"),
     run,
@@ -141,10 +141,10 @@ fn principal(table: &Embedding) -> (Vec<[f64; COMPONENTS]>, f64) {
     let mut mean = vec![0.0; d];
     rows()
         .for_each(|row| mean.iter_mut().zip(row).for_each(|(m, &x)| *m += f64::from(x) / n as f64));
-    let centred: Vec<Vec<f64>> =
+    let centered: Vec<Vec<f64>> =
         rows().map(|row| row.iter().zip(&mean).map(|(&x, m)| f64::from(x) - m).collect()).collect();
     let mut covariance = vec![0.0; d * d];
-    for row in &centred {
+    for row in &centered {
         for (i, x) in row.iter().enumerate() {
             row.iter().zip(&mut covariance[i * d..]).for_each(|(y, c)| *c += x * y / n as f64);
         }
@@ -160,7 +160,7 @@ fn principal(table: &Embedding) -> (Vec<[f64; COMPONENTS]>, f64) {
     let on = |row: &Vec<f64>| {
         std::array::from_fn(|c| row.iter().zip(&axes[c]).map(|(x, a)| x * a).sum())
     };
-    (centred.iter().map(on).collect(), if total > 0.0 { explained / total } else { 0.0 })
+    (centered.iter().map(on).collect(), if total > 0.0 { explained / total } else { 0.0 })
 }
 
 /// The largest eigenvalue of a positive semidefinite matrix apart from those of the axes that are known
@@ -192,7 +192,7 @@ fn largest(matrix: &[f64], d: usize, known: &[Vec<f64>]) -> (f64, Vec<f64>) {
     (value, axis)
 }
 
-/// Median distance to the nearer of two centres, over the spread.
+/// Median distance to the nearer of two centers, over the spread.
 fn gathered(points: &[[f64; COMPONENTS]]) -> f64 {
     let squared = |a: &[f64; COMPONENTS], b: &[f64; COMPONENTS]| -> f64 {
         a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum()
@@ -200,23 +200,23 @@ fn gathered(points: &[[f64; COMPONENTS]]) -> f64 {
     let by_first = |a: &&[f64; COMPONENTS], b: &&[f64; COMPONENTS]| a[0].total_cmp(&b[0]);
     let ends = points.iter().min_by(by_first).zip(points.iter().max_by(by_first));
     let Some((&low, &high)) = ends else { return f64::NAN };
-    let mut centres = [low, high];
+    let mut centers = [low, high];
     for _ in 0..100 {
         let mut sums = [[0.0; COMPONENTS]; 2];
         let mut counts = [0.0; 2];
         for point in points {
-            let near = usize::from(squared(point, &centres[1]) < squared(point, &centres[0]));
+            let near = usize::from(squared(point, &centers[1]) < squared(point, &centers[0]));
             counts[near] += 1.0;
             sums[near].iter_mut().zip(point).for_each(|(s, x)| *s += x);
         }
-        for (centre, (sum, count)) in centres.iter_mut().zip(sums.iter().zip(counts)) {
+        for (center, (sum, count)) in centers.iter_mut().zip(sums.iter().zip(counts)) {
             if count > 0.0 {
-                *centre = sum.map(|s| s / count);
+                *center = sum.map(|s| s / count);
             }
         }
     }
     let nearest =
-        |p: &[f64; COMPONENTS]| squared(p, &centres[0]).min(squared(p, &centres[1])).sqrt();
+        |p: &[f64; COMPONENTS]| squared(p, &centers[0]).min(squared(p, &centers[1])).sqrt();
     let mut distances: Vec<f64> = points.iter().map(nearest).collect();
     // Principal components have mean 0.
     let spread =

@@ -6,7 +6,7 @@ use veridical_data::{Split, SplitRule};
 use veridical_embed::Method;
 
 use super::divided;
-use crate::lab::{self, Fit, Judged, Problem, row};
+use crate::lab::{self, Evaluated, Fit, Problem, row};
 use crate::movielens::Folder;
 use crate::{Chart, Experiment, Findings, Row, RunOptions, Series};
 
@@ -19,7 +19,7 @@ pub(crate) const FIGURE4: Experiment = Experiment {
         run is reached lies below 0 (never counts as one more than all epochs); partly if only some; refuted if none",
     deviations: &[
         "the figure's data and settings are not stated: those of 001-table2 for MF and of 001-table3 for BPR",
-        "the loss of a run with SSE is that of the replaced rows, which it minimises",
+        "the loss of a run with SSE is that of the replaced rows, which it minimizes",
         "test measures are looked at after every epoch and the best is taken, for both alike: a figure, no choice",
     ],
     config: include_str!("../../../../experiments/001-figure4/config.toml"),
@@ -58,12 +58,12 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
 
     let (data, split) = folder.authors(options.quick)?;
-    let problem = Problem::new(data, Vec::new(), Judged::Rmse);
+    let problem = Problem::new(data, Vec::new(), Evaluated::Rmse);
     let splits = vec![split; seeds as usize];
     compare(&config, Method::Mf, &problem, &splits, options, &mut findings)?;
 
-    let judged = Judged::Ranking(&["precision@10"], &[10]);
-    let problem = Problem::new(folder.warm(options.quick)?, Vec::new(), judged);
+    let evaluated = Evaluated::Ranking(&["precision@10"], &[10]);
+    let problem = Problem::new(folder.warm(options.quick)?, Vec::new(), evaluated);
     let split = |seed| divided(&problem.data, SplitRule::PerUser(50), 0.0, seed);
     let splits: Vec<Split> = (0..seeds).map(split).collect::<Result<_>>()?;
     compare(&config, Method::Bpr, &problem, &splits, options, &mut findings)?;
@@ -106,14 +106,14 @@ fn compare(
         fit.run(|epochs, loss, trainer| {
             let x = f64::from(epochs);
             curve.loss.extend(loss.map(|loss| [x, loss]));
-            let values = problem.judge(trainer.model(), fit.rows, &split.test, options.job)?;
+            let values = problem.evaluate(trainer.model(), fit.rows, &split.test, options.job)?;
             curve.test.push([x, values.last().copied().unwrap_or(f64::NAN)]);
             Ok(())
         })?;
         Ok(curve)
     })?;
     let (plain, sse) = curves.split_at(splits.len());
-    report(method, problem.judged, plain, sse, findings);
+    report(method, problem.evaluated, plain, sse, findings);
     Ok(())
 }
 
@@ -127,9 +127,15 @@ struct Reached {
     reached: f64,
 }
 
-fn report(method: Method, judged: Judged, plain: &[Curve], sse: &[Curve], findings: &mut Findings) {
-    let sign = judged.sign();
-    let measure = judged.measures().last().copied().unwrap_or_default();
+fn report(
+    method: Method,
+    evaluated: Evaluated,
+    plain: &[Curve],
+    sse: &[Curve],
+    findings: &mut Findings,
+) {
+    let sign = evaluated.sign();
+    let measure = evaluated.measures().last().copied().unwrap_or_default();
     let name = method.name().to_uppercase();
     let better = |a: f64, b: f64| sign * a > sign * b;
     let best = |curve: &Curve| {

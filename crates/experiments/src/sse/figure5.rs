@@ -9,7 +9,7 @@
 //!       + p^2 mean over u' != u, v' != v of l(u', v')
 //!
 //! with mean over all v' of (y - <u, v'>)^2 = y^2 - 2 y <u, m> + u'Mu, m the mean row and M the mean of v'v''.
-//! Given s, E r = sqrt(2 / pi sum s^2) / n up to O(1/n) (central limit): the expected value of a row.
+//! Given s, E r = sqrt(2 / pi sum s^2) / n up to O(1/n) (central limit): the theory of a row.
 
 use rayon::prelude::*;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use veridical_data::Interactions;
 use veridical_embed::{Embedding, Factors, Method, Model};
 use veridical_learn::dot;
 
-use crate::lab::{self, Fit, Judged, Problem};
+use crate::lab::{self, Evaluated, Fit, Problem};
 use crate::movielens::Folder;
 use crate::{Chart, Experiment, Findings, Row, RunOptions, Series};
 
@@ -56,8 +56,11 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         Error::damaged(format!("001-figure5: the configuration is damaged: {e}"), "")
     })?;
     let draws = if options.quick { config.quick_draws } else { config.draws };
-    let problem =
-        Problem::new(Folder::new(options.data).everyone(options.quick)?, Vec::new(), Judged::Rmse);
+    let problem = Problem::new(
+        Folder::new(options.data).everyone(options.quick)?,
+        Vec::new(),
+        Evaluated::Rmse,
+    );
     let rows: Vec<u32> = (0..problem.data.len() as u32).collect();
     let mut settings = lab::grid(&config.settings).swap_remove(0);
     if options.quick {
@@ -221,9 +224,9 @@ fn report(
         let n = s[k].len() as f64;
         let squares: f64 = s[k].iter().map(|s| s * s).sum();
         let measured = over_draws(&of_p);
-        let expected = Some((2.0 / std::f64::consts::PI * squares).sqrt() / n);
+        let theory = Some((2.0 / std::f64::consts::PI * squares).sqrt() / n);
         let what = format!("mean of r, {name} model, p = {p}");
-        let row = Row { what, expected, measured, holds: None };
+        let row = Row { theory, ..Row::new(what, measured) };
         findings.rows.push(row);
         for (series, q) in quartiles.iter_mut().zip([0.25, 0.5, 0.75]) {
             let value = veridical_core::stats::quantile(&mut of_p, q).unwrap_or(f64::NAN);
@@ -235,7 +238,7 @@ fn report(
         let measured = over_draws(&differences);
         let what = format!("mean of r(p) - r(0), {name} model, p = {p}");
         let holds = Some(measured.high < 0.0);
-        findings.rows.push(Row { what, expected: None, measured, holds });
+        findings.rows.push(Row { holds, ..Row::new(what, measured) });
     }
     let caption = format!("SSE Rademacher complexity against p, {name} model");
     findings.charts.push(Chart::lines(caption, ["p", "r"], quartiles));

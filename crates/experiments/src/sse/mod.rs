@@ -9,13 +9,14 @@ use veridical::Result;
 use veridical_core::{Seed, Stream};
 use veridical_data::{Interactions, Short, Split, SplitOptions, SplitRule, split};
 
-use crate::lab::{Judged, Problem};
+use crate::lab::{Evaluated, Problem};
 use crate::movielens::Folder;
 use crate::{Experiment, RunOptions};
 
 /// Settings that table 3 and the sweep have in common.
-const TOP: Judged = Judged::Ranking(&["precision@1", "precision@5", "precision@10"], &[1, 5, 10]);
-const SWEEP: Judged = Judged::Ranking(&["precision@10", "ndcg@10"], &[10]);
+const TOP: Evaluated =
+    Evaluated::Ranking(&["precision@1", "precision@5", "precision@10"], &[1, 5, 10]);
+const SWEEP: Evaluated = Evaluated::Ranking(&["precision@10", "ndcg@10"], &[10]);
 
 /// How weight decay is meant in all of them.
 const DECAY: &str = "weight decay is lambda in lr (e v - lambda u) for the rows of every sample, as in the \
@@ -64,7 +65,7 @@ pub(super) const TABLE2: Experiment = Experiment {
     run: |config, options| {
         let config = table::Config::parse("001-table2", config)?;
         let (data, parts) = Folder::new(options.data).authors(options.quick)?;
-        let problem = Problem::new(data, Vec::new(), Judged::Rmse);
+        let problem = Problem::new(data, Vec::new(), Evaluated::Rmse);
         table::run(&config, &problem, |seed| validated(&parts, config.validation, seed), options)
     },
 };
@@ -77,7 +78,7 @@ pub(super) const TABLE3: Experiment = Experiment {
         and holds the paper's difference; partly if only some of these hold; refuted if none. Other variants, the \
         baselines and the runs on one split are reported without a claim",
     deviations: &[
-        "which 50 ratings of a user are learnt from is drawn anew for every seed; `one split` keeps them",
+        "which 50 ratings of a user are learned from is drawn anew for every seed; `one split` keeps them",
         "epochs (at most 40, as in the authors' script) are chosen on 5 of the 50 ratings of every user; the \
          authors' script prints the test precision after 1, 5, 10, ... 40 epochs",
         "the rate is 0.1 times 0.9 for every epoch done: the default of the program the authors used",
@@ -137,7 +138,7 @@ fn cold(options: &RunOptions<'_>) -> Result<Problem> {
     let folder = Folder::new(options.data);
     let data = folder.cold(options.quick)?;
     let graphs = folder.graphs(&data)?;
-    Ok(Problem::new(data, graphs, Judged::Rmse))
+    Ok(Problem::new(data, graphs, Evaluated::Rmse))
 }
 
 fn divided(data: &Interactions, rule: SplitRule, validation: f64, seed: u64) -> Result<Split> {

@@ -106,7 +106,7 @@ pub fn run(
 ) -> Result<Findings> {
     let seeds = if options.quick { config.quick_seeds } else { config.seeds };
     let splits: Vec<Split> = (0..seeds).map(split).collect::<Result<_>>()?;
-    let rows: Vec<Vec<u32>> = splits.iter().map(lab::learnt).collect();
+    let rows: Vec<Vec<u32>> = splits.iter().map(lab::learned).collect();
 
     let (chosen, notes) = choose(config, problem, &splits[0], options)?;
 
@@ -131,7 +131,7 @@ pub fn run(
             job: options.job,
         };
         let model = fit.run(|_, _, _| Ok(()))?;
-        problem.judge(&model, fit.rows, &splits[split as usize].test, options.job)
+        problem.evaluate(&model, fit.rows, &splits[split as usize].test, options.job)
     })?;
     let found: BTreeMap<_, _> = jobs.into_iter().zip(values).collect();
 
@@ -180,7 +180,7 @@ fn choose(
         let every = if settings.contains_key("epochs") { every } else { 1 };
         lab::validate(&fit, &split.validation, every)
     })?;
-    let sign = problem.judged.sign();
+    let sign = problem.evaluated.sign();
     let mut chosen = Vec::new();
     let mut notes = Vec::new();
     for (v, (method, candidates)) in variants.iter().enumerate() {
@@ -195,7 +195,7 @@ fn choose(
         let best = best.ok_or_else(|| {
             Error::request(format!("{name}: every training diverged"), "lower the learning rate")
         })?;
-        let measure = problem.judged.measures().last().copied().unwrap_or_default();
+        let measure = problem.evaluated.measures().last().copied().unwrap_or_default();
         let picked = picked(candidates, best);
         if !picked.is_empty() {
             notes.push(format!("{name}: {picked} by {measure} {:.4} on validation", best.value));
@@ -229,12 +229,12 @@ impl Report<'_> {
 
     /// Rows about some runs; claims are decided only where `decides`.
     fn regime(&mut self, suffix: &str, runs: &[(u64, u64)], decides: bool) -> Result<()> {
-        let measures = self.problem.judged.measures();
+        let measures = self.problem.evaluated.measures();
         for (v, variant) in self.config.variant.iter().enumerate() {
             for (m, measure) in measures.iter().enumerate() {
                 let what = format!("{measure}, {}{suffix}", variant.name);
-                let expected = variant.paper.get(m).copied().filter(|_| decides);
-                let row = row(what, expected, &self.values(v, m, runs));
+                let paper = variant.paper.get(m).copied().filter(|_| decides);
+                let row = row(what, paper, &self.values(v, m, runs));
                 self.rows.push(row);
             }
         }
@@ -261,14 +261,14 @@ impl Report<'_> {
         let differences: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
         let [better, than] = [better, than].map(|v| &self.config.variant[v]);
         let paper = |variant: &Variant| variant.paper.get(m).copied();
-        let expected = paper(better).zip(paper(than)).map(|(a, b)| a - b).filter(|_| decides);
-        let sign = self.problem.judged.sign();
+        let paper = paper(better).zip(paper(than)).map(|(a, b)| a - b).filter(|_| decides);
+        let sign = self.problem.evaluated.sign();
         let what = format!("{measure}, {} - {}{suffix}", better.name, than.name);
-        let row = row(what.clone(), expected, &differences);
+        let row = row(what.clone(), paper, &differences);
         let [low, high] = row.measured.interval();
         let right = if sign > 0.0 { low > 0.0 } else { high < 0.0 };
         self.rows.push(Row { holds: decides.then_some(right), ..row.clone() });
-        if let Some(paper) = expected {
+        if let Some(paper) = paper {
             let inside = (low..=high).contains(&paper);
             let what = format!("{what}: the paper's size is inside the interval");
             self.rows.push(Row { what, holds: Some(inside), ..row });

@@ -87,7 +87,7 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Of vectors as they were learnt; with `unit` rows are divided by their norms.
+    /// Of vectors as they were learned; with `unit` rows are divided by their norms.
     pub fn new(items: &IdMap, tables: impl IntoIterator<Item = Vec<f32>>, unit: bool) -> Self {
         let n = items.len();
         let runs: Vec<Run> = tables
@@ -115,7 +115,7 @@ impl Ensemble {
         Self::new(&world.data.items, trained.iter().filter_map(|t| t.after.last().cloned()), true)
     }
 
-    /// The median distance of the first run's labelled rows.
+    /// The median distance of the first run's labeled rows.
     pub fn median_distance(&self, world: &World) -> Result<f64> {
         let rows = self.runs.runs[0].gather(&world.first.rows);
         Ok(length_scale::from_median(

@@ -10,7 +10,7 @@ use veridical_features::FeatureSpec;
 use veridical_inspect::{Scores, Treatment, TreatmentScores, downstream, treatments};
 
 use super::ensemble::Ensemble;
-use super::study::{FIRST_GENRE, OPTIMISER, SEQUENCES, Scale, Study};
+use super::study::{FIRST_GENRE, OPTIMIZER, SEQUENCES, Scale, Study};
 use super::world::World;
 use super::{phi, sd_row};
 use crate::lab::row;
@@ -27,7 +27,7 @@ pub(crate) const FAIR: Experiment = Experiment {
         without a claim",
     deviations: &[
         SEQUENCES,
-        OPTIMISER,
+        OPTIMIZER,
         FIRST_GENRE,
         "C in 0.1 .. 1000 is chosen per fold on a fifth of the training items of the first run, for every treatment",
         "five folds by class in the place of random splits",
@@ -95,7 +95,7 @@ fn scores(
 ) -> Result<Vec<TreatmentScores>> {
     let runs = ensemble.runs.runs.len() as u64;
     let jobs = all.iter().map(|t| if t.is_average() { 1 } else { runs }).sum();
-    let bar = options.job.progress("judging", "runs", Some(jobs));
+    let bar = options.job.progress("evaluating", "runs", Some(jobs));
     let Ensemble { runs, maps } = ensemble;
     let done = || bar.advance(1);
     Ok(downstream(runs, maps, &world.first, all, folds, Seed::new(0)?, &done)?.treatments)
@@ -109,7 +109,7 @@ fn report(name: &str, scores: &TreatmentScores, findings: &mut Findings) {
     let all = [
         ("accuracy", Some(&scores.accuracy)),
         ("macro F1", Some(&scores.macro_f1)),
-        ("accuracy of 10 neighbours", Some(&scores.knn)),
+        ("accuracy of 10 neighbors", Some(&scores.knn)),
         ("accuracy of Nadaraya-Watson", Some(&scores.nadaraya_watson)),
         ("accuracy, not retrained", scores.unretrained.as_ref()),
     ];

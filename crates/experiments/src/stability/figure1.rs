@@ -150,7 +150,7 @@ fn select<'a>(tables: &'a [Vec<f32>], runs: &[usize]) -> Vec<&'a [f32]> {
 }
 
 fn estimated(what: String, measured: Estimate, holds: Option<bool>) -> Row {
-    Row { what, expected: None, measured, holds }
+    Row { holds, ..Row::new(what, measured) }
 }
 
 /// (b)
@@ -159,11 +159,11 @@ fn losses(trained: &[Trained], findings: &mut Findings) {
     let first: Vec<f64> = trained.iter().filter_map(|t| t.losses.first().copied()).collect();
     findings.rows.push(row("(b) loss of the first epoch".into(), None, &first));
     findings.rows.push(row("(b) loss of the last epoch".into(), None, &last));
-    let centre = mean(&last);
+    let center = mean(&last);
     let freedom = last.len() as f64 - 1.0;
-    let sd = (last.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / freedom).sqrt();
-    let interval = sd_interval(sd, freedom).map(|sd| sd / centre);
-    let relative = lab::between(sd / centre, interval, last.len());
+    let sd = (last.iter().map(|x| (x - center).powi(2)).sum::<f64>() / freedom).sqrt();
+    let interval = sd_interval(sd, freedom).map(|sd| sd / center);
+    let relative = lab::between(sd / center, interval, last.len());
     let what = "(b) sd of the last loss over runs, relative to its mean".into();
     findings.rows.push(estimated(what, relative, Some(relative.high < 0.01)));
     let series = |(seed, trained): (usize, &Trained)| {
@@ -279,8 +279,8 @@ fn products(ensemble: &Ensemble, pairs: u64) -> Result<Vec<Vec<f32>>> {
 fn spread(tables: &[&[f32]]) -> f64 {
     let of = |i: usize| tables.iter().map(|t| f64::from(t[i])).sum::<f64>() / tables.len() as f64;
     let values: Vec<f64> = (0..tables[0].len()).map(of).collect();
-    let centre = mean(&values);
-    values.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
+    let center = mean(&values);
+    values.iter().map(|x| (x - center).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
 }
 
 /// (d)

@@ -1,9 +1,9 @@
 //! Paper 000, the stability of pretrained representations, on MovieLens-1M.
 
 mod ensemble;
+mod evaluate;
 mod fair;
 mod figure1;
-mod judge;
 mod questions;
 mod sensitivity;
 mod spread;
@@ -29,12 +29,12 @@ pub(super) use self::words::TABLE_A1;
 use crate::Row;
 
 /// The deviation over runs with its chi-square interval.
-fn sd_row(what: String, expected: Option<f64>, values: &[f64]) -> Row {
+fn sd_row(what: String, paper: Option<f64>, values: &[f64]) -> Row {
     let scores: Vec<Vec<f64>> = values.iter().map(|&x| vec![x]).collect();
     let sd = Scores::new(&scores).sd.map_or(0.0, |sd| sd.value);
     let (freedom, runs) = ((values.len() as f64 - 1.0).max(1.0), values.len() as u64);
     let measured = Estimate::sd(sd, freedom, runs).with_seeds(runs);
-    Row { what, expected, measured, holds: None }
+    Row { paper, ..Row::new(what, measured) }
 }
 
 /// phi of unit rows with iid directions u ~ N(0, I / l^2), as the paper draws them.
@@ -154,7 +154,7 @@ mod tests {
     fn readers_of_words_learn_generated_topics() {
         let outcome = quick(TABLE_A1);
         sound(&outcome);
-        for name in ["h", "learnt vectors"] {
+        for name in ["h", "learned vectors"] {
             let right = value(&outcome, &format!("accuracy, {name}, d = 32"));
             assert!(right > 70.0, "{name}: {right}");
         }

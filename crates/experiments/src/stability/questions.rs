@@ -1,6 +1,6 @@
 //! Does training with SSE make embeddings more stable, and does a warm start?
 //!
-//! Ensembles of item2vec that differ in one setting, compared among themselves: overlap of ten nearest neighbours,
+//! Ensembles of item2vec that differ in one setting, compared among themselves: overlap of ten nearest neighbors,
 //! debiased CKA, Procrustes residual, and accuracy of logistic regression over the runs, retrained and not. A
 //! difference of two ensembles has the errors of both, se^2 = se_a^2 + se_b^2.
 
@@ -22,7 +22,7 @@ pub(crate) const QUESTIONS: Experiment = Experiment {
     id: "000-sse-warm-start",
     claim: "Two questions that papers 000 and 001 leave open: runs of item2vec agree more when they are trained with SSE \
         (paper 001), and when they start from one earlier run's vectors",
-    rule: "a variant makes embeddings more stable if the 95 % interval of its neighbour overlap less that of plain \
+    rule: "a variant makes embeddings more stable if the 95 % interval of its neighbor overlap less that of plain \
         training lies above 0 and its accuracy is not lower by more than 0.5 points (lower end of the interval); \
         `replicated` if that holds for every variant of SSE and of warm start, `partly` for some, `refuted` for none. \
         CKA, residuals, deviations of accuracy and consumers that do not retrain are reported without a claim",
@@ -42,7 +42,7 @@ struct Config {
     quick_seeds: u64,
     quick_epochs: u32,
     folds: usize,
-    /// Neighbours.
+    /// Neighbors.
     k: usize,
     /// Pairs of items, and items of kernel matrices.
     sampled: usize,
@@ -176,7 +176,7 @@ fn report(name: &str, measured: &Measured, findings: &mut Findings) {
     let Measured { comparison, downstream } = measured;
     let runs = comparison.dims.len() as u64;
     let all = [
-        ("neighbour overlap", &comparison.nn_overlap),
+        ("neighbor overlap", &comparison.nn_overlap),
         ("debiased CKA", &comparison.cka),
         ("Procrustes residual", &comparison.procrustes_residual),
         ("noise of inner products over their spread", &comparison.gram_noise),
@@ -220,14 +220,14 @@ fn verdict(name: &str, measured: &Measured, plain: &Measured, findings: &mut Fin
     let accuracy = difference(a, b);
     findings.rows.push(of_runs(format!("accuracy, {name} - plain"), accuracy, seeds));
     let holds = Some(overlap.low > 0.0 && accuracy.low > -NEGLIGIBLE);
-    let row = of_runs(format!("neighbour overlap, {name} - plain"), overlap, seeds);
+    let row = of_runs(format!("neighbor overlap, {name} - plain"), overlap, seeds);
     findings.rows.push(Row { holds, ..row });
 }
 
 /// A row about so many runs.
 fn of_runs(what: String, estimate: Estimate, runs: u64) -> Row {
     let measured = Estimate { n: runs, seeds: runs, ..estimate };
-    Row { what, expected: None, measured, holds: None }
+    Row::new(what, measured)
 }
 
 /// a - b of independent estimates, with the fewer degrees of freedom.

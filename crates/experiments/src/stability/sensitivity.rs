@@ -5,7 +5,7 @@ use veridical::{Error, Result};
 use veridical_inspect::{Treated, Treatment};
 
 use super::ensemble::{self, Ensemble};
-use super::judge::{Judge, Judged, Target, as_it_comes, means, one_split};
+use super::evaluate::{Evaluated, Evaluator, Target, as_it_comes, means, one_split};
 use super::world::World;
 use super::{phi, sd_row};
 use crate::lab::{self, row, sd_ratio};
@@ -68,7 +68,7 @@ fn study(id: &str, config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         false => (config.seeds, config.splits),
     };
     let world = World::new(options)?;
-    let judge = Judge::new(&world, splits, options.job)?;
+    let evaluate = Evaluator::new(&world, splits, options.job)?;
     let mut findings = Findings::default();
     for &d in &config.dims {
         let mut settings = lab::grid(&config.settings).swap_remove(0);
@@ -80,11 +80,11 @@ fn study(id: &str, config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         let trained = ensemble::train(&world, &settings, None, 0..seeds, &[last], options)?;
         let ensemble = Ensemble::of(&world, &trained);
         for (at, &c) in config.c.iter().enumerate() {
-            let of = |treatment: &Treatment| -> Result<Judged> {
+            let of = |treatment: &Treatment| -> Result<Evaluated> {
                 let treated = Treated::new(&ensemble.runs, &ensemble.maps, &world.first.rows);
                 let settings = as_it_comes(c);
                 let rows = |run| Ok(treated.of(treatment, run)?);
-                judge.judge(ensemble.runs.runs.len(), rows, Target::First, &settings)
+                evaluate.evaluate(ensemble.runs.runs.len(), rows, Target::First, &settings)
             };
             match config.variances.is_empty() {
                 true => dimensions(d, c, at == 0, of, &mut findings)?,
@@ -95,15 +95,16 @@ fn study(id: &str, config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     Ok(findings)
 }
 
-fn scores(name: &str, judged: &Judged, findings: &mut Findings) {
-    for (measure, scores) in [("accuracy", &judged.accuracy), ("macro F1", &judged.macro_f1)] {
+fn scores(name: &str, evaluated: &Evaluated, findings: &mut Findings) {
+    for (measure, scores) in [("accuracy", &evaluated.accuracy), ("macro F1", &evaluated.macro_f1)]
+    {
         findings.rows.push(row(format!("{measure}, {name}"), None, &means(scores)));
         let what = format!("sd of {measure} on one split, {name}");
         findings.rows.push(sd_row(what, None, &one_split(scores)));
     }
 }
 
-fn less(a: &Judged, b: &Judged) -> Vec<f64> {
+fn less(a: &Evaluated, b: &Evaluated) -> Vec<f64> {
     means(&a.accuracy).iter().zip(means(&b.accuracy)).map(|(a, b)| a - b).collect()
 }
 
@@ -112,26 +113,26 @@ fn dimensions(
     d: usize,
     c: f64,
     decides: bool,
-    of: impl Fn(&Treatment) -> Result<Judged>,
+    of: impl Fn(&Treatment) -> Result<Evaluated>,
     findings: &mut Findings,
 ) -> Result<()> {
     let h = of(&Treatment::Raw)?;
     let [small, large] = [d, 2 * d].map(|dim| of(&Treatment::Features(phi(d, dim, 1.0, 0)?)));
     let (small, large) = (small?, large?);
-    for (name, judged) in [("h_d", &h), ("phi_d", &small), ("phi_2d", &large)] {
-        scores(&format!("{name}, d = {d}, C = {c}"), judged, findings);
+    for (name, evaluated) in [("h_d", &h), ("phi_d", &small), ("phi_2d", &large)] {
+        scores(&format!("{name}, d = {d}, C = {c}"), evaluated, findings);
     }
     for (name, a, b) in [("phi_d - h_d", &small, &h), ("phi_2d - phi_d", &large, &small)] {
         let gain = row(format!("accuracy, {name}, d = {d}, C = {c}"), None, &less(a, b));
         let holds = decides.then_some(gain.measured.low > 0.0);
         findings.rows.push(Row { holds, ..gain });
     }
-    for (name, judged) in [("phi_d", &small), ("phi_2d", &large)] {
-        let ratio = sd_ratio(&one_split(&h.accuracy), &one_split(&judged.accuracy));
+    for (name, evaluated) in [("phi_d", &small), ("phi_2d", &large)] {
+        let ratio = sd_ratio(&one_split(&h.accuracy), &one_split(&evaluated.accuracy));
         let Some(measured) = ratio else { continue };
         let what = format!("sd(h_d) / sd({name}) of accuracy on one split, d = {d}, C = {c}");
         let holds = decides.then_some(measured.low > 1.0);
-        findings.rows.push(Row { what, expected: None, measured, holds });
+        findings.rows.push(Row { holds, ..Row::new(what, measured) });
     }
     Ok(())
 }
@@ -142,28 +143,28 @@ fn laws(
     c: f64,
     decides: bool,
     variances: &[f64],
-    of: impl Fn(&Treatment) -> Result<Judged>,
+    of: impl Fn(&Treatment) -> Result<Evaluated>,
     findings: &mut Findings,
 ) -> Result<()> {
-    let mut all: Vec<Judged> = Vec::new();
+    let mut all: Vec<Evaluated> = Vec::new();
     for variance in variances {
         // u ~ N(0, sigma^2 I) has l = 1 / sigma.
-        let judged = of(&Treatment::Features(phi(d, d, 1.0 / variance.sqrt(), 0)?))?;
-        scores(&format!("phi_d, d = {d}, sigma^2 = {variance}, C = {c}"), &judged, findings);
-        all.push(judged);
+        let evaluated = of(&Treatment::Features(phi(d, d, 1.0 / variance.sqrt(), 0)?))?;
+        scores(&format!("phi_d, d = {d}, sigma^2 = {variance}, C = {c}"), &evaluated, findings);
+        all.push(evaluated);
     }
-    for (variance, judged) in variances.iter().zip(&all).skip(1) {
+    for (variance, evaluated) in variances.iter().zip(&all).skip(1) {
         let first = variances[0];
         let what = format!("accuracy, sigma^2 = {variance} less {first}, d = {d}, C = {c}");
-        let change = row(what, None, &less(judged, &all[0]));
+        let change = row(what, None, &less(evaluated, &all[0]));
         let near = change.measured.interval().iter().all(|x| x.abs() <= NEGLIGIBLE);
         findings.rows.push(Row { holds: decides.then_some(near), ..change });
     }
-    let mean = |judged: &Judged| {
-        let means = means(&judged.accuracy);
+    let mean = |evaluated: &Evaluated| {
+        let means = means(&evaluated.accuracy);
         means.iter().sum::<f64>() / means.len() as f64
     };
-    let points = variances.iter().zip(&all).map(|(&v, judged)| [v, mean(judged)]).collect();
+    let points = variances.iter().zip(&all).map(|(&v, evaluated)| [v, mean(evaluated)]).collect();
     let series = Series { name: format!("d = {d}"), points };
     let caption = format!("Accuracy of phi_d against sigma^2, d = {d}, C = {c}");
     findings.charts.push(Chart::lines(caption, ["sigma^2", "accuracy"], vec![series]));

@@ -10,8 +10,8 @@ use veridical_inspect::{Treated, Treatment};
 use veridical_learn::LogisticSettings;
 
 use super::ensemble::{Ensemble, Trained};
-use super::judge::{Judged, Rows, Target, as_it_comes, one_split, redrawn};
-use super::study::{FIRST_GENRE, OPTIMISER, SEQUENCES, Scale, Study};
+use super::evaluate::{Evaluated, Rows, Target, as_it_comes, one_split, redrawn};
+use super::study::{FIRST_GENRE, OPTIMIZER, SEQUENCES, Scale, Study};
 use super::table1::PAPER_H;
 use super::world::World;
 use super::{phi, sd_row};
@@ -21,12 +21,12 @@ use crate::{Experiment, Findings, Row, RunOptions};
 pub(crate) const SPREAD: Experiment = Experiment {
     id: "000-table1-spread",
     claim: "Paper 000, table 1: the deviation 2.83 of accuracy over ten runs of h comes from the instability of h, since \
-        logistic regression is optimised to its global optimum",
+        logistic regression is optimized to its global optimum",
     rule: "an explanation fits if the 95 % chi-square interval of its deviation holds 2.83. The claim is replicated if \
         unit rows, one split and one optimum for ten runs fit; refuted if not. The other explanations are reported \
         without a claim: splits drawn anew, vectors of their own length, regressions and trainings that stop early, \
         models that are not retrained, features with one U and with others",
-    deviations: &[SEQUENCES, OPTIMISER, FIRST_GENRE],
+    deviations: &[SEQUENCES, OPTIMIZER, FIRST_GENRE],
     config: include_str!("../../../../experiments/000-table1-spread/config.toml"),
     run,
 };
@@ -51,10 +51,10 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     let trained = study.train(&world, &config.few_epochs)?;
     let tried = explanations(&config, &study, &world, &trained)?;
     let mut findings = Findings::default();
-    for (at, (name, judged)) in tried.iter().enumerate() {
+    for (at, (name, evaluated)) in tried.iter().enumerate() {
         let regimes = [
-            ("one split", one_split(&judged.accuracy)),
-            ("split drawn anew for every run", redrawn(&judged.accuracy)),
+            ("one split", one_split(&evaluated.accuracy)),
+            ("split drawn anew for every run", redrawn(&evaluated.accuracy)),
         ];
         for (regime, values) in regimes {
             let what = format!("accuracy, {name}, {regime}");
@@ -65,8 +65,8 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
             findings.rows.push(Row { holds: decides.then_some(fits), ..sd });
         }
     }
-    if let Some((_, judged)) = tried.first() {
-        let values = one_split(&judged.unretrained);
+    if let Some((_, evaluated)) = tried.first() {
+        let values = one_split(&evaluated.unretrained);
         let name = "the first run's model not retrained, one split";
         findings.rows.push(row(format!("accuracy, {name}"), Some(PAPER_H[0]), &values));
         findings.rows.push(sd_row(format!("sd of accuracy, {name}"), Some(PAPER_H[1]), &values));
@@ -80,16 +80,16 @@ fn explanations(
     study: &Study<'_>,
     world: &World,
     trained: &[Trained],
-) -> Result<Vec<(String, Judged)>> {
-    let judge = study.judge(world)?;
+) -> Result<Vec<(String, Evaluated)>> {
+    let evaluate = study.evaluate(world)?;
     let runs = trained.len();
-    let mut tried: Vec<(String, Judged)> = Vec::new();
+    let mut tried: Vec<(String, Evaluated)> = Vec::new();
     let mut add = |name: String, of: &Ensemble, settings: &LogisticSettings| -> Result<()> {
         let rows = |run: usize| -> Result<Rows> {
             let run = &of.runs.runs[run];
             Ok((run.gather(&world.first.rows), run.dim))
         };
-        tried.push((name, judge.judge(runs, rows, Target::First, settings)?));
+        tried.push((name, evaluate.evaluate(runs, rows, Target::First, settings)?));
         Ok(())
     };
     let at_end = |unit| {
@@ -127,8 +127,8 @@ fn explanations(
             let treated = Treated::new(&unit.runs, &unit.maps, &world.first.rows);
             Ok(treated.of(&Treatment::Features(spec), run)?)
         };
-        let judged = judge.judge(runs, rows, Target::First, &as_it_comes(1.0))?;
-        tried.push((format!("phi D = {d}, {what}"), judged));
+        let evaluated = evaluate.evaluate(runs, rows, Target::First, &as_it_comes(1.0))?;
+        tried.push((format!("phi D = {d}, {what}"), evaluated));
     }
     Ok(tried)
 }

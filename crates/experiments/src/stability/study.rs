@@ -4,14 +4,14 @@ use serde::Deserialize;
 use veridical::Result;
 
 use super::ensemble::{self, Trained};
-use super::judge::Judge;
+use super::evaluate::Evaluator;
 use super::world::World;
 use crate::RunOptions;
 use crate::lab::{self, Settings};
 
 pub const SEQUENCES: &str = "sequences are the movies rated 3 and above in the published order of their times; the \
     paper takes all ratings";
-pub const OPTIMISER: &str = "word2vec's own SGD (rate 0.025, falling in a line over 10 epochs) for Adam with early \
+pub const OPTIMIZER: &str = "word2vec's own SGD (rate 0.025, falling in a line over 10 epochs) for Adam with early \
     stopping and weight decay";
 pub const FIRST_GENRE: &str = "a movie with several genres has the first, which is alphabetical (000-table1 has sets of \
     genres beside it); the paper's formula p(Y = k) has one; the one class with fewer than 5 movies is left out";
@@ -59,10 +59,10 @@ impl<'a> Study<'a> {
     }
 
     /// The splits.
-    pub fn judge<'w>(&self, world: &'w World) -> Result<Judge<'w>>
+    pub fn evaluate<'w>(&self, world: &'w World) -> Result<Evaluator<'w>>
     where
         'a: 'w,
     {
-        Judge::new(world, self.splits, self.options.job)
+        Evaluator::new(world, self.splits, self.options.job)
     }
 }

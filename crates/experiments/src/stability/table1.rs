@@ -8,8 +8,8 @@ use veridical::{Error, Result};
 use veridical_inspect::{Scores, Treated, Treatment};
 
 use super::ensemble::Ensemble;
-use super::judge::{Judge, Judged, Target, as_it_comes, means, one_split};
-use super::study::{FIRST_GENRE, OPTIMISER, SEQUENCES, Scale, Study};
+use super::evaluate::{Evaluated, Evaluator, Target, as_it_comes, means, one_split};
+use super::study::{FIRST_GENRE, OPTIMIZER, SEQUENCES, Scale, Study};
 use super::world::World;
 use super::{phi, sd_row};
 use crate::lab::{row, sd_ratio};
@@ -28,7 +28,7 @@ pub(crate) const TABLE1: Experiment = Experiment {
         and sets of genres are reported without a claim",
     deviations: &[
         SEQUENCES,
-        OPTIMISER,
+        OPTIMIZER,
         FIRST_GENRE,
         "the paper states neither the scaling of h nor of phi: unit rows, and phi with its factor 1 / sqrt(m)",
         "the paper does not say whether ten runs share one split and one U: they do (000-table1-spread tries others)",
@@ -63,9 +63,13 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     let study = Study::new(&config.scale, &config.settings, options)?;
     let world = World::new(options)?;
     let ensemble = Ensemble::of(&world, &study.train(&world, &[])?);
-    let judge = study.judge(&world)?;
-    let mut table =
-        Table { world: &world, ensemble: &ensemble, judge: &judge, findings: Findings::default() };
+    let evaluate = study.evaluate(&world)?;
+    let mut table = Table {
+        world: &world,
+        ensemble: &ensemble,
+        evaluate: &evaluate,
+        findings: Findings::default(),
+    };
     table.findings.notes.push(world.described());
     table.one_genre(&config, options)?;
     table.sets_of_genres(&config)?;
@@ -75,7 +79,7 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
 struct Table<'a> {
     world: &'a World,
     ensemble: &'a Ensemble,
-    judge: &'a Judge<'a>,
+    evaluate: &'a Evaluator<'a>,
     findings: Findings,
 }
 
@@ -85,9 +89,9 @@ impl Table<'_> {
     }
 
     /// Mean and deviations of accuracy and macro F1, and what the first run's model gets on the others.
-    fn scores(&mut self, name: &str, paper: Option<[f64; 4]>, judged: &Judged) {
+    fn scores(&mut self, name: &str, paper: Option<[f64; 4]>, evaluated: &Evaluated) {
         for (measure, scores, at) in
-            [("accuracy", &judged.accuracy, 0), ("macro F1", &judged.macro_f1, 2)]
+            [("accuracy", &evaluated.accuracy, 0), ("macro F1", &evaluated.macro_f1, 2)]
         {
             let paper = |i: usize| paper.map(|p| p[at + i]).filter(|p| p.is_finite());
             self.push(row(format!("{measure}, {name}"), paper(0), &means(scores)));
@@ -98,11 +102,11 @@ impl Table<'_> {
                 self.push(sd_row(what, None, &means(scores)));
             }
         }
-        if !judged.unretrained.is_empty() {
+        if !evaluated.unretrained.is_empty() {
             let what = format!("accuracy, not retrained, {name}");
-            self.push(row(what, None, &means(&judged.unretrained)));
+            self.push(row(what, None, &means(&evaluated.unretrained)));
         }
-        if let Some(parts) = Scores::new(&judged.accuracy).components {
+        if let Some(parts) = Scores::new(&evaluated.accuracy).components {
             self.findings.notes.push(format!(
                 "{name}: variance of accuracy in squared points: runs {:.3}, splits {:.3}, both together {:.3}",
                 parts.run, parts.split, parts.interaction
@@ -110,11 +114,11 @@ impl Table<'_> {
         }
     }
 
-    fn judged(&self, treatment: &Treatment, target: Target, c: f64) -> Result<Judged> {
+    fn evaluated(&self, treatment: &Treatment, target: Target, c: f64) -> Result<Evaluated> {
         let treated =
             Treated::new(&self.ensemble.runs, &self.ensemble.maps, &self.world.first.rows);
         let runs = if treatment.is_average() { 1 } else { self.ensemble.runs.runs.len() };
-        self.judge.judge(runs, |run| Ok(treated.of(treatment, run)?), target, &as_it_comes(c))
+        self.evaluate.evaluate(runs, |run| Ok(treated.of(treatment, run)?), target, &as_it_comes(c))
     }
 
     /// The paper's protocol, all treatments, and the claims.
@@ -143,25 +147,26 @@ impl Table<'_> {
             let name = format!("phi D = {}, median length scale", multiple * d);
             all.push((Treatment::Features(spec), name, None));
         }
-        let bar = options.job.progress("judging", "treatments", Some(all.len() as u64));
+        let bar = options.job.progress("evaluating", "treatments", Some(all.len() as u64));
         let mut found = Vec::new();
         for (treatment, name, paper) in all {
-            let judged = self.judged(&treatment, Target::First, 1.0)?;
-            self.scores(&name, paper, &judged);
-            found.push((name, judged));
+            let evaluated = self.evaluated(&treatment, Target::First, 1.0)?;
+            self.scores(&name, paper, &evaluated);
+            found.push((name, evaluated));
             bar.advance(1);
         }
         self.claims(d, &found);
         Ok(())
     }
 
-    fn claims(&mut self, d: usize, found: &[(String, Judged)]) {
-        let get = |name: &str| found.iter().find(|(n, _)| n == name).map(|(_, judged)| judged);
+    fn claims(&mut self, d: usize, found: &[(String, Evaluated)]) {
+        let get =
+            |name: &str| found.iter().find(|(n, _)| n == name).map(|(_, evaluated)| evaluated);
         let phi = |multiple: usize| get(&format!("phi D = {}, sigma 1", multiple * d));
         let readings = [("32 coordinates", phi(1), phi(2)), ("32 directions", phi(2), phi(4))];
         let (Some(raw), Some(average)) = (get("raw h"), get("average of runs")) else { return };
         for (measure, of, at) in [
-            ("accuracy", (|j| &j.accuracy) as fn(&Judged) -> &Vec<Vec<f64>>, 0),
+            ("accuracy", (|j| &j.accuracy) as fn(&Evaluated) -> &Vec<Vec<f64>>, 0),
             ("macro F1", |j| &j.macro_f1, 2),
         ] {
             let sd = sd_row(
@@ -176,9 +181,9 @@ impl Table<'_> {
                 let name = |what: &str| format!("{measure}, phi_32 as {reading}: {what}");
                 let ratio = sd_ratio(&one_split(of(raw)), &one_split(of(small)));
                 if let Some(measured) = ratio {
-                    let expected = Some(PAPER_H[at + 1] / PAPER_PHI[0][at + 1]);
+                    let paper = Some(PAPER_H[at + 1] / PAPER_PHI[0][at + 1]);
                     let what = name("sd(h) / sd(phi_32) on one split");
-                    let row = Row { what, expected, measured, holds: None };
+                    let row = Row { paper, ..Row::new(what, measured) };
                     self.claim(row, measured.low > 1.0);
                 }
                 let (a, b, c) = (means(of(raw)), means(of(small)), means(of(large)));
@@ -206,7 +211,7 @@ impl Table<'_> {
     /// A claim about the side, and one about the size.
     fn claim(&mut self, row: Row, right: bool) {
         let [low, high] = row.measured.interval();
-        let inside = row.expected.is_some_and(|paper| low <= paper && paper <= high);
+        let inside = row.paper.is_some_and(|paper| low <= paper && paper <= high);
         let what = format!("{}: the paper's size is inside the interval", row.what);
         self.push(Row { holds: Some(right), ..row.clone() });
         self.push(Row { what, holds: Some(inside), ..row });
@@ -225,8 +230,8 @@ impl Table<'_> {
                     format!("phi D = {}, sigma 1", 2 * d),
                 ),
             ] {
-                let judged = self.judged(&treatment, Target::Sets, c)?;
-                self.scores(&format!("sets of genres, C = {c}, {name}"), None, &judged);
+                let evaluated = self.evaluated(&treatment, Target::Sets, c)?;
+                self.scores(&format!("sets of genres, C = {c}, {name}"), None, &evaluated);
             }
         }
         Ok(())

@@ -235,7 +235,7 @@ impl<'a> Consumer<'a> {
     fn new(data: &'a Interactions, settings: &'a Settings, job: &'a Job<'a>) -> Result<Self> {
         let options = SplitOptions { seed: Seed::new(0)?, validation: 0.0, short: Short::Drop };
         let split = split::apply(SplitRule::LeaveLastOne, data, options)?.split;
-        Ok(Self { data, known: lab::learnt(&split), split, settings, job })
+        Ok(Self { data, known: lab::learned(&split), split, settings, job })
     }
 
     fn learn(&self, vectors: &Embedding, seed: u64) -> Result<Measured> {
@@ -310,10 +310,10 @@ impl Report<'_> {
                 let name = |what: &str| format!("{measure}, {reading}: {what}");
                 let mut claims = Vec::new();
                 if let Some(measured) = sd_ratio(&h, &small) {
-                    let expected = Some(PAPER_H[2 * m + 1] / PAPER_PHI[0][2 * m + 1]);
+                    let paper = Some(PAPER_H[2 * m + 1] / PAPER_PHI[0][2 * m + 1]);
                     let what = name("sd(h) / sd(phi_32)");
                     let holds = Some(measured.low > 1.0);
-                    claims.push(Row { what, expected, measured, holds });
+                    claims.push(Row { paper, holds, ..Row::new(what, measured) });
                 }
                 let paper = [PAPER_H[2 * m], PAPER_PHI[0][2 * m], PAPER_PHI[1][2 * m]];
                 let above = |what: &str, paper: f64, values: &[f64]| {

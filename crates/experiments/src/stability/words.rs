@@ -14,10 +14,10 @@ use veridical::settings::Vocabulary;
 use veridical::{Error, Result};
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error as CoreError, Job, Seed, Stream};
-use veridical_data::{IdMap, Interactions, LabelledTexts};
+use veridical_data::{IdMap, Interactions, LabeledTexts};
 use veridical_embed::{Graphs, Input, Method, Model};
 use veridical_features::FeatureMap;
-use veridical_io::{LabelledOptions, read_labelled};
+use veridical_io::{LabeledOptions, read_labeled};
 use veridical_learn::to_unit_rows;
 use veridical_nets::Table;
 use veridical_nets::fit::{Course, DocumentLearner, Documents, Watched, first_vectors, fit};
@@ -34,7 +34,7 @@ pub(crate) const TABLE_A1: Experiment = Experiment {
         IMDB reviews better than with h, and with a deviation over pretrainings eight times smaller",
     rule: "replicated if, for d = 16 and d = 32, the 95 % interval of phi_d - h, paired over pretrainings, lies above 0 and that of \
         sd(h) / sd(phi_d) lies above 1; partly if only some of these hold; refuted if none. Whether the paper's values are inside, \
-        the reader's own spread and learnt vectors are reported without a claim",
+        the reader's own spread and learned vectors are reported without a claim",
     deviations: &[
         "10,000 of the 50,000 reviews, divided 80 % / 10 % / 10 % by one shuffle; 5 pretrainings in place of 10",
         "window 3 and 3 negatives alone; the paper varies both between 3 and 4",
@@ -62,12 +62,12 @@ struct Config {
     quick_seeds: u64,
     quick_epochs: u32,
     dims: Vec<usize>,
-    /// The one for which the reader's own spread and learnt vectors are measured too.
+    /// The one for which the reader's own spread and learned vectors are measured too.
     beside: usize,
     /// Weight decays to choose from.
     decays: Vec<f64>,
-    /// That of learnt vectors.
-    learnt_decay: f64,
+    /// That of learned vectors.
+    learned_decay: f64,
     test_share: f64,
     /// Of the rest.
     validation: f64,
@@ -92,8 +92,8 @@ enum Kind {
     H,
     /// Their features.
     Phi,
-    /// Vectors that are learnt with the network.
-    Learnt,
+    /// Vectors that are learned with the network.
+    Learned,
 }
 
 impl Kind {
@@ -101,7 +101,7 @@ impl Kind {
         match self {
             Self::H => format!("h, d = {d}"),
             Self::Phi => format!("phi_d(h), d = {d}"),
-            Self::Learnt => format!("learnt vectors, d = {d}"),
+            Self::Learned => format!("learned vectors, d = {d}"),
         }
     }
 }
@@ -155,7 +155,7 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         pretrained: 0,
         seed: n,
     }));
-    let (kind, decay) = (Kind::Learnt, config.learnt_decay);
+    let (kind, decay) = (Kind::Learned, config.learned_decay);
     trainings.extend((0..study.seeds).map(|n| Training { kind, d, decay, pretrained: 0, seed: n }));
     let more = study.measure("measuring", &trainings)?;
     found.extend(trainings.into_iter().zip(more));
@@ -180,9 +180,9 @@ impl<'a> Study<'a> {
             true => generated()?,
             false => {
                 let path = Folder::new(options.data).file("imdb-10k/imdb_10k.csv.xz")?;
-                let mut columns = LabelledOptions::default();
+                let mut columns = LabeledOptions::default();
                 columns.records.columns = "text=text,id=id,label=label".parse()?;
-                read_labelled(&path, &columns)?.0
+                read_labeled(&path, &columns)?.0
             }
         };
         let parts = Parts::new(&texts, &division, Path::new(""), recipe.max_length)?;
@@ -275,7 +275,7 @@ impl<'a> Study<'a> {
                     .transform(veridical_core::Rows::new(unit, training.d)?)?;
                 self.read(recipe, Some(&features), training.d, seed, &job)
             }
-            Kind::Learnt => {
+            Kind::Learned => {
                 let recipe = TextRecipe { dim: Some(training.d), ..recipe.clone() };
                 self.read(&recipe, None, training.d, seed, &job)
             }
@@ -306,7 +306,7 @@ impl<'a> Study<'a> {
             // One of zeros for documents without a known word.
             Some(values) => values.iter().copied().chain(repeat_n(0.0, d)).collect(),
         };
-        let table = Table::new(recipe.dim(), values, &recipe.optimiser())?;
+        let table = Table::new(recipe.dim(), values, &recipe.optimizer())?;
         let mut learner = DocumentLearner::new(
             recipe.net(outputs, seed)?,
             recipe.training(loss, train.len()),
@@ -349,11 +349,11 @@ impl<'a> Study<'a> {
             let h = of(Kind::H, &|training| training.seed == 0);
             let features = of(Kind::Phi, &|_| true);
             let own = of(Kind::H, &|training| training.pretrained == 0);
-            let learnt = of(Kind::Learnt, &|_| true);
+            let learned = of(Kind::Learned, &|_| true);
             let paper = PAPER.iter().find(|(of, _)| *of == d).map(|(_, paper)| paper);
             let at = |i: usize| paper.map(|paper| paper[i]);
             let joint = Some(86.25);
-            for (name, values, expected) in [
+            for (name, values, paper) in [
                 (Kind::H.name(d), &h, [at(0), at(1)]),
                 (Kind::Phi.name(d), &features, [at(2), at(3)]),
                 (
@@ -361,22 +361,22 @@ impl<'a> Study<'a> {
                     &own,
                     [None, None],
                 ),
-                (Kind::Learnt.name(d), &learnt, [joint, Some(0.12)]),
+                (Kind::Learned.name(d), &learned, [joint, Some(0.12)]),
             ] {
                 if values.len() > 1 {
-                    rows.push(row(format!("accuracy, {name}"), expected[0], values));
-                    rows.push(sd_row(format!("sd of accuracy, {name}"), expected[1], values));
+                    rows.push(row(format!("accuracy, {name}"), paper[0], values));
+                    rows.push(sd_row(format!("sd of accuracy, {name}"), paper[1], values));
                 }
             }
             let gain: Vec<f64> = features.iter().zip(&h).map(|(a, b)| a - b).collect();
-            let expected = paper.map(|paper| paper[2] - paper[0]);
-            let gain = row(format!("accuracy, phi_d(h) - h, d = {d}"), expected, &gain);
+            let reported = paper.map(|paper| paper[2] - paper[0]);
+            let gain = row(format!("accuracy, phi_d(h) - h, d = {d}"), reported, &gain);
             rows.push(Row { holds: Some(gain.measured.low > 0.0), ..gain });
             if let Some(measured) = sd_ratio(&h, &features) {
                 let what = format!("sd(h) / sd(phi_d(h)) of accuracy, d = {d}");
-                let expected = paper.map(|paper| paper[1] / paper[3]);
+                let paper = paper.map(|paper| paper[1] / paper[3]);
                 let holds = Some(measured.low > 1.0);
-                rows.push(Row { what, expected, measured, holds });
+                rows.push(Row { paper, holds, ..Row::new(what, measured) });
             }
         }
         let Parts { train, validation, test, .. } = &self.parts;
@@ -400,11 +400,11 @@ impl<'a> Study<'a> {
 }
 
 /// Documents of two topics: half of their words is of the topic of their label, the others are of both.
-fn generated() -> Result<LabelledTexts> {
+fn generated() -> Result<LabeledTexts> {
     const DOCUMENTS: usize = 600;
     const WORDS: u64 = 12;
     let stream = Stream::new(Seed::new(0)?, "reproduce/reviews");
-    let mut texts = LabelledTexts::default();
+    let mut texts = LabeledTexts::default();
     for i in 0..DOCUMENTS {
         let label = i % 2;
         let place = stream.at(0, i as u64);

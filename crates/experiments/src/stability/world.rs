@@ -1,10 +1,10 @@
-//! What embeddings are learnt from, and the classes of items that a consumer predicts from them.
+//! What embeddings are learned from, and the classes of items that a consumer predicts from them.
 
 use veridical::Result;
 use veridical_core::{Order, Seed};
 use veridical_data::generate::{ShopSettings, shop};
 use veridical_data::{Interactions, Labels, Lists};
-use veridical_inspect::Labelled;
+use veridical_inspect::Labeled;
 
 use crate::RunOptions;
 use crate::movielens::Folder;
@@ -17,7 +17,7 @@ pub struct World {
     /// Rows by user, in order; without times.
     pub data: Interactions,
     /// The first class of every item, of the classes that are frequent enough.
-    pub first: Labelled,
+    pub first: Labeled,
     /// All classes of the same items.
     pub sets: Vec<Vec<u32>>,
     /// How many classes there are in the sets.
@@ -101,13 +101,13 @@ fn in_order(data: &Interactions, sequences: &Lists) -> Interactions {
 }
 
 /// Items whose first class has enough items, numbered anew, and all classes of these items.
-fn classes(labels: &Labels) -> (Labelled, Vec<Vec<u32>>) {
+fn classes(labels: &Labels) -> (Labeled, Vec<Vec<u32>>) {
     let mut counts = vec![0; labels.classes.len()];
     labels.of.iter().filter_map(|list| list.first()).for_each(|&c| counts[c as usize] += 1);
     let mut number = vec![None; counts.len()];
     let frequent = (0..counts.len()).filter(|&class| counts[class] >= LEAST);
     let classes = frequent.zip(0..).map(|(class, n)| number[class] = Some(n)).count();
-    let mut first = Labelled { rows: Vec::new(), labels: Vec::new(), classes };
+    let mut first = Labeled { rows: Vec::new(), labels: Vec::new(), classes };
     let mut sets = Vec::new();
     for (item, list) in (0..).zip(labels.of.iter()) {
         if let Some(class) = list.first().and_then(|&class| number[class as usize]) {

@@ -1,6 +1,6 @@
-//! Directions that are never stored: blocks (1/p) H S_3 H S_2 H S_1 of Walsh-Hadamard matrices and
-//! random signs, row j scaled to the length chi_p (Le, Sarlos & Smola 2013; Yu et al. 2016, who show
-//! the bias to vanish with p).
+//! Structured directions that are never stored: blocks (1/p) H S_3 H S_2 H S_1 of Walsh-Hadamard matrices and
+//! random signs, with row j rescaled to a length distributed as chi_p (Le, Sarlos & Smola 2013; Yu et al. 2016, who show
+//! that the bias vanishes with p).
 //!
 //! p           smallest power of two with p >= d and p >= 64
 //! projection  a_j = c_j (H S_3 H S_2 H S_1 y)_i,  c_j = r_j / (p^(3/2) l_j)
@@ -14,13 +14,13 @@ use super::Scales;
 use crate::FeatureSpec;
 
 const MIN_SIZE: usize = 64;
-/// Uniforms multiplied before a logarithm is taken: their product stays above 2^-848.
+/// Number of uniforms multiplied before a logarithm is taken: their product stays above 2^-848.
 const FACTORS: usize = 16;
 
-/// What the transform needs of hadamard directions.
+/// Signs and scale factors of hadamard directions, as the transform needs them.
 #[derive(Clone, Debug)]
 pub(crate) struct Hadamard {
-    /// p.
+    /// The block size p.
     pub size: usize,
     /// The three diagonals of each block, p signs each, as +1 and -1.
     pub signs: Vec<f32>,
@@ -45,7 +45,7 @@ impl Hadamard {
         Self { size, signs, factors }
     }
 
-    /// The matrix written out, for those who cannot run the transform.
+    /// Writes the dense matrix U, for callers that cannot run the fast transform.
     pub fn fill(&self, d: usize, u: &mut [f32]) {
         let p = self.size;
         let blocks = u.par_chunks_mut(p * d).zip(self.signs.par_chunks(3 * p));
@@ -85,7 +85,7 @@ fn chi(place: Place, degrees: usize) -> f64 {
     (-2.0 * sum).sqrt()
 }
 
-/// H v in Sylvester order.
+/// The Walsh-Hadamard transform H v in Sylvester order.
 fn walsh_hadamard(v: &mut [f64]) {
     let mut h = 1;
     while h < v.len() {
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(fast, naive);
     }
 
-    /// Mean p and variance 2p of n draws: standard errors sqrt(2p / n) and about 2p sqrt(2 / n); five.
+    /// Mean p and variance 2p of n draws: standard errors sqrt(2p / n) and about 2p sqrt(2 / n); five allowed.
     #[test]
     fn lengths_have_the_moments_of_chi_squared() {
         let (p, n) = (64, 4000);

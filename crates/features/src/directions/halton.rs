@@ -1,9 +1,9 @@
-//! Scrambled Halton points as directions: coordinate i of point j has the digits of j in the i-th
-//! prime, mirrored at the point, each digit place permuted by a random linear map (Matousek 1998), sent
-//! through the normal quantile.
+//! Scrambled Halton points as directions: coordinate i of point j is the radical inverse of j in the i-th prime
+//! base, with each digit permuted by a random linear map (Matousek 1998), passed through the normal quantile
+//! function.
 //!
-//! Every point alone is uniform in the cube, so the estimate is unbiased over seeds; points together
-//! are spread more evenly than independent ones, which pays in few dimensions (Avron et al. 2016).
+//! Each single point is uniform in the cube, so the estimate is unbiased over seeds; jointly the points are
+//! spread more evenly than independent ones, which helps in few dimensions (Avron et al. 2016).
 
 use rayon::prelude::*;
 use veridical_core::Stream;
@@ -12,10 +12,10 @@ use veridical_core::elementary::normal_quantile;
 use super::Scales;
 use crate::FeatureSpec;
 
-/// b^K stays below this, so that 2N + 1 is an exact double.
+/// b^K stays below this, so that 2N + 1 is an exact f64.
 const LARGEST_POWER: u64 = 1 << 52;
 
-/// Fills U.
+/// Fills U with the directions of the spec.
 pub(super) fn fill(spec: &FeatureSpec, u: &mut [f32]) {
     let d = spec.input_dim();
     let stream = Stream::new(spec.seed(), "halton");
@@ -32,10 +32,10 @@ pub(super) fn fill(spec: &FeatureSpec, u: &mut [f32]) {
     });
 }
 
-/// One dimension of the sequence.
+/// One coordinate of the sequence.
 struct Coordinate {
     base: u64,
-    /// Multiplier and shift of each digit place, least significant digit of j first.
+    /// Multiplier and shift for each digit, least significant digit of j first.
     digits: Vec<(u64, u64)>,
     /// base^K.
     power: u64,
@@ -54,7 +54,7 @@ impl Coordinate {
         Self { base, digits, power }
     }
 
-    /// The uniform of point j, inside (0, 1).
+    /// Returns the uniform of point j, inside (0, 1).
     fn point(&self, mut j: u64) -> f64 {
         let mut n = 0;
         for (multiplier, shift) in &self.digits {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// The first b^2 points fall into each of the b^2 equal intervals once, whatever the scramble.
+    /// The first b^2 points fall into each of the b^2 equal intervals once, for any scrambling.
     #[test]
     fn a_coordinate_fills_every_interval_once() {
         let stream = Stream::new(Seed::new(4).unwrap(), "halton");

@@ -1,13 +1,13 @@
-//! The directions U of a spec, bit for bit the same on every platform.
+//! Random directions U of a spec, bit for bit the same on every platform.
 //!
 //! iid         u_j = g_j / l_j, g_j standard normal (laplace: Cauchy, cauchy: Laplace, by coordinate)
 //! orthogonal  blocks of d: q_j from Gram-Schmidt on g_j in order, u_j = |g_j| q_j / l_j, so that each
-//!             u_j alone has the law of the iid one (Yu et al. 2016) and prefixes hold
+//!             u_j has the marginal distribution of an iid one (Yu et al. 2016) and prefixes hold
 //! hadamard    products of Hadamard matrices and signs: `hadamard.rs`
 //! halton      scrambled Halton points: `halton.rs`
 //!
-//! Element i of g_j is drawn at its own counter [i/2, j_lo, j_hi, 0] of stream `directions`; l_j
-//! stands in `scales.rs`.
+//! Element i of g_j is drawn at its own counter [i/2, j_lo, j_hi, 0] of stream `directions`; l_j is defined in
+//! `scales.rs`.
 
 pub(crate) mod hadamard;
 mod halton;
@@ -21,7 +21,7 @@ use veridical_core::orthogonal::{dot, orthonormalize_rows};
 use self::scales::Scales;
 use crate::{Directions, Error, FeatureSpec, Kernel};
 
-/// U, row-major: m rows of width d.
+/// Returns U, row-major: m rows of width d.
 ///
 /// ```
 /// use veridical_features::{FeatureSpec, directions};
@@ -47,10 +47,10 @@ pub fn matrix(spec: &FeatureSpec) -> Vec<f32> {
     u
 }
 
-/// [`matrix`] for those who must be able to use it.
+/// Returns [`matrix`] after checking that every direction is in the range of f32.
 ///
 /// # Errors
-/// [`Error::Param`] if a direction leaves the range of f32 (an extreme length scale).
+/// [`Error::Param`] if a direction is out of the range of f32 (an extreme length scale).
 pub fn checked_matrix(spec: &FeatureSpec) -> Result<Vec<f32>, Error> {
     let u = matrix(spec);
     check_range(
@@ -60,12 +60,12 @@ pub fn checked_matrix(spec: &FeatureSpec) -> Result<Vec<f32>, Error> {
     Ok(u)
 }
 
-/// Refuses a length scale that makes the largest number of the directions infinite or subnormal.
+/// Rejects a length scale that makes the largest element of the directions infinite or subnormal.
 pub(crate) fn check_range(largest: f32, spec: &FeatureSpec) -> Result<(), Error> {
     if largest.is_normal() {
         return Ok(());
     }
-    let must_be = "of a size that keeps the directions inside the range of f32";
+    let must_be = "such that the directions stay within the range of f32";
     Err(Error::param("length_scale", must_be, spec.length_scale()))
 }
 
@@ -91,7 +91,7 @@ fn iid(spec: &FeatureSpec, u: &mut [f32]) {
     );
 }
 
-/// Independent coordinates, each from its own 53-bit integer.
+/// Fills U with independent coordinates, each from its own 53-bit integer.
 fn by_coordinate(spec: &FeatureSpec, u: &mut [f32], draw: fn(u64) -> f64) {
     let stream = Stream::new(spec.seed(), "directions");
     let l = spec.length_scale();
@@ -140,7 +140,7 @@ fn orthogonal(spec: &FeatureSpec, u: &mut [f32]) {
 mod tests {
     use super::*;
 
-    /// Rounding u to f32 turns a direction by at most 2^-24 in each coordinate: d of them.
+    /// Rounding u to f32 perturbs each of the d coordinates of a direction by at most 2^-24.
     #[test]
     fn blocks_are_orthogonal() {
         for (d, m) in [(1, 3), (5, 11), (16, 40)] {

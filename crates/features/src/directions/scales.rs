@@ -8,7 +8,7 @@ use veridical_core::Stream;
 
 use crate::{FeatureSpec, Kernel};
 
-/// l_j of a spec.
+/// Length scales l_j of the directions of a spec.
 pub(crate) struct Scales<'a> {
     spec: &'a FeatureSpec,
     stream: Stream,

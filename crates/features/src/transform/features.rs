@@ -4,19 +4,19 @@ use pulp::Simd;
 
 use super::sincos::{sincos, sincos_fast};
 
-/// Vectors of projections that are stored together.
+/// Number of vectors of projections that are stored together.
 pub(super) const PAIR: usize = 2;
 
-/// Turns projections into stored features.
+/// Converts projections to stored features.
 #[derive(Clone, Copy)]
 pub(super) struct Features<S> {
     pub simd: S,
-    /// m^(-1/2).
+    /// The scale m^(-1/2).
     pub scale: f32,
 }
 
 impl<S: Simd> Features<S> {
-    /// The largest |a|, lane by lane.
+    /// The largest |a| in each lane.
     #[inline(always)]
     pub fn size(self, a: &[[S::f32s; PAIR]]) -> S::f32s {
         let mut size = self.simd.splat_f32s(0.0);
@@ -41,7 +41,7 @@ impl<S: Simd> Features<S> {
         }
     }
 
-    /// cos, sin, cos, sin, ... of one vector of projections.
+    /// Interleaved cos, sin, cos, sin, ... of one vector of projections.
     #[inline(always)]
     fn features(self, a: S::f32s, fast: bool) -> [S::f32s; 2] {
         let simd = self.simd;
@@ -51,7 +51,7 @@ impl<S: Simd> Features<S> {
     }
 }
 
-/// The lane in which direction p of a vector must stand, found by asking the instruction itself:
+/// The lane in which direction p of a vector must be stored, derived from the instruction itself:
 /// lane numbers are interleaved, and pair p comes from the lane it names.
 pub(super) fn lane_order<S: Simd>(simd: S) -> Vec<usize> {
     let numbers: Vec<f32> = (0..S::F32_LANES).map(|lane| lane as f32).collect();

@@ -1,11 +1,11 @@
-//! Hadamard projection: as many rows as a vector has lanes go through three Walsh-Hadamard transforms
+//! Hadamard projection: as many rows as a vector has lanes pass through three Walsh-Hadamard transforms
 //! side by side, so that every butterfly is one vector addition and one subtraction without shuffles.
 //!
-//! Three stages are done at a time on eight vectors in registers: a transform of size p = 512 passes
-//! over its 16 KB in the first-level cache three times. Cost for a row and a block of p directions:
-//! 3 p log2 p additions, against p d fused multiply-adds of the dense way.
+//! Three stages are computed at a time on eight vectors in registers: a transform of size p = 512 passes
+//! over its 16 KB in the L1 cache three times. Cost for a row and a block of p directions:
+//! 3 p log2 p additions, compared with p d fused multiply-adds for a dense projection.
 //!
-//! Stages run in the order h = 1, 2, 4, .. p/2 whatever the grouping, so the bits do not depend on it.
+//! Stages run in the order h = 1, 2, 4, .. p/2 for any grouping, so the bits do not depend on it.
 
 use pulp::{Simd, WithSimd};
 
@@ -16,10 +16,10 @@ use super::sincos::FAST_LIMIT;
 use crate::Error;
 use crate::directions::hadamard::Hadamard;
 
-/// Stages done at once: 2^3 vectors in registers.
+/// Vectors in registers: three stages at once take 2^3 of them.
 const RADIX: usize = 8;
 
-/// Hadamard directions as the projection reads them.
+/// Hadamard directions in the layout that the projection reads.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     size: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Prepared {
     n_directions: usize,
 }
 
-/// Lays out [`Hadamard`] for this machine.
+/// Lays out [`Hadamard`] directions for this machine.
 pub(super) struct Prepare(pub Hadamard);
 
 impl WithSimd for Prepare {
@@ -75,7 +75,7 @@ impl WithSimd for Structured<'_, '_> {
         let groups = rows.chunks(lanes * dim).zip(out.chunks_mut(lanes * width));
         for (g, (group, out)) in groups.enumerate() {
             preparation.apply(group, g * lanes, &mut scratch.rows, &mut seen)?;
-            // Lanes without a row keep what was there before: nobody reads them.
+            // Lanes without a row keep stale values, which are never read.
             for (lane, y) in scratch.rows.chunks_exact(dim).take(group.len() / dim).enumerate() {
                 scratch.packed[lane..].iter_mut().step_by(lanes).zip(y).for_each(|(x, y)| *x = *y);
             }
@@ -115,7 +115,7 @@ fn gather(work: &[f32], lane: usize, order: &[usize], a: &mut [f32]) {
     }
 }
 
-/// a_j = c_j w_j; returns the sizes.
+/// Computes a_j = c_j w_j and returns the largest |a_j|.
 #[inline(always)]
 fn scale_rows<S: Simd>(simd: S, a: &mut [S::f32s], factors: &[S::f32s]) -> S::f32s {
     let mut size = simd.splat_f32s(0.0);
@@ -126,7 +126,7 @@ fn scale_rows<S: Simd>(simd: S, a: &mut [S::f32s], factors: &[S::f32s]) -> S::f3
     size
 }
 
-/// H S_3 H S_2 H S_1 x.
+/// Computes H S_3 H S_2 H S_1 x.
 #[inline(always)]
 fn project<S: Simd>(simd: S, x: &[S::f32s], signs: &[f32], v: &mut [S::f32s]) {
     v.copy_from_slice(x);
@@ -149,7 +149,7 @@ fn project<S: Simd>(simd: S, x: &[S::f32s], signs: &[f32], v: &mut [S::f32s]) {
     }
 }
 
-/// The stages h, 2h, .. below R h; returns R.
+/// Computes the stages h, 2h, .. below R h; returns R.
 #[inline(always)]
 fn stages<S: Simd, const R: usize>(simd: S, v: &mut [S::f32s], h: usize) -> usize {
     for block in v.chunks_exact_mut(R * h) {
@@ -170,7 +170,7 @@ fn stages<S: Simd, const R: usize>(simd: S, v: &mut [S::f32s], h: usize) -> usiz
     R
 }
 
-/// All stages of a transform of size R, in registers.
+/// Computes all stages of a transform of size R, in registers.
 #[inline(always)]
 fn butterflies<S: Simd, const R: usize>(simd: S, x: &mut [S::f32s; R]) {
     let mut h = 1;

@@ -1,8 +1,8 @@
-//! phi: normalize, project, sine and cosine, scale, interleave.
+//! The feature map phi: normalize, project, sine and cosine, scale, interleave.
 //!
-//! Rows are taken in blocks that fit the second-level cache; inside a block every panel of U meets
-//! every tile of rows while it is in the first level. Cost: 2 n m d flops and n m sine-cosine pairs;
-//! hadamard directions need no matrix and 6 n m log2 p flops at most.
+//! Rows are processed in blocks that fit the L2 cache; inside a block every panel of U meets
+//! every tile of rows while it is in the L1 cache. Cost: 2 n m d flops and n m sine-cosine pairs;
+//! hadamard directions need no matrix and at most 6 n m log2 p flops.
 
 mod features;
 mod hadamard;
@@ -22,17 +22,17 @@ use self::tile::{Dense, Pack, Packed, TILE_ROWS};
 use crate::directions::hadamard::Hadamard;
 use crate::{Directions, Error, FeatureSpec, directions};
 
-/// Bytes of packed rows that a block may take: half of a 512 KB second-level cache.
+/// Bytes of packed rows per block: half of a 512 KB L2 cache.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Rows of a block of the hadamard projection: whole vectors of rows of every width there is.
+/// Rows per block of the hadamard projection: a multiple of every SIMD width.
 const HADAMARD_ROWS: usize = 64;
-/// Projections stay below this: f32 ends at 3.4e38.
+/// Projections must stay below this; the largest f32 is 3.4e38.
 const PROJECTION_LIMIT: f64 = 1e38;
 
-/// Which instructions to use. Both give the same bits.
+/// Instruction set to use. All choices give the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cpu {
-    /// The best this machine has.
+    /// The best instruction set of this machine.
     #[default]
     Detected,
     /// Plain scalar code, as on a machine without vector units.
@@ -51,17 +51,17 @@ impl Cpu {
     }
 }
 
-/// What a transform saw on its way.
+/// Statistics that a transform collects about its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Checked {
-    /// The largest |u.h|. Above 2^12 sine and cosine say little about h any more.
+    /// Largest |u.h|. Above 2^12, sine and cosine carry little information about h.
     pub largest_projection: f32,
-    /// Zero rows under `unit`; they stay zero.
+    /// Number of zero rows under `unit` normalization; they stay zero.
     pub zero_rows: u64,
 }
 
 impl Checked {
-    /// Both seen.
+    /// Combines the statistics of two transforms.
     pub fn and(self, other: Self) -> Self {
         Self {
             largest_projection: self.largest_projection.max(other.largest_projection),
@@ -70,17 +70,17 @@ impl Checked {
     }
 }
 
-/// A spec made ready: its directions, packed for this machine.
+/// The feature map of a spec, with directions drawn and packed for this machine.
 #[derive(Debug)]
 pub struct FeatureMap {
     spec: FeatureSpec,
     projection: Projection,
     cpu: Cpu,
-    /// Largest |y_k| a row may have.
+    /// Largest |y_k| that a row may have.
     input_limit: f32,
 }
 
-/// The directions as one of the two ways of projecting reads them.
+/// Directions in the layout of the dense or the structured projection.
 #[derive(Debug)]
 enum Projection {
     Dense(Packed),
@@ -91,18 +91,18 @@ impl FeatureMap {
     /// Draws and packs the directions.
     ///
     /// # Errors
-    /// [`Error::Param`] if a direction leaves the range of f32 (an extreme length scale).
+    /// [`Error::Param`] if a direction is out of the range of f32 (an extreme length scale).
     pub fn new(spec: &FeatureSpec) -> Result<Self, Error> {
         Self::with_cpu(spec, Cpu::Detected)
     }
 
-    /// [`new`](Self::new) for given instructions.
+    /// Draws and packs the directions for a given instruction set.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The same as [`new`](Self::new).
     pub fn with_cpu(spec: &FeatureSpec, cpu: Cpu) -> Result<Self, Error> {
         let dim = spec.input_dim();
-        // The largest that a number on the way to a projection can be, for inputs of size 1.
+        // Bound on every intermediate value of a projection, for inputs of absolute value 1.
         let (projection, growth) = if spec.directions() == Directions::Hadamard {
             let hadamard = Hadamard::new(spec);
             let p = hadamard.size as f64;
@@ -120,15 +120,15 @@ impl FeatureMap {
         Ok(Self { spec: spec.clone(), projection, cpu, input_limit })
     }
 
-    /// The spec.
+    /// Returns the spec of this map.
     pub fn spec(&self) -> &FeatureSpec {
         &self.spec
     }
 
-    /// phi of the rows, row-major.
+    /// Computes phi of the rows, row-major.
     ///
     /// # Errors
-    /// As [`transform_into`](Self::transform_into).
+    /// The same as [`transform_into`](Self::transform_into).
     ///
     /// ```
     /// use veridical_core::Rows;
@@ -136,7 +136,7 @@ impl FeatureMap {
     ///
     /// let map = FeatureMap::new(&FeatureSpec::params(4, 8).build()?)?;
     /// assert_eq!(map.transform(Rows::new(&[0.5; 12], 4)?)?.len(), 3 * 8);
-    /// // Twelve values are two rows of width 6 as well: not for this spec.
+    // Twelve values are also two rows of width 6, which this spec does not accept.
     /// let error = map.transform(Rows::new(&[0.5; 12], 6)?).unwrap_err();
     /// assert!(error.to_string().starts_with("rows have 6 columns but the spec's input_dim is 4"));
     /// # Ok::<(), veridical_features::Error>(())
@@ -150,8 +150,8 @@ impl FeatureMap {
     /// Writes phi of `rows` to `out`, both row-major, on the threads of the current pool.
     ///
     /// # Errors
-    /// [`Error::Width`] if the rows are not as wide as the spec says, [`Error::Rows`] if `out` has not exactly the size
-    /// of the features; [`Error::NotFinite`], [`Error::TooLarge`] and [`Error::Normalization`] name the first row that
+    /// [`Error::Width`] if the rows do not have the width of the spec, [`Error::Rows`] if `out` does not have exactly the
+    /// size of the features; [`Error::NotFinite`], [`Error::TooLarge`] and [`Error::Normalization`] name the first row that
     /// cannot be projected.
     pub fn transform_into(&self, rows: Rows<'_, f32>, out: &mut [f32]) -> Result<Checked, Error> {
         let (dim, width) = (self.spec.input_dim(), self.spec.output_dim());
@@ -160,9 +160,8 @@ impl FeatureMap {
         }
         if out.len() != rows.n() * width {
             let (n, got) = (rows.n(), out.len());
-            let what = format!(
-                "features of {n} rows are {n} x {width} values, and there is room for {got}"
-            );
+            let what =
+                format!("features of {n} rows take {n} x {width} values, but the output has {got}");
             return Err(veridical_core::Error::shape(what, "").into());
         }
         let rows = rows.values();
@@ -180,10 +179,10 @@ impl FeatureMap {
         results.into_iter().try_fold(Checked::default(), |seen, block| Ok(seen.and(block?)))
     }
 
-    /// [`transform_into`](Self::transform_into) rounded to half precision.
+    /// Writes phi of `rows` to `out`, rounded to half precision.
     ///
     /// # Errors
-    /// As [`transform_into`](Self::transform_into).
+    /// The same as [`transform_into`](Self::transform_into).
     pub fn transform_into_f16(
         &self,
         rows: Rows<'_, f32>,
@@ -198,7 +197,7 @@ impl FeatureMap {
         Ok(checked)
     }
 
-    /// Rows of a block: as many whole tiles as fit [`BLOCK_BYTES`], or some full vectors of rows.
+    /// Rows per block: as many whole tiles as fit [`BLOCK_BYTES`], or a multiple of the SIMD width.
     fn block_rows(&self) -> usize {
         match &self.projection {
             Projection::Hadamard(_) => HADAMARD_ROWS,
@@ -234,7 +233,7 @@ impl FeatureMap {
 }
 
 impl Error {
-    /// The same error with its row counted from `first` rows earlier.
+    /// Returns the same error with its row index increased by `first`.
     pub(crate) fn shifted(self, first: usize) -> Self {
         match self {
             Self::NotFinite { row } => Self::NotFinite { row: row + first },

@@ -1,43 +1,43 @@
-//! What a transform is asked to do with a block of rows, whichever way it projects.
+//! The task of transforming a block of rows, independent of the kind of projection.
 
 use super::Checked;
 use crate::{Error, Normalize};
 
-/// Rows to transform and where to.
+/// Rows to transform, and the output.
 pub(super) struct Task<'a> {
     pub preparation: Preparation<'a>,
-    /// m^(-1/2).
+    /// The scale m^(-1/2).
     pub scale: f32,
-    /// Row-major.
+    /// Input rows, row-major.
     pub rows: &'a [f32],
-    /// Row-major, two features for each direction.
+    /// Output, row-major, two features per direction.
     pub out: &'a mut [f32],
     pub scratch: &'a mut Scratch,
 }
 
-/// Room that a thread keeps from task to task.
+/// Scratch memory that a thread reuses between tasks.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// A few normalized rows, row by row.
+    /// A few normalized rows, row-major.
     pub rows: Vec<f32>,
-    /// Normalized rows as the projection reads them.
+    /// Normalized rows in the layout that the projection reads.
     pub packed: Vec<f32>,
-    /// Room of the projection.
+    /// Scratch memory of the projection.
     pub work: Vec<f32>,
 }
 
-/// What is done to a row before it is projected.
+/// Normalization and range check of a row before it is projected.
 #[derive(Clone, Copy)]
 pub(super) struct Preparation<'a> {
     pub normalize: &'a Normalize,
-    /// d.
+    /// Width d of a row.
     pub dim: usize,
-    /// Largest |y_k| a normalized row may have.
+    /// Largest |y_k| that a normalized row may have.
     pub input_limit: f32,
 }
 
 impl Preparation<'_> {
-    /// Writes the normalized `rows` to `y` and checks their range; the first has number `first`.
+    /// Writes the normalized `rows` to `y` and checks their range; the first row has index `first`.
     #[inline(always)]
     pub fn apply(
         self,
@@ -55,8 +55,8 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Why row number `number` cannot be projected, whose normalized size is `value`: the row itself, or what the
-    /// spec makes of it.
+    /// The error for row `number` with normalized absolute value `value`: blames the row itself if it is out of range, else
+    /// the normalization of the spec.
     #[cold]
     fn refusal(self, row: &[f32], number: usize, value: f32) -> Error {
         let scaled = matches!(self.normalize, Normalize::Standardize { .. });
@@ -70,17 +70,17 @@ impl Preparation<'_> {
     }
 }
 
-/// The size of `y`, if it is not below the limit.
+/// Checks that the largest |y_k| is below the limit, and returns it otherwise.
 #[inline(always)]
 fn check_range(y: &[f32], limit: f32) -> Result<(), f32> {
     let value = size(y);
-    // Not `value > limit`: NaN is beyond every limit.
+    // Not `value > limit`: NaN must fail too.
     if value <= limit { Ok(()) } else { Err(value) }
 }
 
 /// The largest |y_k|; infinity and NaN are above every number.
 #[inline(always)]
 fn size(y: &[f32]) -> f32 {
-    // The bits of |y| order like |y| itself.
+    // The bit patterns of |y| order like |y| itself.
     f32::from_bits(y.iter().fold(0, |m, y| (y.to_bits() & 0x7FFF_FFFF).max(m)))
 }

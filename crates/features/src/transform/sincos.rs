@@ -3,11 +3,11 @@
 //! |a| <= 2^13: a = n pi/2 + r by three fused steps (Cody & Waite), beyond: exact reduction with the
 //! binary digits of 2/pi (Payne & Hanek). Then the minimax polynomials of Cephes on |r| <= pi/4.
 //! At most 2 units in the last place for |a| <= 2^13: the ignored test below checks every f32.
-//! `docs/format-spec.md` gives each operation.
+//! `docs/format-spec.md` lists every operation.
 
 use pulp::Simd;
 
-/// Up to here the fast reduction is used.
+/// Largest |a| for which the fast reduction is used.
 pub(crate) const FAST_LIMIT: f32 = 8192.0;
 
 const TWO_OVER_PI: f32 = f32::from_bits(0x3F22_F983);
@@ -20,11 +20,11 @@ const SIN: [f32; 3] =
 const COS: [f32; 3] =
     [f32::from_bits(0x3D2A_AAA5), f32::from_bits(0xBAB6_061A), f32::from_bits(0x37CC_F5CE)];
 
-/// The first 256 binary digits of 2/pi after the point.
+/// The first 256 binary digits of 2/pi after the binary point.
 const TWO_OVER_PI_DIGITS: [u64; 4] =
     [0xA2F9_836E_4E44_1529, 0xFC27_57D1_F534_DDC0, 0xDB62_9599_3C43_9041, 0xFE51_63AB_DEBB_C561];
 
-/// (sin a, cos a) of one number.
+/// Computes (sin a, cos a) of one number.
 ///
 /// ```
 /// let (sin, cos) = veridical_features::sincos(1e30);
@@ -42,7 +42,7 @@ pub fn sincos(a: f32) -> (f32, f32) {
     }
 }
 
-/// (sin a, cos a) of a vector whose elements are at most [`FAST_LIMIT`] in size.
+/// Computes (sin a, cos a) of a vector whose elements are at most [`FAST_LIMIT`] in absolute value.
 #[inline(always)]
 pub(crate) fn sincos_fast<S: Simd>(simd: S, a: S::f32s) -> (S::f32s, S::f32s) {
     let round = simd.splat_f32s(ROUND);
@@ -56,7 +56,7 @@ pub(crate) fn sincos_fast<S: Simd>(simd: S, a: S::f32s) -> (S::f32s, S::f32s) {
     from_reduced(simd, r, q)
 }
 
-/// From the remainder r and the quadrant q (its low two bits).
+/// Computes (sin, cos) from the remainder r and the quadrant q (its low two bits).
 #[inline(always)]
 fn from_reduced<S: Simd>(simd: S, r: S::f32s, q: S::u32s) -> (S::f32s, S::f32s) {
     let constant = |x| simd.splat_f32s(x);
@@ -69,7 +69,7 @@ fn from_reduced<S: Simd>(simd: S, r: S::f32s, q: S::u32s) -> (S::f32s, S::f32s) 
     let head = simd.mul_add_f32s(constant(-0.5), z, constant(1.0));
     let c = simd.mul_add_f32s(poly(COS), simd.mul_f32s(z, z), head);
 
-    // Quadrants by integer arithmetic: exchange s and c for odd q, then set the signs.
+    // Quadrants by integer arithmetic: swap s and c for odd q, then set the signs.
     let (s, c) = (simd.transmute_u32s_f32s(s), simd.transmute_u32s_f32s(c));
     let one = simd.splat_u32s(1);
     let odd = simd.sub_u32s(simd.splat_u32s(0), simd.and_u32s(q, one)); // all ones for odd q
@@ -83,7 +83,7 @@ fn from_reduced<S: Simd>(simd: S, r: S::f32s, q: S::u32s) -> (S::f32s, S::f32s) 
     (simd.transmute_f32s_u32s(s), simd.transmute_f32s_u32s(c))
 }
 
-/// r and q of a finite |a| > 2^13 with all digits that matter: a = I 2^e,
+/// Reduces a finite |a| > 2^13 to r and q exactly: a = I 2^e,
 /// F = (I W) mod 2^96 for the 96 digits W of 2/pi from place e - 1 on.
 fn reduce_exactly(a: f32) -> (f32, u32) {
     let bits = a.to_bits();
@@ -98,13 +98,13 @@ fn reduce_exactly(a: f32) -> (f32, u32) {
     if a < 0.0 { (-r, (q as u32).wrapping_neg()) } else { (r, q as u32) }
 }
 
-/// The digits number `first` .. `first + 95` of 2/pi (counted from 1; 0 before the point).
+/// The digits `first` .. `first + 95` of 2/pi (counted from 1; 0 before the binary point).
 fn digits_96(first: i32) -> u128 {
     let word = |w: i32| {
         let inside = usize::try_from(w).ok().and_then(|w| TWO_OVER_PI_DIGITS.get(w));
         u128::from(inside.copied().unwrap_or(0))
     };
-    let start = first - 1; // 0 is the first digit after the point
+    let start = first - 1; // 0 is the first digit after the binary point
     let (w, offset) = (start.div_euclid(64), start.rem_euclid(64) as u32);
     let high = (word(w) << 64) | word(w + 1);
     let window = (high << offset) | ((word(w + 2) << offset) >> 64);
@@ -117,14 +117,14 @@ mod tests {
 
     use super::*;
 
-    /// Distance in units in the last place of the f32 nearest to `want`.
+    /// Error in units in the last place of the f32 nearest to `want`.
     fn ulps(got: f32, want: f64) -> f64 {
         let near = (want.abs() as f32).max(f32::MIN_POSITIVE);
         let ulp = f64::from(f32::from_bits(near.to_bits() + 1)) - f64::from(near);
         (f64::from(got) - want).abs() / ulp
     }
 
-    /// f64's own sine is accurate to far below an f32 ulp for every f32 argument.
+    /// The f64 sine is accurate to far below an f32 ulp for every f32 argument.
     fn worst(range: impl ParallelIterator<Item = u32>) -> f64 {
         let error = |bits| {
             let a = f32::from_bits(bits);
@@ -148,10 +148,10 @@ mod tests {
         assert!(worst <= 2.0, "{worst} ulp");
     }
 
-    /// A minute in release mode, so it is run by hand:
+    /// Exhaustive, so it is not part of the normal run:
     /// `cargo test --release -p veridical-features -- --ignored sincos`
     #[test]
-    #[ignore = "exhaustive over f32: a minute in release mode, run by hand"]
+    #[ignore = "exhaustive over f32: takes a minute in release mode"]
     fn sincos_is_within_two_ulp_for_every_f32_up_to_the_limit() {
         let worst = worst((0..=FAST_LIMIT.to_bits()).into_par_iter());
         println!("worst error {worst} ulp");

@@ -83,7 +83,7 @@ proptest! {
 #[test]
 fn threads_chunks_and_cpus_give_the_same_bytes() {
     let n = 300;
-    // p = 64, 128, 256 and 512: every remainder of the stages that are done three at a time.
+    // p = 64, 128, 256 and 512: every remainder of the stages that are computed three at a time.
     for (family, d, m) in [
         (Directions::Orthogonal, 20, 30),
         (Directions::Hadamard, 20, 30),
@@ -125,7 +125,7 @@ fn over_seeds(spec: &FeatureSpec, n_seeds: u64, rows: &[f32]) -> veridical_core:
     moments
 }
 
-/// k(x, y) and the deviation sqrt((1 + k(2 delta) - 2 k(delta)^2) / (2m)) of its estimate from m
+/// k(x, y) and the standard deviation sqrt((1 + k(2 delta) - 2 k(delta)^2) / (2m)) of its estimate from m
 /// independent directions.
 fn exact(spec: &FeatureSpec, rows: &[f32]) -> (f64, f64) {
     let (x, y) = rows.split_at(spec.input_dim());
@@ -167,7 +167,7 @@ fn every_kernel_is_estimated_without_bias_by_every_family() {
 
 /// A variance estimate is off by about sqrt(kurtosis / n) with kurtosis below 3: five standard errors.
 #[test]
-fn the_kernel_estimate_has_the_stated_deviation() {
+fn the_kernel_estimate_has_the_stated_standard_deviation() {
     let (d, m, n_seeds, l) = (6, 8, 4000, 1.3);
     let rows = normals(2 * d, "pair");
     for family in [Directions::Iid, Directions::Orthogonal] {
@@ -185,8 +185,8 @@ fn the_kernel_estimate_has_the_stated_deviation() {
 }
 
 /// Hadamard directions are biased, and less so for larger p: below 0.005 from p = 64 on, at every
-/// distance and for a pair that differs in one coordinate only, the worst case of Hadamard matrices.
-/// Eight blocks a draw make the mean precise enough to tell.
+/// distance and for a pair that differs in one coordinate only, the worst case for Hadamard matrices.
+/// Eight blocks per draw make the mean precise enough to resolve the bias.
 #[test]
 fn the_bias_of_hadamard_directions_is_below_0_005() {
     let (d, n_seeds) = (64, 4000);
@@ -205,7 +205,7 @@ fn the_bias_of_hadamard_directions_is_below_0_005() {
             let moments = over_seeds(&spec, n_seeds, &rows);
             let bias = moments.mean() - k;
             let error = (moments.variance() / n_seeds as f64).sqrt();
-            assert!(5.0 * error < 0.0025, "{error} is too coarse to tell");
+            assert!(5.0 * error < 0.0025, "a standard error of {error} is too coarse");
             assert!(bias.abs() + 5.0 * error < 0.005, "at {distance}: {bias} +- {error}");
         }
     }
@@ -250,7 +250,7 @@ fn rows_that_cannot_be_projected_are_named() {
     assert!(matches!(few, Error::Rows(_)), "{few}");
 }
 
-/// An ordinary row that the means or deviations carry out of range is not to blame; a row that is out of range itself is.
+/// An ordinary row that overflows because of the means or standard deviations is not blamed; a row out of range itself is.
 #[test]
 fn a_normalization_that_overflows_is_named() {
     let refused = |mean: f64, deviation: f64, row: [f32; 2]| {
@@ -261,8 +261,8 @@ fn a_normalization_that_overflows_is_named() {
         FeatureMap::new(&spec).unwrap().transform(Rows::new(&rows, 2).unwrap()).unwrap_err()
     };
     for (mean, deviation) in [(1e38, 1.0), (1e300, 1.0), (0.0, 1e-60)] {
-        let told = refused(mean, deviation, [1.0; 2]).to_string();
-        assert!(told.starts_with("the spec's normalization takes row "), "{told}");
+        let message = refused(mean, deviation, [1.0; 2]).to_string();
+        assert!(message.starts_with("the spec's normalization takes row "), "{message}");
     }
     assert!(matches!(refused(0.0, 1.0, [3e38; 2]), Error::TooLarge { row: 1, .. }));
     assert!(matches!(refused(0.0, 1.0, [f32::NAN; 2]), Error::NotFinite { row: 1 }));
@@ -293,7 +293,7 @@ fn zero_rows_are_counted_and_half_precision_rounds() {
     assert!(half.iter().zip(single).all(|(h, s)| *h == f16::from_f32(s)));
 }
 
-/// a_j is c_j times a sum of at most 3 log2 p levels of additions of numbers up to p^(3/2) |y|.
+/// a_j is c_j times a sum with at most 3 log2 p levels of additions of numbers up to p^(3/2) |y|.
 #[test]
 fn the_hadamard_transform_is_the_product_with_its_matrix() {
     for d in [3, 64, 70, 300] {
@@ -319,6 +319,6 @@ fn extreme_length_scales_are_refused_by_name() {
     let spec = |l| FeatureSpec::params(2, 4).length_scale(l).build().unwrap();
     for l in [1e-300, 1e300] {
         let message = FeatureMap::new(&spec(l)).unwrap_err().to_string();
-        assert!(message.starts_with("length_scale must be of a size"), "{message}");
+        assert!(message.starts_with("length_scale must be such that"), "{message}");
     }
 }

@@ -1,11 +1,11 @@
-//! The micro-kernel: a tile of rows times a panel of directions, kept in registers from the first
+//! Micro-kernel of the dense projection: a tile of rows times a panel of directions, kept in registers from the first
 //! multiplication to the stored features.
 //!
-//! Each projection is one chain of fused multiply-adds over k = 0 .. d-1, whichever tile computes it,
-//! so rows, chunks, threads and CPUs agree bit for bit.
+//! Each projection is one chain of fused multiply-adds over k = 0 .. d-1 in every tile shape, so the bits do not depend on
+//! the other rows, the chunks, the threads or the CPU.
 //!
 //! Limit: 2 fused vector operations per cycle on AVX2. A 6 x 2 tile needs per k twelve of them, two
-//! loads and six broadcasts, so it is bound by arithmetic; one row alone is bound by reading U.
+//! loads and six broadcasts, so it is compute-bound; a single row is bound by the bandwidth of reading U.
 
 use pulp::{Simd, WithSimd};
 
@@ -15,14 +15,14 @@ use super::rows::Task;
 use super::sincos::FAST_LIMIT;
 use crate::Error;
 
-/// Rows of a tile.
+/// Rows per tile.
 pub(super) const TILE_ROWS: usize = 6;
-/// Vectors across a panel.
+/// Vectors per panel.
 const TILE_VECTORS: usize = PAIR;
-/// Panels taken at once for a single row, enough chains to hide the latency of one.
+/// Panels processed at once for a single row: enough chains to hide the latency of each.
 const ROW_PANELS: usize = 4;
 
-/// The directions as the micro-kernel reads them: panels of a few vectors, k by k, the directions of
+/// Directions in the layout that the micro-kernel reads: panels of a few vectors, k by k, the directions of
 /// a vector in the lane order that interleaves to cos, sin, cos, sin.
 #[derive(Debug)]
 pub(super) struct Packed {
@@ -90,7 +90,7 @@ impl WithSimd for Dense<'_, '_> {
         let mut seen = Checked::default();
         let mut largest = simd.splat_f32s(0.0);
 
-        // Groups of rows, element k of a group's rows side by side, as the tile reads them.
+        // Groups of rows with element k of all rows side by side, as the tile reads them.
         scratch.rows.resize(TILE_ROWS * dim, 0.0);
         let n_groups = if by_tile { n_rows.div_ceil(TILE_ROWS) } else { 0 };
         scratch.packed.resize(n_groups * TILE_ROWS * dim, 0.0);
@@ -113,7 +113,7 @@ impl WithSimd for Dense<'_, '_> {
     }
 }
 
-/// [`TILE_ROWS`] rows to element k of each side by side.
+/// Transposes [`TILE_ROWS`] rows, so that element k of each is side by side.
 #[inline(always)]
 fn transpose(rows: &[f32], dim: usize, group: &mut [f32]) {
     let mut columns: [&[f32]; TILE_ROWS] = [&[]; TILE_ROWS];
@@ -128,7 +128,7 @@ fn transpose(rows: &[f32], dim: usize, group: &mut [f32]) {
     }
 }
 
-/// One chain per element of a tile.
+/// Computes one chain per element of a tile.
 #[inline(always)]
 fn project_tile<S: Simd>(
     simd: S,
@@ -147,7 +147,7 @@ fn project_tile<S: Simd>(
     a
 }
 
-/// One chain per element of one row and several panels.
+/// Computes one chain per element of one row and several panels.
 #[inline(always)]
 fn project_row<S: Simd, const P: usize>(
     simd: S,
@@ -167,7 +167,7 @@ fn project_row<S: Simd, const P: usize>(
 }
 
 impl<S: Simd> Features<S> {
-    /// The path of many rows; returns the sizes of the projections.
+    /// Path for many rows; returns the largest |a| in each lane.
     #[inline(always)]
     fn tile_by_tile(self, packed: &Packed, groups: &[f32], out: &mut [f32]) -> S::f32s {
         let simd = self.simd;
@@ -190,7 +190,7 @@ impl<S: Simd> Features<S> {
         largest
     }
 
-    /// The path of a server: one row, bound by reading U once.
+    /// Path for a single row, as in serving: bound by reading U once.
     #[inline(always)]
     fn row(self, packed: &Packed, x: &[f32], out: &mut [f32]) -> S::f32s {
         let mut largest = self.simd.splat_f32s(0.0);
@@ -205,7 +205,7 @@ impl<S: Simd> Features<S> {
         largest
     }
 
-    /// One row and the panels p .. p + P.
+    /// Computes one row and the panels p .. p + P.
     #[inline(always)]
     fn row_panels<const P: usize>(
         self,

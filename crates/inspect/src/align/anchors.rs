@@ -1,4 +1,4 @@
-//! Anchors: ids that two tables share, by which one is fitted to the other.
+//! Anchors: shared ids of two tables, on which a map is fitted.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -6,27 +6,27 @@ use std::hash::Hash;
 use veridical_core::{Error, Result};
 use veridical_data::{Ids, Table};
 
-/// Which of the shared ids are used.
+/// Which of the shared ids are used as anchors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Anchors {
-    /// All of them.
+    /// All shared ids.
     #[default]
     Shared,
-    /// These.
+    /// The given ids.
     Ids(Vec<String>),
-    /// Those of largest weight; ids without a weight are not used.
+    /// The shared ids of largest weight; ids without a weight are not used.
     Top {
-        /// Weights by id.
+        /// The weights by id.
         weights: HashMap<String, f64>,
-        /// How many.
+        /// The number of anchors.
         count: usize,
     },
 }
 
-/// Rows of the same id in the reference and in the other table, in the order of the reference.
+/// Row numbers of the same id in the reference and in the other table, in the order of the reference.
 pub(super) type Pairs = Vec<(usize, usize)>;
 
-/// The rows of the anchors; `names` say what the tables are called.
+/// The rows of the anchors; `names` are the names of the tables in messages.
 pub(super) fn pairs(
     reference: &Table,
     new: &Table,
@@ -45,7 +45,7 @@ pub(super) fn pairs(
                 if matches!(a, Ids::Text(_)) { names } else { [names[1], names[0]] };
             return Err(Error::unfit(
                 format!("{text} has text ids and {integers} has integer ids"),
-                "convert one of them so that both are of the same type (⟨text-ids⟩ reads ids of CSV as text)",
+                "convert one of them so that both have the same type (⟨text-ids⟩ reads ids of CSV as text)",
             ));
         }
     };
@@ -54,9 +54,9 @@ pub(super) fn pairs(
         let (x, y) = (reference.ids.get(0), new.ids.get(0));
         return Err(Error::unfit(
             format!(
-                "{a} and {b} share no id: those of the first look like {x}, those of the second like {y}"
+                "{a} and {b} share no id: ids of the first look like {x}, ids of the second like {y}"
             ),
-            "align tables of the same things, with the same ids (⟨id-column⟩ chooses the column)",
+            "align tables with the same ids (⟨id-column⟩ chooses the column)",
         ));
     }
     chosen(shared, reference, anchors, names)
@@ -69,8 +69,8 @@ fn shared<K: Hash + Eq + ToString>(a: &[K], b: &[K], names: [&str; 2]) -> Result
             if let Some(before) = seen.insert(key, row) {
                 let key = key.to_string();
                 return Err(Error::unfit(
-                    format!("{name}: the id {key} stands twice, in rows {before} and {row}"),
-                    "an alignment needs each id once",
+                    format!("{name}: the id {key} occurs twice, in rows {before} and {row}"),
+                    "an alignment needs unique ids",
                 ));
             }
         }
@@ -88,7 +88,7 @@ fn chosen(shared: Pairs, reference: &Table, anchors: &Anchors, names: [&str; 2])
         let n = shared.len();
         Error::missing(
             format!("none of the {what} is among the {n} ids that {a} and {b} share"),
-            "the file must name ids as the tables do",
+            "the file must contain ids of the tables",
         )
     };
     match anchors {

@@ -1,32 +1,32 @@
-//! Fitting a map from one table to another on the ids they share.
+//! Fitting a linear map from one table to another on their shared ids.
 //!
-//! A tenth of the anchors is kept back (by seed); the map is fitted on the rest, and the certificate says how well
-//! it does on those it has not seen: |A - map(B)| / |A|, and the mean cosine of a row and its image.
+//! A tenth of the anchors is held out (by random seed); the map is fitted on the rest, and the certificate states its
+//! quality on the held-out anchors: |A - map(B)| / |A|, and the mean cosine of a row and its image.
 //!
-//! The strength of a ridge that is not given is the one of [`RIDGES`] with the smallest residual on a fifth of the
-//! anchors of the fit, after a fit on the other four; then all of them are used.
+//! If the ridge penalty is not given, it is the one of [`RIDGES`] with the smallest residual on a fifth of the anchors of
+//! the fit, after a fit on the other four fifths; the final fit uses all of them.
 
 use serde::Serialize;
 use veridical_core::{Error, Job, Order, Result, Seed, choices, settings};
 use veridical_data::{Table, fingerprint};
 use veridical_learn::{
-    LinearMap, PairMoments, Procrustes, generalised_procrustes, low_rank_map, residual, ridge_map,
+    LinearMap, PairMoments, Procrustes, generalized_procrustes, low_rank_map, residual, ridge_map,
 };
 
 use super::anchors::{self, Anchors, Pairs};
 use super::map::{MapKind, map_id};
 
-/// One anchor in so many is kept back.
+/// One anchor in this many is held out.
 const HELD_OUT: usize = 10;
-/// One anchor in so many decides the ridge.
+/// One anchor in this many validates the ridge penalty.
 const VALIDATION: usize = 5;
-/// Strengths that are tried, relative to the mean variance of a column.
+/// The ridge penalties to try, relative to the mean variance of a column.
 const RIDGES: [f64; 8] = [1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
 
 choices! {
-    /// What kind of map is fitted.
+    /// The kind of map to fit.
     pub enum Method {
-        /// procrustes for equal widths, else ridge
+        /// procrustes for equal dimensions, else ridge
         Auto = "auto",
         /// A rotation or reflection
         Procrustes = "procrustes",
@@ -38,31 +38,31 @@ choices! {
 }
 
 settings! {
-    /// How a map is fitted.
+    /// The settings of a fit.
     pub struct FitSettings in "Fitting" {
         /// Kind of map
         pub method: Method = Method::Auto => [value("KIND")],
-        /// Procrustes: lengths may be multiplied by a number
+        /// Procrustes: allow a scale factor
         pub scale: bool = false => [switch()],
-        /// Procrustes: rows are taken less their means
+        /// Procrustes: center the columns
         pub center: bool = false => [switch()],
-        /// Strength of the ridge, relative to the mean variance of a column
+        /// Ridge penalty, relative to the mean variance of a column
         pub ridge: Option<f64> = None => [value("L"), otherwise("by held-out anchors")],
         /// Rank of a low-rank map
         pub rank: Option<usize> = None => [value("K")],
-        /// Most anchors of a fit
+        /// Maximum number of anchors of a fit
         pub sample: usize = 200_000,
-        /// Seed of the anchors that are held out
+        /// Random seed of the held-out anchors
         pub seed: u64 = 0 => [value("SEED")],
     } besides {
-        /// Which ids.
+        /// Which shared ids are anchors.
         pub which: Anchors,
-        /// What messages call the reference and the table.
+        /// The names of the reference and the table in messages.
         pub names: Names,
     }
 }
 
-/// What messages call the reference and the table.
+/// The names of the reference and the table in messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names(pub [String; 2]);
 
@@ -72,41 +72,41 @@ impl Default for Names {
     }
 }
 
-/// How good a map is on anchors that the fit has not seen.
+/// The quality of a map on held-out anchors.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Certificate {
-    /// Ids that both tables have and that were allowed as anchors.
+    /// The number of shared ids that were allowed as anchors.
     pub shared: u64,
-    /// Anchors of the fit.
+    /// The number of anchors of the fit.
     pub anchors: u64,
-    /// Anchors that were kept back.
+    /// The number of held-out anchors.
     pub held_out: u64,
-    /// |A - map(B)| / |A| of those kept back.
+    /// The residual |A - map(B)| / |A| on the held-out anchors.
     pub residual: f64,
-    /// The same without a map; none for unequal widths.
+    /// The residual without a map; `None` for unequal dimensions.
     pub residual_before: Option<f64>,
-    /// The same of the anchors of the fit.
+    /// The residual on the anchors of the fit.
     pub fit_residual: f64,
-    /// Mean cosine of a row and its image, of those kept back.
+    /// The mean cosine of a row and its image on the held-out anchors.
     pub mean_cosine: f64,
-    /// The same without a map; none for unequal widths.
+    /// The mean cosine without a map; `None` for unequal dimensions.
     pub mean_cosine_before: Option<f64>,
 }
 
-/// A map and what is known about it.
+/// A fitted map with its certificate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The map, from the table to the reference.
     pub map: LinearMap,
-    /// What kind of map it is.
+    /// The kind of the map.
     pub kind: MapKind,
-    /// How good it is.
+    /// The quality on held-out anchors.
     pub certificate: Certificate,
-    /// Names the map: equal ids are equal maps to equal references.
+    /// The id of the map: equal ids mean equal maps to equal references.
     pub map_id: String,
-    /// The content of the reference.
+    /// The fingerprint of the reference.
     pub reference: String,
-    /// The strength of the ridge that was used.
+    /// The ridge penalty that was used.
     pub ridge: Option<f64>,
     /// The rank of a low-rank map.
     pub rank: Option<usize>,
@@ -115,9 +115,9 @@ pub struct Fitted {
 /// Fits the map that takes `new` to `reference`.
 ///
 /// # Errors
-/// [`Error::Unfit`] for tables that share too few ids, whose rows are all equal or that hold values that are no numbers,
-/// [`Error::Shape`] for widths that the method cannot join, [`Error::Request`] and [`Error::Setting`] for settings that
-/// contradict each other or are out of range, [`Error::Interrupted`] once the job is asked to stop.
+/// [`Error::Unfit`] for tables that share too few ids, have only equal rows or contain values that are not finite,
+/// [`Error::Shape`] for dimensions that the method cannot join, [`Error::Request`] and [`Error::Setting`] for settings that
+/// contradict each other or are out of range, [`Error::Interrupted`] if the user interrupts.
 ///
 /// ```
 /// use veridical_core::Job;
@@ -125,9 +125,9 @@ pub struct Fitted {
 /// use veridical_inspect::align::{FitSettings, fit};
 ///
 /// let vectors: Vec<f32> = (0..40u16).map(|i| f32::from(i * i % 17)).collect();
-/// let turned: Vec<f32> = vectors.chunks(2).flat_map(|row| [-row[1], row[0]]).collect();
+/// let rotated: Vec<f32> = vectors.chunks(2).flat_map(|row| [-row[1], row[0]]).collect();
 /// let table = |vectors| Table { ids: Ids::numbered(0, 20), dim: 2, vectors };
-/// let fitted = fit(&table(vectors), &table(turned), &FitSettings::default(), &Job::silent())?;
+/// let fitted = fit(&table(vectors), &table(rotated), &FitSettings::default(), &Job::silent())?;
 /// assert!(fitted.certificate.residual < 1e-6);
 /// # Ok::<(), veridical_core::Error>(())
 /// ```
@@ -180,7 +180,7 @@ pub fn fit(
     Ok(Fitted { map, kind, certificate, map_id, reference, ridge, rank })
 }
 
-/// Refuses tables without rows or columns, or with another number of values than those say.
+/// Checks that a table has rows and columns, and the right number of values.
 fn usable(table: &Table, name: &str) -> Result<()> {
     let (rows, dim, values) = (table.n_rows(), table.dim, table.vectors.len());
     if rows == 0 || dim == 0 {
@@ -194,7 +194,7 @@ fn usable(table: &Table, name: &str) -> Result<()> {
 }
 
 impl FitSettings {
-    /// The method, once settings and widths go together.
+    /// Resolves the method and checks it against settings and dimensions.
     fn resolve(&self, reference_dim: usize, new_dim: usize) -> Result<Method> {
         let refused = |what: &str, hint: &str| Err(Error::request(what, hint));
         let method = match self.method {
@@ -208,29 +208,31 @@ impl FitSettings {
         if method == Method::Procrustes && reference_dim != new_dim {
             let Names([a, b]) = &self.names;
             return Err(Error::shape(
-                format!("{b} has vectors of {new_dim} values and {a} of {reference_dim}"),
-                "a rotation needs equal widths: use ⟨method⟩ ridge (any linear map) or ⟨method⟩ low-rank ⟨rank⟩ K, \
+                format!(
+                    "{b} has vectors of dimension {new_dim} and {a} of dimension {reference_dim}"
+                ),
+                "a rotation needs equal dimensions: use ⟨method⟩ ridge (any linear map) or ⟨method⟩ low-rank ⟨rank⟩ K, \
                  without ⟨scale⟩ and ⟨center⟩",
             ));
         }
         let linear = matches!(method, Method::Ridge | Method::LowRank);
         if linear && (self.scale || self.center) {
-            let what = "⟨scale⟩ and ⟨center⟩ go with ⟨method⟩ procrustes";
-            return refused(what, "linear maps have both");
+            let what = "⟨scale⟩ and ⟨center⟩ require ⟨method⟩ procrustes";
+            return refused(what, "linear maps include both");
         }
         if !linear && self.ridge.is_some() {
-            return refused("⟨ridge⟩ goes with ⟨method⟩ ridge or low-rank", "");
+            return refused("⟨ridge⟩ requires ⟨method⟩ ridge or low-rank", "");
         }
         match (method, self.rank) {
             (Method::LowRank, None) => return refused("⟨method⟩ low-rank needs ⟨rank⟩ K", ""),
             (Method::LowRank, Some(rank)) => {
                 let most = reference_dim.min(new_dim);
                 if rank == 0 || rank > most {
-                    let must_be = format!("between 1 and {most}, the smaller width");
+                    let must_be = format!("between 1 and {most}, the smaller dimension");
                     return Err(Error::setting("rank", must_be, rank));
                 }
             }
-            (_, Some(_)) => return refused("⟨rank⟩ goes with ⟨method⟩ low-rank", ""),
+            (_, Some(_)) => return refused("⟨rank⟩ requires ⟨method⟩ low-rank", ""),
             (_, None) => {}
         }
         if let Some(ridge) = self.ridge.filter(|ridge| !(ridge.is_finite() && *ridge >= 0.0)) {
@@ -243,7 +245,7 @@ impl FitSettings {
     }
 }
 
-/// Refuses anchors that do not determine a map.
+/// Checks that there are enough anchors to determine a map.
 fn enough(anchors: usize, dim: usize, settings: &FitSettings) -> Result<()> {
     let (need, [a, b]) = (2 * dim, &settings.names.0);
     if anchors.min(settings.sample) >= need {
@@ -252,7 +254,7 @@ fn enough(anchors: usize, dim: usize, settings: &FitSettings) -> Result<()> {
     if anchors >= need {
         let sample = settings.sample;
         let what = format!(
-            "⟨sample⟩ {sample} is too small for vectors of {dim} values: at least {need} anchors (2 x width) are needed"
+            "⟨sample⟩ {sample} is too small for vectors of dimension {dim}: at least {need} anchors (2 x dimension) are needed"
         );
         return Err(Error::request(what, "use a larger sample or leave it out"));
     }
@@ -262,13 +264,13 @@ fn enough(anchors: usize, dim: usize, settings: &FitSettings) -> Result<()> {
     };
     Err(Error::unfit(
         format!(
-            "{what}, and a map between vectors of {dim} values needs at least {need} (2 x width)"
+            "{what}, and a map between vectors of dimension {dim} needs at least {need} (2 x dimension)"
         ),
-        "check that both tables name things in the same way, use more anchors, or train with fewer dimensions",
+        "check that both tables use the same ids, use more anchors, or train with fewer dimensions",
     ))
 }
 
-/// Anchors by what they are used for.
+/// The held-out anchors and those of the fit.
 struct Split {
     held_out: Vec<usize>,
     fit: Vec<usize>,
@@ -280,13 +282,13 @@ impl Split {
         let at = |t: usize| order.at(t as u64) as usize;
         let n_held_out = (anchors / HELD_OUT).max(1);
         let n_fit = (anchors - n_held_out).min(settings.sample);
-        // No more are judged than are fitted: the residual of so many is known well enough.
+        // Hold out no more than the sample size: that is enough to estimate the residual.
         let held_out = (0..n_held_out.min(settings.sample)).map(at).collect();
         Ok(Self { held_out, fit: (n_held_out..n_held_out + n_fit).map(at).collect() })
     }
 }
 
-/// Rows of anchors, side by side.
+/// The rows of some anchors in both tables.
 struct Rows {
     dims: [usize; 2],
     a: Vec<f32>,
@@ -320,17 +322,17 @@ impl Rows {
         if side == 0 { &self.a } else { &self.b }
     }
 
-    /// Refuses values that are no numbers, and rows that are all the same.
+    /// Checks that all values are finite, and that not all rows are equal.
     fn check(&self, held_out: &Self, names: [&str; 2]) -> Result<()> {
         for (side, name) in names.into_iter().enumerate() {
             let (rows, dim) = (self.side(side), self.dims[side]);
             if let Some(bad) = rows.iter().chain(held_out.side(side)).find(|x| !x.is_finite()) {
-                let what = format!("{name} holds the value {bad}");
+                let what = format!("{name} contains the value {bad}");
                 return Err(Error::unfit(what, "repair it, or pass ⟨on-nan⟩ skip"));
             }
             if rows.chunks_exact(dim).all(|row| row == &rows[..dim]) {
-                let what = "the vectors of all anchors are equal, which no map can tell apart";
-                let hint = "look at the table with `veridical vectors stats`";
+                let what = "the vectors of all anchors are equal, so no map can be fitted";
+                let hint = "inspect the table with `veridical vectors stats`";
                 return Err(Error::unfit(format!("{name}: {what}"), hint));
             }
         }
@@ -360,7 +362,7 @@ impl Rows {
     }
 }
 
-/// |A - B| / |A| and the mean cosine of rows, those of zeros left out.
+/// |A - B| / |A| and the mean cosine of rows, without rows of zeros.
 fn agreement(a: &[f32], b: &[f32], dim: usize) -> (f64, f64) {
     let (mut gap, mut size, mut cosines, mut n) = (0.0, 0.0, 0.0, 0u64);
     for (a, b) in a.chunks_exact(dim).zip(b.chunks_exact(dim)) {
@@ -382,7 +384,7 @@ fn agreement(a: &[f32], b: &[f32], dim: usize) -> (f64, f64) {
     (residual, cosines / n.max(1) as f64)
 }
 
-/// The strength with the smallest residual on a fifth of the rows; the weakest of equal ones.
+/// The penalty with the smallest residual on a fifth of the rows; the weakest one for ties.
 fn best_ridge(rows: &Rows, all: &PairMoments, of: impl Fn(&PairMoments, f64) -> LinearMap) -> f64 {
     let validation = rows.moments(0..rows.len() / VALIDATION);
     let mut rest = all.clone();
@@ -397,13 +399,13 @@ fn best_ridge(rows: &Rows, all: &PairMoments, of: impl Fn(&PairMoments, f64) -> 
 /// Maps of several tables to their common mean, and the mean.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// One per table, in their order; the first is the identity.
+    /// The maps, one per table in their order; the first is the identity.
     pub fitted: Vec<Fitted>,
-    /// The mean of all turned tables, on the ids that all share.
+    /// The mean of all aligned tables, on the ids that all share.
     pub mean: Table,
 }
 
-/// Turns all tables to their common mean (generalised Procrustes); the first keeps its frame.
+/// Aligns all tables to their common mean (generalized Procrustes) in the coordinates of the first.
 ///
 /// ```
 /// use veridical_core::Job;
@@ -411,9 +413,9 @@ pub struct Common {
 /// use veridical_inspect::align::{FitSettings, fit_common};
 ///
 /// let vectors: Vec<f32> = (0..40u16).map(|i| f32::from(i * i % 17)).collect();
-/// let turned: Vec<f32> = vectors.chunks(2).flat_map(|row| [-row[1], row[0]]).collect();
+/// let rotated: Vec<f32> = vectors.chunks(2).flat_map(|row| [-row[1], row[0]]).collect();
 /// let table = |vectors| Table { ids: Ids::numbered(0, 20), dim: 2, vectors };
-/// let (tables, names) = (vec![table(vectors), table(turned)], ["one".into(), "other".into()]);
+/// let (tables, names) = (vec![table(vectors), table(rotated)], ["one".into(), "other".into()]);
 /// let common = fit_common(tables, &names, &FitSettings::default(), &Job::silent())?;
 /// assert!(common.fitted.iter().all(|fitted| fitted.certificate.residual < 1e-5));
 /// assert_eq!(common.mean.n_rows(), 20);
@@ -421,7 +423,7 @@ pub struct Common {
 /// ```
 ///
 /// # Errors
-/// As [`fit`], and for tables of unequal widths.
+/// Those of [`fit`], and tables of unequal dimensions.
 pub fn fit_common(
     tables: Vec<Table>,
     names: &[String],
@@ -429,9 +431,12 @@ pub fn fit_common(
     job: &Job<'_>,
 ) -> Result<Common> {
     if tables.len() < 2 || names.len() != tables.len() {
-        let what =
-            format!("{} tables with {} names have no common mean", tables.len(), names.len());
-        return Err(Error::request(what, "give at least two tables, each with its name"));
+        let what = format!(
+            "{} tables with {} names cannot be aligned to a common mean",
+            tables.len(),
+            names.len()
+        );
+        return Err(Error::request(what, "pass at least two tables, each with its name"));
     }
     for (table, name) in tables.iter().zip(names) {
         usable(table, name)?;
@@ -455,12 +460,15 @@ pub fn fit_common(
     for (table, name) in tables.iter().zip(names) {
         if table.dim != dim {
             return Err(Error::shape(
-                format!("{name} has vectors of {} values and {} of {dim}", table.dim, names[0]),
-                "⟨generalized⟩ needs equal widths, align it alone with ⟨method⟩ ridge",
+                format!(
+                    "{name} has vectors of dimension {} and {} of dimension {dim}",
+                    table.dim, names[0]
+                ),
+                "⟨generalized⟩ needs equal dimensions; align this table separately with ⟨method⟩ ridge",
             ));
         }
     }
-    // For their messages about ids that stand twice or are not shared.
+    // Reports ids that repeat or are not shared.
     for (table, name) in tables.iter().zip(names).skip(1) {
         anchors::pairs(&tables[0], table, &plain.which, [&names[0], name])?;
     }
@@ -481,7 +489,7 @@ pub fn fit_common(
     }
     job.check()?;
     let slices: Vec<&[f32]> = fitting.iter().map(Vec::as_slice).collect();
-    let (maps, fit_mean) = generalised_procrustes(&slices, dim)?;
+    let (maps, fit_mean) = generalized_procrustes(&slices, dim)?;
     job.check()?;
     let mean_of = |tables: &[&[f32]]| -> Vec<f32> {
         let mut sum = vec![0.0f64; tables[0].len()];

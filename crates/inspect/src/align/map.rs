@@ -1,17 +1,17 @@
-//! Kinds of maps, and the name of a map by its content.
+//! Kinds of maps, and the id of a map from its content.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use veridical_learn::LinearMap;
 
-/// What stored maps say they are, and what a name begins with.
+/// The format name of stored maps, which the hash of a map id begins with.
 pub const MAP_FORMAT: &str = "veridical-map/1";
 
-/// What kind of map.
+/// The kind of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MapKind {
-    /// Keeps all inner products; may be a reflection.
+    /// A rotation or reflection, which keeps all inner products.
     Rotation,
     /// A rotation with a shift, a scale or both.
     Similarity,
@@ -22,10 +22,10 @@ pub enum MapKind {
 }
 
 impl MapKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Rotation, Self::Similarity, Self::Ridge, Self::LowRank];
 
-    /// The name used in files and results.
+    /// Returns the name used in files and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rotation => "rotation",
@@ -36,9 +36,10 @@ impl MapKind {
     }
 }
 
-/// The name of a map to a reference: hex SHA-256 of [`MAP_FORMAT`], "\n", the kind, "\n", the fingerprint of the
-/// reference, "\n", both widths as u64 and the bits of `from`, `matrix` and `to`, all little endian. Equal names are
-/// equal maps to equal references.
+/// Returns the id of a map to a reference.
+///
+/// It is the hex SHA-256 of [`MAP_FORMAT`], "\n", the kind, "\n", the fingerprint of the reference, "\n", both dimensions as
+/// u64 and the bits of `from`, `matrix` and `to`, all little endian. Equal ids mean equal maps to equal references.
 pub fn map_id(map: &LinearMap, kind: MapKind, reference: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(format!("{MAP_FORMAT}\n{}\n{reference}\n", kind.name()));

@@ -1,7 +1,7 @@
-//! The frame of one table for another: a map fitted on the ids that both have, with a certificate of how good it is.
+//! Alignment of one table to another: a linear map fitted on shared ids, with a certificate of its quality.
 //!
-//! Retraining turns the coordinates of an embedding and leaves its inner products (paper 000, proposition 2); a rotation
-//! fitted on shared ids turns them back (orthogonal Procrustes, Schönemann 1966), other maps join unequal widths.
+//! Retraining rotates the coordinates of an embedding and keeps its inner products (paper 000, proposition 2); a rotation
+//! fitted on shared ids reverts that (orthogonal Procrustes, Schönemann 1966), other maps join unequal dimensions.
 
 mod anchors;
 mod fit;

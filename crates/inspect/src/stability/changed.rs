@@ -1,23 +1,23 @@
-//! The heaviest ids whose neighbours changed, with their neighbours before and after.
+//! The ids of largest weight whose neighbors changed, with their neighbors before and after.
 
 use crate::stability::Comparison;
 
-/// An id whose neighbours are not what they were.
+/// An id whose neighbors changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// Row of the shared ids.
+    /// The row number among the shared ids.
     pub row: u32,
-    /// Its weight; 1 without weights.
+    /// The weight of the id; 1 without weights.
     pub weight: f64,
-    /// Overlap of its neighbours.
+    /// The overlap of its neighbors.
     pub overlap: f64,
-    /// Neighbours in the first run, nearest first.
+    /// The neighbors in the first run, nearest first.
     pub before: Vec<u32>,
-    /// Neighbours in the last run.
+    /// The neighbors in the last run, nearest first.
     pub after: Vec<u32>,
 }
 
-/// The `count` probes of largest weight x churn.
+/// Returns the `count` probes of largest weight x churn.
 pub fn changed(comparison: &Comparison, weights: Option<&[f64]>, count: usize) -> Vec<Changed> {
     let probed = &comparison.probed;
     let weight = |row: u32| weights.map_or(1.0, |w| w[row as usize]);
@@ -26,7 +26,7 @@ pub fn changed(comparison: &Comparison, weights: Option<&[f64]>, count: usize) -
         .filter(|&(harm, _)| harm > 0.0)
         .collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let (Some(first), Some(last)) = (probed.neighbours.first(), probed.neighbours.last()) else {
+    let (Some(first), Some(last)) = (probed.neighbors.first(), probed.neighbors.last()) else {
         return Vec::new();
     };
     let of = |(_, p): (f64, usize)| Changed {

@@ -1,4 +1,4 @@
-//! Everything about the geometry of two or more representations of the same ids.
+//! Comparison of the geometry of two or more embeddings of the same ids.
 
 use serde::Serialize;
 use veridical_core::{Error, Estimate, Result, Seed};
@@ -12,33 +12,33 @@ use crate::stability::pairs::{PairSpread, spreads};
 use crate::stability::run_pairs::{PairValue, all_pairs, over_pairs};
 use crate::stability::{Run, Runs};
 
-/// HSIC_1 is undefined below.
+/// The fewest ids for which HSIC_1 is defined.
 const LEAST: usize = 4;
 
-/// How runs are compared.
+/// The settings of a comparison of runs.
 #[derive(Clone, Debug)]
 pub struct CompareSettings {
-    /// Neighbours of a probe.
+    /// The number of nearest neighbors of a probe.
     pub k: usize,
-    /// Ids whose neighbours are looked at.
+    /// The number of ids whose neighbors are compared.
     pub probes: usize,
-    /// Pairs of ids whose inner products are looked at.
+    /// The number of pairs of ids whose inner products are compared.
     pub pairs: usize,
-    /// Ids of the kernel matrices.
+    /// The number of ids of the kernel matrices.
     pub kernel_ids: usize,
-    /// What decides every sample.
+    /// The random seed of all samples.
     pub seed: Seed,
-    /// The kernel.
+    /// The kernel with its length scale.
     pub kernel: KernelAt,
 }
 
-/// A statistic of pairs of runs with its mean.
+/// A statistic of pairs of runs, with its mean over pairs.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairMeasure {
     /// The mean over pairs; `None` if it is undefined for one.
     #[serde(flatten)]
     pub estimate: Option<Estimate>,
-    /// Every pair.
+    /// The value of every pair.
     pub pairs: Vec<PairValue>,
 }
 
@@ -47,7 +47,7 @@ impl PairMeasure {
         Self { estimate: over_pairs(&pairs), pairs }
     }
 
-    /// The mean; NaN where it is undefined.
+    /// Returns the mean over pairs; NaN if it is undefined.
     pub fn value(&self) -> f64 {
         self.estimate.map_or(f64::NAN, |e| e.value)
     }
@@ -56,75 +56,75 @@ impl PairMeasure {
 /// Principal angles between the column spaces of two runs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Angles {
-    /// Mean of the cosines, over pairs of runs.
+    /// The mean of the cosines, over pairs of runs.
     pub mean_cosine: f64,
     /// The largest angle in degrees, mean over pairs of runs.
     pub largest_degrees: f64,
 }
 
-/// How the geometry of runs compares.
+/// The comparison of the geometry of runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// Shared ids.
+    /// The number of shared ids.
     pub ids: usize,
-    /// Widths of the tables.
+    /// The embedding dimension of each table.
     pub dims: Vec<usize>,
-    /// Neighbours per probe.
+    /// The number of nearest neighbors per probe.
     pub k: usize,
-    /// Probes.
+    /// The number of probes.
     pub probes: usize,
-    /// Coordinates; `None` for unequal widths.
+    /// The change of coordinates; `None` for unequal dimensions.
     pub coordinates: Option<Coordinates>,
-    /// Inner products over sampled pairs of ids.
+    /// The spread of inner products over sampled pairs of ids.
     pub gram: PairSpread,
-    /// Kernel values over the same pairs.
+    /// The spread of kernel values over the same pairs.
     pub kernel: PairSpread,
-    /// noise / spread of inner products.
+    /// The ratio noise / spread of inner products.
     pub gram_noise: PairMeasure,
-    /// noise / spread of kernel values.
+    /// The ratio noise / spread of kernel values.
     pub kernel_noise: PairMeasure,
-    /// Nearest-neighbour overlap at k.
+    /// The nearest-neighbor overlap at k.
     pub nn_overlap: PairMeasure,
-    /// The overlap of two tables that have nothing to do with each other.
+    /// The expected overlap of two independent tables.
     pub chance_overlap: f64,
-    /// Overlap by decile of weight; empty without weights.
+    /// The overlap by decile of weight; empty without weights.
     pub deciles: Vec<Decile>,
-    /// Debiased linear CKA.
+    /// The debiased linear CKA.
     pub cka: PairMeasure,
-    /// Debiased CKA of the kernel.
+    /// The debiased kernel CKA.
     pub kernel_cka: PairMeasure,
-    /// Ids of the kernel matrices.
+    /// The number of ids of the kernel matrices.
     pub kernel_ids: usize,
-    /// Residual of orthogonal Procrustes; undefined for unequal widths.
+    /// The residual of orthogonal Procrustes; undefined for unequal dimensions.
     pub procrustes_residual: PairMeasure,
-    /// Principal angles.
+    /// The principal angles between runs.
     pub angles: Angles,
-    /// Largest distance between the spectra of two runs.
+    /// The largest distance between the spectra of two runs.
     pub spectra: f64,
-    /// The probes by row, their neighbours in every run, and their overlap, mean over pairs.
+    /// The probes by row, their neighbors in every run, and their overlap, mean over pairs.
     #[serde(skip)]
     pub probed: Probed,
-    /// The rotation that takes each run to the first; empty for unequal widths.
+    /// The rotation that takes each run to the first; empty for unequal dimensions.
     #[serde(skip)]
     pub maps: Vec<LinearMap>,
 }
 
-/// Probes and what was found around them.
+/// The probes with their nearest neighbors.
 #[derive(Clone, Debug, Default)]
 pub struct Probed {
-    /// Rows of the shared ids.
+    /// The row numbers of the probes among the shared ids.
     pub rows: Vec<u32>,
-    /// For every run, the neighbours of every probe.
-    pub neighbours: Vec<Vec<Vec<Scored>>>,
-    /// Of every probe.
+    /// The neighbors of every probe, for every run.
+    pub neighbors: Vec<Vec<Vec<Scored>>>,
+    /// The overlap of every probe, mean over pairs of runs.
     pub overlap: Vec<f64>,
 }
 
-/// Compares at least two runs of at least four shared ids; `step` is told what is done next.
+/// Compares at least two runs of at least four shared ids; `step` is called with the name of each step.
 ///
 /// # Errors
 /// [`Error::Request`] for fewer than two runs, [`Error::Unfit`] for fewer than four shared ids, [`Error::Shape`] for rows or
-/// weights that are not those of the shared ids, [`Error::Setting`] for samples of 0.
+/// weights that do not match the shared ids, [`Error::Setting`] for sample sizes of 0.
 pub fn geometry(
     runs: &Runs,
     weights: Option<&[f64]>,
@@ -133,15 +133,15 @@ pub fn geometry(
 ) -> Result<Comparison> {
     check(runs, weights, settings)?;
     let two = all_pairs(runs.runs.len());
-    step("neighbours");
+    step("neighbors");
     let k = settings.k.min(runs.n() - 1);
     let probes = draw_probes(runs, weights, settings.probes, settings.seed);
-    let neighbours: Vec<_> = runs.runs.iter().map(|run| nearest(run, &probes, k)).collect();
+    let neighbors: Vec<_> = runs.runs.iter().map(|run| nearest(run, &probes, k)).collect();
     let mut overlap = vec![0.0; probes.len()];
     let pair_overlap = two.iter().map(|&[a, b]| {
-        let values = overlaps(&neighbours[a], &neighbours[b]);
+        let values = overlaps(&neighbors[a], &neighbors[b]);
         overlap.iter_mut().zip(&values).for_each(|(sum, x)| *sum += x / two.len() as f64);
-        // Every id probed: nothing was sampled.
+        // Every id is a probe: no sampling error.
         let estimate = Estimate::mean(values).map(|e| {
             let all = probes.len() == runs.n();
             if all { Estimate::exact(e.value, e.n) } else { e.within(0.0, 1.0) }
@@ -196,12 +196,12 @@ pub fn geometry(
         procrustes_residual: measure(&|l| l.residual),
         angles: Angles { mean_cosine: mean(&mean_cosine), largest_degrees: mean(&degrees) },
         spectra: tables.iter().map(|l| l.spectra).fold(0.0, f64::max),
-        probed: Probed { rows: probes, neighbours, overlap },
+        probed: Probed { rows: probes, neighbors, overlap },
         maps,
     })
 }
 
-/// Refuses what has no geometry to compare.
+/// Checks that the runs have a geometry to compare.
 fn check(runs: &Runs, weights: Option<&[f64]>, settings: &CompareSettings) -> Result<()> {
     let n = runs.n();
     if runs.runs.len() < 2 {
@@ -209,11 +209,11 @@ fn check(runs: &Runs, weights: Option<&[f64]>, settings: &CompareSettings) -> Re
         return Err(Error::request(what, ""));
     }
     if n < LEAST {
-        return Err(Error::unfit(format!("{n} shared ids, and HSIC needs at least {LEAST}"), ""));
+        return Err(Error::unfit(format!("{n} shared ids, but HSIC needs at least {LEAST}"), ""));
     }
     for Run { name, dim, rows } in &runs.runs {
         if *dim == 0 || rows.len() != n * dim {
-            let what = format!("{name} has {} values for {n} ids of {dim}", rows.len());
+            let what = format!("{name} has {} values for {n} ids of dimension {dim}", rows.len());
             return Err(Error::shape(what, ""));
         }
     }

@@ -1,102 +1,102 @@
-//! Downstream models that were trained on some earlier table: what today's vectors do to them.
+//! Consumers: downstream models trained on an earlier table, and the effect of today's vectors on them.
 //!
-//! A consumer scores ids by <q, h(x)> with queries q of the day it was trained. For each treatment of today's vectors
+//! A consumer scores ids by <q, h(x)> with queries q from its training. For each treatment of today's vectors there are
 //! two numbers: the overlap of the k best ids, and the correlation of all scores, against those on its own table.
 
 use rayon::prelude::*;
 use serde::Serialize;
 use veridical_core::{Estimate, Order, Seed};
 use veridical_features::FeatureMap;
-use veridical_learn::{LinearMap, Logistic, LogisticSettings, cosine_neighbours, dot};
+use veridical_learn::{LinearMap, Logistic, LogisticSettings, cosine_neighbors, dot};
 
 use crate::stability::Run;
 use crate::stability::downstream::accuracy;
 use crate::stability::neighbors::overlaps;
 
-/// Queries drawn from the consumer's own table if it names none.
+/// The number of queries drawn from the consumer's own table if it provides none.
 pub const QUERIES: usize = 500;
-/// Ids whose scores are correlated.
+/// The number of ids whose scores are correlated.
 const CORRELATED: usize = 2000;
-/// Its own table and today's: the runs behind an estimate.
+/// The number of runs behind an estimate: its own table and today's.
 const TABLES: u64 = 2;
-/// At least so many of its ids must still be there.
+/// The least fraction of the consumer's ids that must still exist.
 pub const LEAST_IDS: f64 = 0.5;
-/// A consumer is safe with a treatment whose scores correlate at least so much, and
+/// The least correlation of scores for which a treatment is safe.
 pub const SAFE_CORRELATION: f64 = 0.9;
-/// whose best ids overlap at least so much, and
+/// The least overlap of the best ids for which a treatment is safe.
 pub const SAFE_OVERLAP: f64 = 0.5;
-/// that loses at most this much accuracy where there are labels.
+/// The largest loss of accuracy for which a treatment is safe, if there are labels.
 pub const SAFE_LOSS: f64 = 0.02;
-/// Below this correlation after alignment nothing of the geometry is left to retrain on.
+/// Below this correlation after alignment, too little of the geometry is left to retrain on.
 pub const BLOCKED_CORRELATION: f64 = 0.3;
 
 /// What a consumer should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConsumerVerdict {
-    /// Nothing, with the treatment that is named.
+    /// The consumer is safe with the given treatment.
     Safe,
-    /// Train its model anew on today's vectors.
+    /// Retrain the consumer on today's vectors.
     Retrain,
-    /// Do not take today's vectors.
+    /// Do not use today's vectors.
     Blocked,
 }
 
-/// Scores of one treatment.
+/// The consumer's scores with one treatment.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreatedScores {
-    /// `raw`, `aligned` or `align-then-phi`.
+    /// The treatment: `raw`, `aligned` or `align-then-phi`.
     pub treatment: &'static str,
-    /// Overlap of the k best ids of a query.
+    /// The overlap of the k best ids of a query.
     pub overlap: Option<Estimate>,
-    /// Correlation of the scores of a query.
+    /// The correlation of the scores of a query.
     pub correlation: Option<Estimate>,
-    /// Accuracy of the consumer's model on ids it was not trained on; `None` without labels.
+    /// The accuracy of the consumer's model on held-out ids; `None` without labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
 }
 
-/// One line of the report.
+/// The report on one consumer.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConsumerReport {
-    /// Its name.
+    /// The name of the consumer.
     pub name: String,
-    /// Ids of its table that are still there, and how many it had.
+    /// The number of ids of its table that still exist, and of all ids of its table.
     pub ids: [usize; 2],
-    /// Accuracy on its own table, if there are labels.
+    /// The accuracy on its own table, if there are labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_accuracy: Option<f64>,
-    /// Each treatment of today's vectors.
+    /// The scores for each treatment of today's vectors.
     pub treatments: Vec<TreatedScores>,
-    /// What to do.
+    /// What the consumer should do.
     pub verdict: ConsumerVerdict,
     /// The treatment that makes it safe, or why it is not.
     pub reason: String,
 }
 
-/// A consumer: its table and today's on the ids they share.
+/// A consumer: its table and today's table on their shared ids.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    /// Its name.
+    /// The name of the consumer.
     pub name: String,
-    /// Its own table, unit rows.
+    /// Its own table, with unit rows.
     pub own: Run,
-    /// Today's, as it is.
+    /// Today's table, not normalized.
     pub today: Run,
-    /// Ids of its own table before the join.
+    /// The number of ids of its own table before the join.
     pub had: usize,
-    /// Its queries, unit rows as wide as its table.
+    /// Its queries, unit rows with the dimension of its table.
     pub queries: Option<Vec<f32>>,
-    /// Class of every shared id; empty without labels, `u32::MAX` for ids without one.
+    /// The class of every shared id; empty without labels, `u32::MAX` for ids without one.
     pub labels: Vec<u32>,
-    /// Classes.
+    /// The number of classes.
     pub classes: usize,
 }
 
-/// Looks at one consumer. `map` takes today's vectors to the reference; `features` are applied after it.
+/// Assesses one consumer. `map` takes today's vectors to the reference; `features` are applied after it.
 ///
 /// # Errors
-/// Of the transform.
+/// Those of the feature map.
 pub fn consumer(
     consumer: &Consumer,
     map: Option<&LinearMap>,
@@ -116,12 +116,12 @@ pub fn consumer(
         reason,
     };
     if (n as f64) < LEAST_IDS * *had as f64 {
-        return Ok(blocked(format!("only {n} of its {had} ids are still there")));
+        return Ok(blocked(format!("only {n} of its {had} ids still exist")));
     }
     let (wide, width) = (own.dim, map.map_or(today.dim, LinearMap::output_dim));
     if today.dim != wide && width != wide {
         return Ok(blocked(format!(
-            "it expects {wide} values per vector, today's have {}",
+            "it expects vectors of dimension {wide}, today's have dimension {}",
             today.dim
         )));
     }
@@ -135,9 +135,9 @@ pub fn consumer(
     };
     let sample: Vec<u32> = (0..CORRELATED.min(n) as u64).map(|t| order.at(t) as u32).collect();
     let models = (!labels.is_empty()).then(|| Model::fit(own, labels, *classes)).transpose()?;
-    let scores = |treatment, queries: &[f32], own: &Run, today: &Run, judge: bool| {
+    let scores = |treatment, queries: &[f32], own: &Run, today: &Run, with_accuracy: bool| {
         let itself = |q: usize| drawn.as_ref().map(|rows| rows[q]);
-        let best = |run: &Run| cosine_neighbours(&run.rows, queries, run.dim, k, itself);
+        let best = |run: &Run| cosine_neighbors(&run.rows, queries, run.dim, k, itself);
         let overlap = overlaps(&best(own), &best(today));
         let correlations: Vec<f64> = queries
             .par_chunks(own.dim)
@@ -153,7 +153,7 @@ pub fn consumer(
             overlap: Estimate::mean(overlap).map(|e| e.within(0.0, 1.0).with_seeds(TABLES)),
             correlation: Estimate::mean(correlations)
                 .map(|e| e.within(-1.0, 1.0).with_seeds(TABLES)),
-            accuracy: models.as_ref().filter(|_| judge).map(|model| model.accuracy(today)),
+            accuracy: models.as_ref().filter(|_| with_accuracy).map(|model| model.accuracy(today)),
         }
     };
     let mut treatments = Vec::new();
@@ -166,7 +166,7 @@ pub fn consumer(
         treatments.push(scores("aligned", &queries, own, &aligned, true));
         if let Some(phi) = features.filter(|phi| phi.spec().input_dim() == own.dim) {
             let dim = phi.spec().output_dim();
-            let featurised = |rows: &[f32]| -> Result<Run, veridical_features::Error> {
+            let featurized = |rows: &[f32]| -> Result<Run, veridical_features::Error> {
                 Ok(Run {
                     name: String::new(),
                     dim,
@@ -174,17 +174,17 @@ pub fn consumer(
                         .transform(veridical_core::Rows::new(rows, phi.spec().input_dim())?)?,
                 })
             };
-            let (own, aligned) = (featurised(&own.rows)?, featurised(&aligned.rows)?);
-            let queries = featurised(&queries)?.rows;
+            let (own, aligned) = (featurized(&own.rows)?, featurized(&aligned.rows)?);
+            let queries = featurized(&queries)?.rows;
             treatments.push(scores("align-then-phi", &queries, &own, &aligned, false));
         }
     }
     let own_accuracy = models.as_ref().map(|model| model.accuracy(own));
-    let (verdict, reason) = judge(&treatments, own_accuracy);
+    let (verdict, reason) = assess(&treatments, own_accuracy);
     Ok(ConsumerReport { name: name.clone(), ids, own_accuracy, treatments, verdict, reason })
 }
 
-fn judge(treatments: &[TreatedScores], own: Option<f64>) -> (ConsumerVerdict, String) {
+fn assess(treatments: &[TreatedScores], own: Option<f64>) -> (ConsumerVerdict, String) {
     let value = |e: Option<Estimate>| e.map_or(f64::NAN, |e| e.value);
     let safe = |t: &&TreatedScores| {
         let loss = own.zip(t.accuracy).map_or(0.0, |(own, today)| own - today);
@@ -194,7 +194,7 @@ fn judge(treatments: &[TreatedScores], own: Option<f64>) -> (ConsumerVerdict, St
     };
     if let Some(found) = treatments.iter().find(safe) {
         let with = match found.treatment {
-            "raw" => "with today's vectors as they are".to_owned(),
+            "raw" => "with today's raw vectors".to_owned(),
             other => format!("with {other} vectors"),
         };
         return (ConsumerVerdict::Safe, with);
@@ -204,12 +204,12 @@ fn judge(treatments: &[TreatedScores], own: Option<f64>) -> (ConsumerVerdict, St
         let why = format!("its scores change too much (correlation {best:.2} at best)");
         (ConsumerVerdict::Retrain, why)
     } else {
-        let why = format!("nothing of its geometry is left (correlation {best:.2} at best)");
+        let why = format!("too little of its geometry is left (correlation {best:.2} at best)");
         (ConsumerVerdict::Blocked, why)
     }
 }
 
-/// The consumer's own model, as far as labels can stand in for it.
+/// A logistic regression on the labels, as a stand-in for the consumer's own model.
 struct Model {
     model: Logistic,
     test: Vec<u32>,
@@ -217,7 +217,7 @@ struct Model {
 }
 
 impl Model {
-    /// Trained on four of five labelled ids.
+    /// Trained on four of five labeled ids.
     fn fit(own: &Run, labels: &[u32], classes: usize) -> veridical_core::Result<Self> {
         let with_label = (0..labels.len() as u32).filter(|&i| labels[i as usize] != u32::MAX);
         let (mut train, mut test) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
-//! Coordinates: how far each of them moves from run to run, before and after alignment.
+//! The variance of each coordinate between runs, before and after alignment.
 //!
 //! v_k = mean_i var_r(h_r(i)_k) over sampled ids (paper 000, figure 1a for single items, 1c for the distribution over
-//! items). Aligned: every run is turned to the first one by orthogonal Procrustes, fitted on all shared ids.
+//! items). Aligned: every run is rotated to the first one by orthogonal Procrustes, fitted on all shared ids.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -10,31 +10,31 @@ use veridical_learn::LinearMap;
 
 use crate::stability::Runs;
 
-/// Ids whose coordinates are compared.
+/// The number of ids whose coordinates are compared.
 const SAMPLED: usize = 65_536;
 const GROUPS: usize = 20;
 
-/// What happened to coordinates.
+/// The change of coordinates between runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Coordinates {
-    /// Ids compared.
+    /// The number of ids compared.
     pub ids: usize,
-    /// Root mean square size of a coordinate.
+    /// The root mean square of a coordinate.
     pub size: f64,
-    /// Variance over runs of every dimension, mean over ids.
+    /// The variance over runs of every dimension, mean over ids.
     pub variance: Vec<f64>,
-    /// The same after alignment to the first run.
+    /// The variance of every dimension after alignment to the first run.
     pub aligned_variance: Vec<f64>,
-    /// Root of the mean variance, over `size`.
+    /// The root of the mean variance, relative to `size`.
     pub relative_sd: Option<Estimate>,
-    /// The same after alignment.
+    /// The root of the mean variance after alignment, relative to `size`.
     pub aligned_relative_sd: Option<Estimate>,
-    /// Variance of single ids, mean over dimensions, for a picture: raw and aligned.
+    /// The variance of single ids, mean over dimensions, for a chart: raw and aligned.
     #[serde(skip)]
     pub by_id: [Vec<f64>; 2],
 }
 
-/// Variance of every dimension and of every id of a block, and the sum of squares.
+/// The variance of every dimension and of every id of a block, and the sum of squares.
 struct Block {
     by_dimension: Vec<f64>,
     by_id: Vec<f64>,
@@ -42,7 +42,7 @@ struct Block {
     rows: usize,
 }
 
-/// Compares runs of one width; `maps` take each run to the first.
+/// Compares runs of equal dimension; `maps` take each run to the first.
 pub fn coordinates(runs: &Runs, maps: &[LinearMap], seed: Seed) -> Coordinates {
     let sample = runs.sample(SAMPLED, seed, "coordinates");
     let blocks = |aligned: bool| -> Vec<Block> {

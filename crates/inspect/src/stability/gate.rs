@@ -1,7 +1,7 @@
-//! Limits and what they say: passed, failed or undecided.
+//! Limits and their outcomes: passed, failed or undecided.
 //!
-//! The harmful end of the 95 % interval is held against the limit. Both ends on the good side: passed; both on the bad
-//! side: failed; between them: undecided, which counts as failed. An interval narrows as 1 / sqrt(n), so about
+//! The harmful end of the 95 % interval is compared with the limit. Both ends on the good side: passed; both on the bad
+//! side: failed; otherwise: undecided, which counts as failed. An interval narrows as 1 / sqrt(n), so about
 //! n (half width / distance to the limit)^2 probes decide.
 
 use serde::Serialize;
@@ -11,32 +11,43 @@ use veridical_core::{Error, Estimate, Result};
 use crate::stability::Comparison;
 use crate::stability::measures::{Floor, Harm, Kind, Measure};
 
-/// How a limit was kept.
+/// The outcome of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// Even the harmful end keeps it.
+    /// Even the harmful end of the interval is within the limit.
     Passed,
-    /// Even the harmless end breaks it.
+    /// Even the harmless end of the interval is beyond the limit.
     Failed,
-    /// The interval holds the limit, or the measure is undefined.
+    /// The interval contains the limit, or the measure is undefined.
     Undecided,
 }
 
 /// A limit on a measure.
+///
+/// ```
+/// use veridical_inspect::stability::{Gate, Limit, Measure, Outcome};
+///
+/// let limit = Limit::new("min-cka", 0.95)?;
+/// // A measure without a value never passes.
+/// let gate = Gate::new(&limit, &Measure::new("cka", None, 1)?);
+/// assert_eq!(gate.outcome, Outcome::Undecided);
+/// assert!(Limit::new("min-ckaa", 0.95).is_err());
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// On what.
+    /// The measure that is limited.
     pub kind: &'static Kind,
-    /// The least or the most that is allowed.
+    /// The smallest or largest allowed value.
     pub value: f64,
 }
 
 impl Limit {
-    /// The limit of a name such as `min-cka`.
+    /// Makes a limit from a name such as `min-cka`.
     ///
     /// # Errors
-    /// [`Error::Request`] for a name that is no limit, [`Error::Setting`] for a value that is not finite.
+    /// [`Error::Request`] for an unknown name, [`Error::Setting`] for a value that is not finite.
     pub fn new(name: &str, value: f64) -> Result<Self> {
         let kind = Kind::of_limit(name)?;
         if !value.is_finite() {
@@ -46,27 +57,27 @@ impl Limit {
     }
 }
 
-/// A limit with what came out.
+/// A limit with its outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gate {
-    /// [`Kind::limit`].
+    /// The name of the limit, from [`Kind::limit`].
     pub limit: String,
-    /// The limit.
+    /// The allowed value.
     pub allowed: f64,
-    /// What was measured.
+    /// The measured value.
     pub estimate: Option<Estimate>,
-    /// Whether it was kept.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How many probes, ids or runs would decide, if it is undecided for lack of them.
+    /// The number of probes, ids or runs that would decide, if it is undecided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<u64>,
-    /// What `needed` counts.
+    /// The unit that `needed` counts.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub from: &'static str,
 }
 
 impl Gate {
-    /// Holds a measure against its limit.
+    /// Compares a measure with its limit.
     pub fn new(limit: &Limit, measure: &Measure) -> Self {
         let Limit { kind, value: allowed } = *limit;
         let outcome = measure.estimate.map_or(Outcome::Undecided, |estimate| {
@@ -80,19 +91,19 @@ impl Gate {
         let needed = measure.estimate.filter(|_| outcome == Outcome::Undecided).and_then(|e| {
             let half = (e.value - kind.harmful(e.interval())).abs();
             let ratio = half / (e.value - allowed).abs();
-            let needed = e.n as f64 * ratio * ratio * 1.1; // a little more than just enough
+            let needed = e.n as f64 * ratio * ratio * 1.1; // with a margin of a tenth
             (needed.is_finite() && needed < 1e15).then_some(needed.ceil() as u64)
         });
         let (limit, estimate, from) = (kind.limit(), measure.estimate, kind.from);
         Self { limit, allowed, estimate, outcome, needed, from }
     }
 
-    /// Whether the limit was kept beyond doubt.
+    /// Whether the limit is passed.
     pub fn is_kept(&self) -> bool {
         self.outcome == Outcome::Passed
     }
 
-    /// One line: what was asked, what was found.
+    /// Returns a one-line summary: the limit and the measured value.
     pub fn sentence(&self) -> String {
         let Self { limit, allowed, estimate, outcome, .. } = self;
         let word = match outcome {
@@ -115,10 +126,10 @@ impl Gate {
     }
 }
 
-/// The part of pairs that a floor and a budget leave beyond them.
+/// The fraction of pairs beyond a floor or a budget.
 const TAIL: f64 = 0.01;
 
-/// The floor of every measure of pairs of runs, from runs of identical data.
+/// Returns the noise floor of a measure of pairs of runs, from runs on identical data.
 pub fn floor_of(floor: &Comparison, runs: usize, key: &str) -> Option<Floor> {
     let measure = floor.pairs_of(key)?;
     let kind = Kind::of_key(key).ok()?;
@@ -129,7 +140,7 @@ pub fn floor_of(floor: &Comparison, runs: usize, key: &str) -> Option<Floor> {
     Some(Floor { estimate: measure.estimate?, quantile, runs, pairs })
 }
 
-/// The limit that 99 % of pairs of runs on identical data keep with the harmful ends of their intervals.
+/// Proposes the limit that 99 % of pairs of runs on identical data pass with the harmful ends of their intervals.
 pub fn propose(floor: &Comparison, kind: &'static Kind) -> Option<Limit> {
     let pairs = &floor.pairs_of(kind.key)?.pairs;
     let mut ends: Vec<f64> = pairs
@@ -137,7 +148,7 @@ pub fn propose(floor: &Comparison, kind: &'static Kind) -> Option<Limit> {
         .map(|p| p.estimate.map(|e| kind.harmful(e.interval())))
         .collect::<Option<_>>()?;
     let value = harmful_quantile(kind, &mut ends)?;
-    // Away from harm to four digits, so that the worst pair itself keeps it.
+    // Rounded to four digits toward the lenient side, so that the worst pair itself passes.
     let rounded = match kind.harm {
         Harm::Low => (value * 1e4).floor() / 1e4,
         Harm::High => (value * 1e4).ceil() / 1e4,
@@ -168,7 +179,7 @@ mod tests {
         assert_eq!(outcome("max-gram-noise", 0.5, 0.3), Outcome::Passed);
         assert_eq!(outcome("max-gram-noise", 0.5, 0.7), Outcome::Failed);
         assert_eq!(gate("min-cka", 0.5, None).outcome, Outcome::Undecided);
-        // Half width 0.1 at a distance of 0.05: four times as many, and a tenth.
+        // Half width 0.1 at a distance of 0.05: four times as many, plus a tenth.
         assert_eq!(gate("min-nn-overlap", 0.5, at(0.55)).needed, Some(440));
         assert!(
             gate("min-nn-overlap", 0.5, at(0.55)).sentence().contains("440 probes would decide")

@@ -1,4 +1,4 @@
-//! The tables of a comparison: looked at, and joined on their ids.
+//! The tables of a comparison: checked, and joined on their ids.
 
 use std::collections::HashSet;
 
@@ -8,36 +8,36 @@ use veridical_data::{Ids, Table, fingerprint, join_named};
 
 use crate::stability::{Runs, Sanity, sanity};
 
-/// Fewer shared ids tell nothing.
+/// The fewest shared ids that a comparison needs.
 pub const LEAST_IDS: usize = 50;
 
-/// A table as it was given.
+/// The name, fingerprint and sanity checks of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct TableReport {
-    /// As it was named.
+    /// The name of the table.
     pub name: String,
-    /// Its content.
+    /// The fingerprint of its content.
     pub fingerprint: String,
-    /// What it looks like.
+    /// The sanity checks of the table.
     #[serde(flatten)]
     pub sanity: Sanity,
 }
 
-/// A table that was looked at, with its name.
+/// A table with its name and sanity checks.
 #[derive(Clone, Debug)]
 pub struct NamedTable {
-    /// What it is called, and what it looks like.
+    /// The name and sanity checks.
     pub report: TableReport,
-    /// Its rows.
+    /// The table.
     pub table: Table,
 }
 
 impl NamedTable {
-    /// Looks at a table.
+    /// Checks a table.
     ///
     /// # Errors
-    /// [`Error::Unfit`] for a table without rows or whose vectors are all the same, [`Error::Shape`] for one whose values
-    /// are not rows times width.
+    /// [`Error::Unfit`] for a table without rows or with only equal vectors, [`Error::Shape`] if the number of values is
+    /// not rows times dimension.
     pub fn new(name: impl Into<String>, table: Table, job: &Job<'_>) -> Result<Self> {
         let name = name.into();
         let (rows, dim, values) = (table.n_rows(), table.dim, table.vectors.len());
@@ -51,39 +51,39 @@ impl NamedTable {
         let sanity = sanity(&table);
         if sanity.constant_columns == sanity.dim && sanity.rows > 1 {
             return Err(Error::unfit(
-                format!("{name}: all its vectors are the same"),
-                "there is nothing to compare. Was it written before training?",
+                format!("{name}: all vectors are equal"),
+                "there is nothing to compare; was it written before training?",
             ));
         }
         if sanity.zero_vectors > 0 {
             let zero = sanity.zero_vectors;
-            job.warn(&format!("{name}: {zero} of {rows} vectors are all zeros"));
+            job.warn(&format!("{name}: {zero} of {rows} vectors are zero"));
         }
         let fingerprint = fingerprint::of_table(&table);
         Ok(Self { report: TableReport { name, fingerprint, sanity }, table })
     }
 }
 
-/// Tables on their shared ids.
+/// Tables joined on their shared ids.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// Their rows of the shared ids.
+    /// The rows of the shared ids, for every table.
     pub runs: Runs,
-    /// What they looked like before.
+    /// The sanity checks of the tables before the join.
     pub reports: Vec<TableReport>,
-    /// For every table, ids of the first table that it lacks.
+    /// For every table, the number of ids of the first table that it lacks.
     pub missing: Vec<usize>,
-    /// For every table, ids that the first table lacks.
+    /// For every table, the number of its ids that the first table lacks.
     pub extra: Vec<usize>,
-    /// Rows of the last table whose ids the first one lacks, unit rows if asked for.
+    /// The rows of the last table whose ids the first one lacks, with unit norm if requested.
     pub new_rows: Vec<f32>,
 }
 
-/// Joins tables; with `unit` rows are divided by their norms.
+/// Joins tables on their ids; with `unit`, rows are divided by their norms.
 ///
 /// # Errors
 /// [`Error::Request`] for fewer than two tables, [`Error::Unfit`] for tables that share fewer than [`LEAST_IDS`] ids, or
-/// whose ids repeat or are of two types.
+/// with repeated ids or ids of different types.
 pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
     let (reports, tables): (Vec<TableReport>, Vec<Table>) =
         tables.into_iter().map(|named| (named.report, named.table)).unzip();
@@ -110,7 +110,7 @@ pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
         ));
     }
     let runs = Runs::new(tables, names, unit)
-        .ok_or_else(|| Error::Internal("a join gave no tables back".into()))?;
+        .ok_or_else(|| Error::Internal("a join returned no tables".into()))?;
     Ok(Joined { runs, reports, missing, extra, new_rows })
 }
 

@@ -1,11 +1,11 @@
-//! Kernel matrices of a sample of ids: kernel CKA between runs, and how a kernel agrees with labels.
+//! Kernel matrices of a sample of ids: kernel CKA between runs, and kernel-target alignment.
 //!
 //! kernel CKA       `hsic.rs` with K_ij = k(h(x_i), h(x_j)); a jackknife over groups of ids
-//! alignment        centred: <HKH, HTH> / (|HKH| |HTH|), T_ij = 1[y_i = y_j] (Cortes, Mohri & Rostamizadeh 2012)
-//! uncentred        <K, T> / (|K| |T|): equation 87 of paper 004, with T in the place of y'y
+//! alignment        centered: <HKH, HTH> / (|HKH| |HTH|), T_ij = 1[y_i = y_j] (Cortes, Mohri & Rostamizadeh 2012)
+//! uncentered       <K, T> / (|K| |T|): equation 87 of paper 004, with T instead of y'y
 //! same label       E[1[Y = Y'] K]: the mean over i != j (paper 000, lemma 1 and A_n of proposition 4)
 //!
-//! Matrices are made a group of rows at a time, so m ids cost m^2 / 20 values per run.
+//! Matrices are computed one group of rows at a time, so m ids need memory for m^2 / 20 values per run.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -19,28 +19,28 @@ use crate::stability::run_pairs::{PairValue, all_pairs};
 /// Groups of the jackknife.
 const GROUPS: usize = 20;
 
-/// A kernel at its length scale.
+/// A kernel with its length scale.
 #[derive(Clone, Debug)]
 pub struct KernelAt {
-    /// Which kernel.
+    /// The kernel.
     pub kernel: Kernel,
-    /// l.
+    /// The length scale l.
     pub length_scale: f64,
 }
 
 impl KernelAt {
-    /// k(x, y).
+    /// Returns k(x, y).
     pub fn value(&self, x: &[f32], y: &[f32]) -> f64 {
         self.kernel.value(x, y, self.length_scale)
     }
 
-    /// k(x, y) as [`Self::value`], with sums in eight chains where the distance decides.
+    /// k(x, y) as [`Self::value`], with sums in eight accumulators for kernels of the distance.
     fn quick(&self, x: &[f32], y: &[f32]) -> f64 {
         let distance = squared_distance(x, y).sqrt();
         self.kernel.at_distance(distance, self.length_scale).unwrap_or_else(|| self.value(x, y))
     }
 
-    /// k(x, y) for all rows of x and y; 0 where row `first` + i of y is row i of x itself.
+    /// k(x, y) for all rows of x and y; 0 where row `first` + i of y is row i of x.
     fn matrix(&self, x: &[f32], y: &[f32], dim: usize, first: Option<usize>) -> Vec<f64> {
         let (n, m) = (x.len() / dim, y.len() / dim);
         let mut values = vec![0.0; n * m];
@@ -56,7 +56,7 @@ impl KernelAt {
     }
 }
 
-/// Kernel CKA of every pair of runs on the ids `sample`, whose order must be random.
+/// Returns the kernel CKA of every pair of runs on the ids `sample`, which must be in random order.
 pub fn kernel_cka(runs: &Runs, sample: &[u32], kernel: &KernelAt) -> Vec<PairValue> {
     let (m, r) = (sample.len(), runs.runs.len());
     let rows: Vec<Vec<f32>> = runs.runs.iter().map(|run| run.gather(sample)).collect();
@@ -133,22 +133,22 @@ fn inner(a: &[f64], b: &[f64], range: std::ops::Range<usize>) -> f64 {
     a[range.clone()].iter().zip(&b[range]).map(|(a, b)| a * b).sum()
 }
 
-/// How a kernel agrees with labels.
+/// The agreement of a kernel with labels.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TargetAlignment {
-    /// Ids with a label that were used.
+    /// The number of labeled ids that were used.
     pub ids: usize,
-    /// Centred kernel-target alignment.
+    /// The centered kernel-target alignment.
     pub centered: f64,
-    /// Not centred, equation 87 of paper 004.
+    /// The uncentered kernel-target alignment, equation 87 of paper 004.
     pub uncentered: f64,
-    /// E[1[Y = Y'] K].
+    /// The mean kernel value over pairs with equal labels, counted as 0 for other pairs: E[1[Y = Y'] K].
     pub same_label: f64,
     /// The mean of K over pairs of different ids.
     pub mean_kernel: f64,
 }
 
-/// Agreement of the kernel of `rows` with their labels.
+/// Returns the agreement of the kernel of `rows` with their labels.
 pub fn target_alignment(
     rows: &[f32],
     dim: usize,
@@ -189,14 +189,14 @@ pub fn target_alignment(
     let per_row = || blocks.iter().flat_map(|(_, rows)| rows);
     let size = n as f64;
     // <HAH, HBH> = <A, B> - (2/n) sum_i a_i b_i + a b / n^2.
-    let centred = |product: f64, p: usize, q: usize| {
+    let centered = |product: f64, p: usize, q: usize| {
         let rows: f64 = per_row().map(|row| row[p] * row[q]).sum();
         let total = |which: usize| per_row().map(|row| row[which]).sum::<f64>();
         product - 2.0 / size * rows + total(p) * total(q) / (size * size)
     };
     TargetAlignment {
         ids: n,
-        centered: centred(kt, 0, 1) / (centred(kk, 0, 0) * centred(tt, 1, 1)).sqrt(),
+        centered: centered(kt, 0, 1) / (centered(kk, 0, 0) * centered(tt, 1, 1)).sqrt(),
         uncentered: kt / (kk * tt).sqrt(),
         same_label: same / (size * (size - 1.0)),
         mean_kernel: off / (size * (size - 1.0)),
@@ -257,7 +257,7 @@ mod tests {
         let run = &runs.runs[0];
         let k = |i: usize, j: usize| kernel.value(run.row(i), run.row(j));
         let t = |i: usize, j: usize| f64::from(u8::from(labels[i] == labels[j]));
-        let centred = |f: &dyn Fn(usize, usize) -> f64| {
+        let centered = |f: &dyn Fn(usize, usize) -> f64| {
             let row: Vec<f64> =
                 (0..n).map(|i| (0..n).map(|j| f(i, j)).sum::<f64>() / n as f64).collect();
             let all = row.iter().sum::<f64>() / n as f64;
@@ -266,7 +266,7 @@ mod tests {
         };
         let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let cosine = |a: &[f64], b: &[f64]| product(a, b) / (product(a, a) * product(b, b)).sqrt();
-        let (k_c, t_c) = (centred(&k), centred(&t));
+        let (k_c, t_c) = (centered(&k), centered(&t));
         let raw = |f: &dyn Fn(usize, usize) -> f64| {
             (0..n * n).map(|c| f(c / n, c % n)).collect::<Vec<f64>>()
         };

@@ -1,10 +1,10 @@
-//! What one pass over the rows of two tables tells: debiased linear CKA, Procrustes' residual, principal angles.
+//! Debiased linear CKA, the Procrustes residual and principal angles of two tables in one pass over their rows.
 //!
 //! With X, Y the tables, a_i = |x_i|^2, b_i = |y_i|^2, s = X'1, t = Y'1, the sums of HSIC_1 for K = XX', L = YY' are
 //!   tr(K~L~) = |X'Y|_F^2 - sum a_i b_i,  1'K~1 = |s|^2 - sum a_i,
 //!   1'K~L~1 = s'X'Y t - s'X'b - t'Y'a + sum a_i b_i,
-//! so O(d^2) memory gives the n x n formula exactly. Rows are dealt to groups; sums of all groups but one give the
-//! jackknife.
+//! so the n x n formula is computed exactly in O(d^2) memory. Rows are divided into groups; sums of all groups but one
+//! yield the jackknife.
 
 use veridical_core::Estimate;
 use veridical_learn::{LinearMap, PairMoments, Procrustes, canonical_correlations, residual};
@@ -12,7 +12,7 @@ use veridical_learn::{LinearMap, PairMoments, Procrustes, canonical_correlations
 use crate::stability::Run;
 use crate::stability::hsic::{HsicSums, cka};
 
-/// Rows gathered at a time.
+/// The number of rows gathered at a time.
 const STEP: usize = 4096;
 /// Groups of the jackknife; half as many for wide tables, whose moments are large.
 const GROUPS: usize = 20;
@@ -89,18 +89,18 @@ impl Sums {
     }
 }
 
-/// What the moments of two tables tell.
+/// The linear comparison of two tables.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    /// Debiased linear CKA.
+    /// The debiased linear CKA.
     pub cka: Option<Estimate>,
-    /// |A - B R|_F / |A|_F after orthogonal Procrustes; `None` for unequal widths.
+    /// The residual |A - B R|_F / |A|_F after orthogonal Procrustes; `None` for unequal dimensions.
     pub residual: Option<Estimate>,
-    /// Cosines of the principal angles between the two column spaces, largest first.
+    /// The cosines of the principal angles between the two column spaces, largest first.
     pub cosines: Vec<f64>,
-    /// How far the spectra of the two covariances are apart: |l - m|_1 / (|l|_1 + |m|_1) of sorted eigenvalues.
+    /// The distance of the spectra of the two covariances: |l - m|_1 / (|l|_1 + |m|_1) of sorted eigenvalues.
     pub spectra: f64,
-    /// The rotation that takes the second table to the first; `None` for unequal widths.
+    /// The rotation that takes the second table to the first; `None` for unequal dimensions.
     pub map: Option<LinearMap>,
 }
 
@@ -131,19 +131,19 @@ pub fn linear(x: &Run, y: &Run) -> Linear {
         all.combine(part, 1.0);
     }
     let spectrum = |moments: &[f64], dim| veridical_learn::eigen(moments, dim).0;
-    let centred = all.pair.centred();
-    let spectra = (spectrum(centred.aa(), x.dim), spectrum(centred.bb(), y.dim));
+    let centered = all.pair.centered();
+    let spectra = (spectrum(centered.aa(), x.dim), spectrum(centered.bb(), y.dim));
     let estimate = |value: f64, without: &[f64]| Estimate::jackknife(value, without, n as u64);
     Linear {
         cka: estimate(all.cka(), &ckas),
         residual: whole.as_ref().and_then(|(value, _)| estimate(*value, &residuals)),
         cosines: canonical_correlations(&all.pair, false),
-        spectra: apart(&spectra.0, &spectra.1),
+        spectra: spectral_distance(&spectra.0, &spectra.1),
         map: whole.map(|(_, map)| map),
     }
 }
 
-fn apart(a: &[f64], b: &[f64]) -> f64 {
+fn spectral_distance(a: &[f64], b: &[f64]) -> f64 {
     let at = |values: &[f64], i: usize| values.get(i).copied().unwrap_or(0.0);
     let longest = a.len().max(b.len());
     let difference: f64 = (0..longest).map(|i| (at(a, i) - at(b, i)).abs()).sum();
@@ -175,7 +175,7 @@ mod tests {
         Run { name: String::new(), dim, rows }
     }
 
-    /// HSIC_1 from the n x n matrices, as it is written.
+    /// HSIC_1 from the n x n matrices, by definition.
     fn slow_hsic(x: &Run, y: &Run) -> f64 {
         let n = x.rows.len() / x.dim;
         let gram = |run: &Run, i: usize, j: usize| -> f64 {

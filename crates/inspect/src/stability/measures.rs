@@ -1,11 +1,11 @@
-//! The measures that a limit can be set on: one name each, in JSON, budgets, flags and reports.
+//! The measures that can have a limit, with one name each in JSON, budgets, flags and reports.
 
 use serde::Serialize;
 use veridical_core::{Error, Estimate, Result};
 
 use crate::stability::{Comparison, PairMeasure};
 
-/// Which way a measure does harm.
+/// The harmful direction of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Harm {
@@ -15,18 +15,18 @@ pub enum Harm {
     High,
 }
 
-/// What a measure is.
+/// A kind of measure.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Its name in JSON; `_` becomes `-` in flags and budgets.
+    /// The name in JSON; `_` becomes `-` in flags and budgets.
     pub key: &'static str,
-    /// In a sentence.
+    /// The label in reports.
     pub label: &'static str,
-    /// Which way it does harm.
+    /// The harmful direction.
     pub harm: Harm,
-    /// What its estimate's `n` counts and more of makes the interval narrower; empty for something counted.
+    /// What the estimate's `n` counts, more of which narrows the interval; empty for exact counts.
     pub from: &'static str,
-    /// One line for a person who sees it for the first time.
+    /// A one-line explanation for new users.
     pub meaning: &'static str,
 }
 
@@ -40,15 +40,9 @@ const fn kind(
     Kind { key, label, harm, from, meaning }
 }
 
-/// All of them, in the order of reports.
+/// All kinds, in the order of reports.
 pub static KINDS: [Kind; 13] = [
-    kind(
-        "shared_ids",
-        "ids kept",
-        Harm::Low,
-        "",
-        "share of the reference's ids that are still there",
-    ),
+    kind("shared_ids", "ids kept", Harm::Low, "", "share of the reference's ids that still exist"),
     kind(
         "new_ids",
         "new ids",
@@ -56,33 +50,27 @@ pub static KINDS: [Kind; 13] = [
         "",
         "share of today's ids that the reference does not have",
     ),
-    kind(
-        "zero_vectors",
-        "zero vectors",
-        Harm::High,
-        "",
-        "share of today's rows that are all zeros",
-    ),
+    kind("zero_vectors", "zero vectors", Harm::High, "", "share of today's rows that are zero"),
     kind(
         "duplicate_vectors",
         "repeated vectors",
         Harm::High,
         "",
-        "share of today's rows that repeat another row exactly",
+        "share of today's rows that are exact duplicates of another row",
     ),
     kind(
         "norm_change",
-        "change of the norm",
+        "norm change",
         Harm::High,
         "",
-        "how far the median length of a vector moved, relative to the reference",
+        "relative change of the median norm of a vector",
     ),
     kind(
         "nn_overlap",
-        "neighbours kept",
+        "neighbors kept",
         Harm::Low,
         "probes",
-        "share of an id's nearest neighbours that are the same in both",
+        "share of an id's nearest neighbors that are the same in both",
     ),
     kind(
         "cka",
@@ -96,50 +84,50 @@ pub static KINDS: [Kind; 13] = [
         "kernel CKA",
         Harm::Low,
         "ids",
-        "the same for the kernel, which looks at near ids more closely",
+        "CKA of the kernel matrices, which emphasizes near ids",
     ),
     kind(
         "procrustes_residual",
-        "left after alignment",
+        "alignment residual",
         Harm::High,
         "ids",
-        "what the best rotation leaves unexplained, relative to the size of the table",
+        "residual after the best rotation, relative to the norm of the table",
     ),
     kind(
         "gram_noise",
         "noise of inner products",
         Harm::High,
         "pairs of ids",
-        "how far an inner product moves, in units of the spread between pairs",
+        "sd of an inner product over runs, in units of the sd between pairs",
     ),
     kind(
         "kernel_noise",
         "noise of kernel values",
         Harm::High,
         "pairs of ids",
-        "how far a kernel value moves, in units of the spread between pairs",
+        "sd of a kernel value over runs, in units of the sd between pairs",
     ),
     kind(
         "metric",
         "accuracy, retrained",
         Harm::Low,
         "runs",
-        "accuracy of a logistic regression that is trained anew on the vectors as they are",
+        "accuracy of a logistic regression retrained on the raw vectors",
     ),
     kind(
         "metric_sd",
-        "spread of the accuracy",
+        "sd of the accuracy",
         Harm::High,
         "runs",
-        "deviation over runs of the accuracy of a model that is retrained on each of them",
+        "sd over runs of the accuracy of a model retrained on each run",
     ),
 ];
 
 impl Kind {
-    /// The kind of a key as JSON writes it, such as `cka`.
+    /// Returns the kind with a JSON key such as `cka`.
     ///
     /// # Errors
-    /// [`Error::Request`] names the nearest key there is.
+    /// [`Error::Request`] suggests the nearest existing key.
     pub fn of_key(key: &str) -> Result<&'static Self> {
         KINDS.iter().find(|kind| kind.key == key).ok_or_else(|| {
             let nearest = nearest(key, KINDS.iter().map(|kind| kind.key.to_owned()));
@@ -150,10 +138,10 @@ impl Kind {
         })
     }
 
-    /// The kind of a limit as a budget or a flag writes it, such as `min-cka`.
+    /// Returns the kind of a limit with a budget or flag name such as `min-cka`.
     ///
     /// # Errors
-    /// [`Error::Request`] names the nearest limit there is.
+    /// [`Error::Request`] suggests the nearest existing limit.
     pub fn of_limit(limit: &str) -> Result<&'static Self> {
         KINDS.iter().find(|kind| kind.limit() == limit).ok_or_else(|| {
             let nearest = nearest(limit, KINDS.iter().map(Self::limit));
@@ -164,13 +152,13 @@ impl Kind {
         })
     }
 
-    /// How a limit on it is called: `min-cka`, `max-gram-noise`.
+    /// Returns the name of a limit on it: `min-cka`, `max-gram-noise`.
     pub fn limit(&self) -> String {
         let side = if self.harm == Harm::Low { "min" } else { "max" };
         format!("{side}-{}", self.key.replace('_', "-"))
     }
 
-    /// The end of an interval that does harm.
+    /// Returns the harmful end of an interval.
     pub fn harmful(&self, [low, high]: [f64; 2]) -> f64 {
         if self.harm == Harm::Low { low } else { high }
     }
@@ -179,53 +167,53 @@ impl Kind {
 /// A measured value of a kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measure {
-    /// [`Kind::key`].
+    /// The key of its kind, [`Kind::key`].
     pub key: &'static str,
     /// The value with its interval; `None` if it is undefined for these tables.
     pub estimate: Option<Estimate>,
-    /// Pairs of runs behind it.
+    /// The number of pairs of runs behind it.
     pub pairs: usize,
-    /// The same on runs of identical data.
+    /// The noise floor: the measure on runs of identical data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
     #[serde(skip)]
     kind: &'static Kind,
 }
 
-/// What a measure is where nothing but the training was repeated.
+/// The noise floor of a measure: its values when only the training is repeated.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Floor {
-    /// Mean over pairs with its interval.
+    /// The mean over pairs with its interval.
     pub estimate: Estimate,
-    /// The 99 % quantile over pairs, at the harmful side.
+    /// The 99 % quantile over pairs, on the harmful side.
     pub quantile: f64,
-    /// Runs and pairs of them.
+    /// The number of runs.
     pub runs: usize,
-    /// See `runs`.
+    /// The number of pairs of runs.
     pub pairs: usize,
 }
 
 impl Measure {
-    /// A value of the kind with this key.
+    /// Makes a measure of the kind with this key.
     ///
     /// # Errors
-    /// [`Error::Request`] if there is no such kind.
+    /// [`Error::Request`] for an unknown key.
     pub fn new(key: &str, estimate: Option<Estimate>, pairs: usize) -> Result<Self> {
         let kind = Kind::of_key(key)?;
         Ok(Self { key: kind.key, estimate, pairs, floor: None, kind })
     }
 
-    /// What it is.
+    /// Returns the kind of the measure.
     pub const fn kind(&self) -> &'static Kind {
         self.kind
     }
 }
 
 impl Comparison {
-    /// The measures of pairs of runs, in the order of [`KINDS`].
+    /// Returns the measures of pairs of runs, in the order of [`KINDS`].
     ///
     /// # Errors
-    /// None, as long as [`KINDS`] names them all.
+    /// None, as long as [`KINDS`] contains them all.
     pub fn measures(&self) -> Result<Vec<Measure>> {
         let all: [(&'static str, &PairMeasure); 6] = [
             ("nn_overlap", &self.nn_overlap),
@@ -240,7 +228,7 @@ impl Comparison {
             .collect()
     }
 
-    /// The pairs behind the measure of a key.
+    /// Returns the values of pairs of runs behind the measure of a key.
     pub fn pairs_of(&self, key: &str) -> Option<&PairMeasure> {
         match key {
             "nn_overlap" => Some(&self.nn_overlap),
@@ -254,7 +242,7 @@ impl Comparison {
     }
 }
 
-/// The name that is fewest edits away (Levenshtein 1966).
+/// The name with the smallest edit distance (Levenshtein 1966).
 fn nearest(word: &str, names: impl Iterator<Item = String>) -> String {
     names.min_by_key(|name| edits(word, name)).unwrap_or_default()
 }
@@ -285,13 +273,13 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_the_nearest() {
-        let told = |e: Error| e.to_string();
+        let message = |e: Error| e.to_string();
         assert_eq!(
-            told(Kind::of_limit("min-ckaa").unwrap_err()),
+            message(Kind::of_limit("min-ckaa").unwrap_err()),
             "there is no limit `min-ckaa`; did you mean `min-cka`?"
         );
         assert_eq!(
-            told(Measure::new("cka ", None, 0).unwrap_err()),
+            message(Measure::new("cka ", None, 0).unwrap_err()),
             "there is no measure `cka `; did you mean `cka`?"
         );
         for kind in &KINDS {

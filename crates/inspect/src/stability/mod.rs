@@ -1,14 +1,14 @@
-//! Is it safe to put a new table in the place of an old one?
+//! Is it safe to replace an old embedding table by a new one?
 //!
-//! - [`compare`]: everything below for tables in memory, as one [`Report`]; [`judge`] the same with labels, weights,
+//! - [`compare`]: everything below for tables in memory, as one [`Report`]; [`assess`]: the same with labels, weights,
 //!   limits and consumers.
-//! - [`sanity()`]: what is wrong with a table before its geometry is looked at.
-//! - [`geometry`]: coordinates, inner products, kernels, neighbors, CKA, Procrustes, with intervals.
-//! - [`downstream()`]: what models with labels lose, retrained and not, for every treatment of the vectors.
-//! - [`consumer()`]: what today's vectors do to a model that was trained on an earlier table.
-//! - [`verdict()`], [`Gate`]: a sentence, and whether limits are kept.
+//! - [`sanity()`]: checks of a single table before any geometry.
+//! - [`geometry`]: coordinates, inner products, kernels, neighbors, CKA, Procrustes, with confidence intervals.
+//! - [`downstream()`]: the loss of accuracy of classifiers, retrained and not, for every treatment of the vectors.
+//! - [`consumer()`]: the effect of today's vectors on a model that was trained on an earlier table.
+//! - [`verdict()`], [`Gate`]: a summary sentence, and the outcome of limits.
 //!
-//! Everything is unchanged by a rotation of one table, but for coordinates, which are there to show that.
+//! Everything is invariant under a rotation of one table, except coordinates, which are compared to show that.
 
 mod changed;
 mod compare;
@@ -38,7 +38,7 @@ pub use compare::{Angles, CompareSettings, Comparison, PairMeasure, Probed, geom
 pub use consumers::{Consumer, ConsumerReport, ConsumerVerdict, consumer};
 pub use coordinates::Coordinates;
 pub use downstream::{
-    Downstream, Labelled, Treated, Treatment, TreatmentScores, accuracy, downstream, macro_f1,
+    Downstream, Labeled, Treated, Treatment, TreatmentScores, accuracy, downstream, macro_f1,
     treatments,
 };
 pub use gate::{Gate, Limit, Outcome, floor_of, propose};
@@ -49,8 +49,8 @@ pub use measures::{Floor, Harm, Kind, Measure};
 pub use neighbors::Decile;
 pub use pairs::PairSpread;
 pub use report::{
-    ChangedItem, Evidence, KernelReport, NamedId, NewIds, Report, Samples, Settings, check_limits,
-    compare, judge,
+    ChangedItem, Evidence, KernelReport, NamedId, NewIds, Report, Samples, Settings, assess,
+    check_limits, compare,
 };
 pub use run_pairs::PairValue;
 pub use runs::{Run, Runs};

@@ -1,18 +1,18 @@
-//! Nearest-neighbour overlap: how many of the k nearest ids of a probe stay.
+//! Nearest-neighbor overlap: the fraction of the k nearest neighbors of a probe that two runs share.
 //!
-//! overlap_i = |N_a(i) n N_b(i)| / k, with N the k ids of largest cosine among the shared ids, itself left out. Churn
-//! is 1 - overlap. The overlap of two independent tables is k / (n - 1).
+//! overlap_i = |N_a(i) n N_b(i)| / k, with N the k ids of largest cosine among the shared ids, except i itself. Churn
+//! is 1 - overlap. The expected overlap of two independent tables is k / (n - 1).
 //!
 //! Probes are drawn without replacement, uniformly or by weight: the row of smallest -ln(u) / w comes first (Efraimidis
-//! & Spirakis 2006). Their mean then is what a consumer sees who asks for heavy items more often.
+//! & Spirakis 2006). Their mean is then what a consumer sees that queries ids in proportion to their weight.
 
 use serde::Serialize;
 use veridical_core::{Estimate, Seed, Stream};
-use veridical_learn::{Scored, cosine_neighbours};
+use veridical_learn::{Scored, cosine_neighbors};
 
 use crate::stability::{Run, Runs};
 
-/// Draws `count` probes; by weight if there are weights, whose rows of weight 0 are never drawn.
+/// Draws `count` probes, by weight if there are weights; rows of weight 0 are never drawn.
 pub fn draw_probes(runs: &Runs, weights: Option<&[f64]>, count: usize, seed: Seed) -> Vec<u32> {
     let Some(weights) = weights else {
         let mut probes = runs.sample(count, seed, "probes");
@@ -34,13 +34,13 @@ pub fn draw_probes(runs: &Runs, weights: Option<&[f64]>, count: usize, seed: See
     probes
 }
 
-/// The k nearest of every probe in one run.
+/// Returns the k nearest neighbors of every probe in one run.
 pub fn nearest(run: &Run, probes: &[u32], k: usize) -> Vec<Vec<Scored>> {
     let queries = run.gather(probes);
-    cosine_neighbours(&run.rows, &queries, run.dim, k, |q| Some(probes[q]))
+    cosine_neighbors(&run.rows, &queries, run.dim, k, |q| Some(probes[q]))
 }
 
-/// The overlap of every probe between two runs.
+/// Returns the overlap of every probe between two runs.
 pub fn overlaps(a: &[Vec<Scored>], b: &[Vec<Scored>]) -> Vec<f64> {
     let both = a.iter().zip(b);
     both.map(|(a, b)| {
@@ -51,21 +51,21 @@ pub fn overlaps(a: &[Vec<Scored>], b: &[Vec<Scored>]) -> Vec<f64> {
     .collect()
 }
 
-/// The overlap of the ids of one decile of weight.
+/// The nearest-neighbor overlap of one decile of weight.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Decile {
-    /// 1 are the heaviest ids.
+    /// The decile; 1 has the largest weights.
     pub decile: usize,
-    /// The weights it covers.
+    /// The range of weights.
     pub weights: [f64; 2],
-    /// Probes in it.
+    /// The number of probes in the decile.
     pub probes: usize,
-    /// Mean overlap of these probes; `None` for fewer than two.
+    /// The mean overlap of these probes; `None` for fewer than two.
     pub overlap: Option<Estimate>,
 }
 
-/// Overlaps by decile of weight, heaviest first, as they are between so many `runs`. Ids of equal weight are ordered by their
-/// number.
+/// Returns the overlap between `runs` runs by decile of weight, largest weights first. Ids of equal weight are ordered by
+/// their number.
 pub fn by_decile(weights: &[f64], probes: &[u32], overlap: &[f64], runs: usize) -> Vec<Decile> {
     let mut order: Vec<u32> = (0..weights.len() as u32).collect();
     let weight = |i: u32| weights[i as usize];

@@ -1,7 +1,7 @@
 //! Inner products and kernel values over sampled pairs of ids.
 //!
 //! For a pair p and runs r: g_pr = <h_r(i), h_r(j)>. noise^2 = mean_p var_r(g_pr) (unbiased over runs), spread^2 =
-//! var_p(mean_r g_pr). noise / spread says how much of what the Gram matrix tells apart is lost in a retraining
+//! var_p(mean_r g_pr). noise / spread is the noise of retraining relative to the signal in the Gram matrix
 //! (paper 000, figure 1d and proposition 2: inner products converge while coordinates do not).
 
 use rayon::prelude::*;
@@ -13,24 +13,24 @@ use veridical_learn::dot;
 use crate::stability::run_pairs::{PairValue, all_pairs};
 use crate::stability::{KernelAt, Runs};
 
-/// Pairs are dealt to this many groups, whose jackknife gives the intervals.
+/// The number of groups of pairs for the jackknife intervals.
 const GROUPS: usize = 20;
-/// Pairs kept for pictures.
+/// The number of pairs kept for charts.
 const SHOWN: usize = 2000;
 
-/// How far values of pairs move from run to run.
+/// The variation of values of pairs between runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct PairSpread {
-    /// Pairs sampled.
+    /// The number of sampled pairs.
     pub pairs: usize,
-    /// Root mean square deviation of a value over runs.
+    /// The root mean square of the sd of a value over runs.
     pub noise: f64,
-    /// Deviation of the mean values over pairs.
+    /// The sd of the mean values over pairs.
     pub spread: f64,
-    /// noise / spread of every two runs; undefined if all pairs of ids have one value.
+    /// The ratio noise / spread of every two runs; undefined if all pairs of ids have the same value.
     #[serde(skip)]
     pub ratios: Vec<PairValue>,
-    /// The values of some pairs in the first and the last run, for a picture.
+    /// The values of some pairs in the first and the last run, for a chart.
     #[serde(skip)]
     pub shown: Vec<[f64; 2]>,
 }
@@ -71,14 +71,14 @@ impl Sums {
     }
 }
 
-/// What one group of pairs of ids gives.
+/// The sums over one group of pairs of ids.
 struct Group {
     all: Sums,
     by_runs: Vec<Sums>,
     shown: Vec<[f64; 2]>,
 }
 
-/// Inner products and kernel values of `count` random pairs of different ids.
+/// Returns the spread of inner products and of kernel values over `count` random pairs of different ids.
 pub fn spreads(runs: &Runs, kernel: &KernelAt, count: usize, seed: Seed) -> [PairSpread; 2] {
     let (stream, n) = (Stream::new(seed, "pairs"), runs.n() as u32);
     let two = all_pairs(runs.runs.len());

@@ -1,4 +1,4 @@
-//! The whole comparison of tables in memory: join, sanity, geometry, models, consumers, verdict, limits.
+//! The full comparison of tables in memory: join, sanity, geometry, models, consumers, verdict, limits.
 
 use std::collections::HashMap;
 
@@ -6,29 +6,29 @@ use serde::Serialize;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error, Estimate, Job, Seed, settings};
 use veridical_features::{FeatureMap, FeatureSpec, Kernel, Normalize, length_scale};
-use veridical_learn::cosine_neighbours;
+use veridical_learn::cosine_neighbors;
 
 use crate::Result;
 use crate::stability::joined::{Joined, NamedTable, TableReport, join};
 use crate::stability::{
-    CompareSettings, Comparison, Consumer, ConsumerReport, Downstream, Gate, KernelAt, Labelled,
+    CompareSettings, Comparison, Consumer, ConsumerReport, Downstream, Gate, KernelAt, Labeled,
     Limit, Measure, Run, Runs, Sanity, TargetAlignment, Theory, Verdict, changed, consumer,
     downstream, floor_of, geometry, target_alignment, theory, treatments, verdict,
 };
 
-/// Rows for the median rule.
+/// The number of rows for the median rule of the length scale.
 const MEDIAN_ROWS: usize = 2000;
-/// Heaviest changed items shown.
+/// The number of changed items shown, by weight.
 const SHOWN_ITEMS: usize = 50;
-/// Neighbors shown of each.
+/// The number of neighbors shown per item.
 const SHOWN_NEIGHBORS: usize = 5;
-/// Limits on a deviation need so many runs.
+/// The fewest runs for a limit on an sd.
 const RUNS_FOR_SD: usize = 5;
-/// New ids whose nearest neighbors are looked at.
+/// The number of new ids whose nearest neighbors are searched.
 const NEW_IDS: usize = 500;
 
 settings! {
-    /// What is sampled, and how.
+    /// The sizes and the random seed of all samples.
     pub struct Samples in "Samples" {
         /// Nearest neighbors of a probe
         pub k: usize = 10 => [value("K"), at_least(1.0)],
@@ -38,9 +38,9 @@ settings! {
         pub pairs: usize = 1_000_000 => [at_least(100.0)],
         /// Ids of the kernel matrices
         pub kernel_ids: usize = 4096 => [at_least(100.0), at_most(20_000.0)],
-        /// Compare vectors as they are, not divided by their norms
+        /// Compare raw vectors instead of unit vectors
         pub keep_norms: bool = false => [switch()],
-        /// Decides every sample
+        /// Random seed of all samples
         pub seed: u64 = 0,
     }
 }
@@ -51,55 +51,55 @@ impl Samples {
         !self.keep_norms
     }
 
-    /// Decides every sample.
+    /// Returns the random seed of all samples.
     ///
     /// # Errors
-    /// [`Error::Setting`] above 2^53 - 1.
+    /// [`Error::Setting`] for a seed above 2^53 - 1.
     pub fn seed(&self) -> veridical_core::Result<Seed> {
         Seed::new(self.seed)
     }
 }
 
 settings! {
-    /// How tables are compared.
+    /// The settings of a comparison of tables.
     pub struct Settings {
-        /// Folds of the models
+        /// Cross-validation folds of the classifiers
         pub folds: usize = 5 => [at_least(2.0), at_most(100.0)],
-        /// Multiples of the dimension that feature maps are tried at
+        /// Output dimensions of feature maps to try, as multiples of the embedding dimension
         pub multiples: Vec<usize> = vec![2, 4, 8] => [by_comma(), value("N,..")],
     } with {
-        /// What is sampled.
+        /// The sizes and the random seed of all samples.
         pub samples: Samples,
     }
 }
 
-/// What is known beside the tables; rows are those of the shared ids.
+/// Optional data beside the tables; rows are those of the shared ids.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// How much every shared id weighs.
+    /// The weight of every shared id.
     pub weights: Option<Vec<f64>>,
-    /// Classes of shared ids.
-    pub labelled: Option<Labelled>,
-    /// What ids are called.
+    /// The classes of shared ids.
+    pub labeled: Option<Labeled>,
+    /// The display names of ids.
     pub names: HashMap<String, String>,
-    /// Runs on identical data.
+    /// Runs on identical data, for the noise floor.
     pub noise_floor: Option<Joined>,
-    /// The feature map that consumers use; otherwise one for the median distance of the first table.
+    /// The feature map that consumers use; by default one for the median distance of the first table.
     pub spec: Option<FeatureSpec>,
-    /// Limits to keep.
+    /// The limits to check.
     pub limits: Vec<Limit>,
-    /// Downstream models.
+    /// The downstream models that were trained on earlier tables.
     pub consumers: Vec<Consumer>,
 }
 
-/// Ids that the first table lacks and the last one has.
+/// The ids of the last table that the first one lacks.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct NewIds {
-    /// How many.
+    /// The number of new ids.
     pub count: usize,
-    /// Cosine to their nearest shared id, mean.
+    /// The mean cosine to their nearest shared id.
     pub nearest_cosine: Option<Estimate>,
-    /// The same for ids that both have.
+    /// The mean cosine of shared ids to their nearest shared id.
     pub kept_nearest_cosine: Option<Estimate>,
 }
 
@@ -108,87 +108,87 @@ pub struct NewIds {
 pub struct NamedId {
     /// The id.
     pub id: String,
-    /// What it is called, if that is known.
+    /// The display name, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// A heavy id whose neighbors changed.
+/// An id of large weight whose neighbors changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChangedItem {
-    /// Which.
+    /// The id.
     #[serde(flatten)]
     pub item: NamedId,
-    /// Its weight.
+    /// The weight of the id.
     pub weight: f64,
-    /// Overlap of its neighbors.
+    /// The overlap of its neighbors.
     pub overlap: f64,
-    /// Nearest first.
+    /// The neighbors in the first run, nearest first.
     pub before: Vec<NamedId>,
-    /// Nearest first.
+    /// The neighbors in the last run, nearest first.
     pub after: Vec<NamedId>,
 }
 
 /// The kernel of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelReport {
-    /// Its name.
+    /// The name of the kernel.
     pub kernel: String,
-    /// l.
+    /// The length scale l.
     pub length_scale: f64,
-    /// The spec of the feature map.
+    /// The id of the spec of the feature map.
     pub spec_id: String,
-    /// Whether that spec was given, or made for these tables.
+    /// Whether the spec was given, rather than derived from these tables.
     pub given: bool,
 }
 
-/// Everything that was found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What to do, in words.
+    /// The recommendation in words.
     pub verdict: Verdict,
-    /// Whether all limits were kept; `None` without limits.
+    /// Whether all limits passed; `None` without limits.
     pub passed: Option<bool>,
-    /// Every limit.
+    /// The outcome of every limit.
     pub gates: Vec<Gate>,
-    /// Every measure that a limit can be set on.
+    /// The measures that can have a limit.
     pub measures: Vec<Measure>,
-    /// The tables.
+    /// The names and sanity checks of the tables.
     pub tables: Vec<TableReport>,
-    /// Ids that all of them have.
+    /// The number of ids that all tables share.
     pub shared_ids: usize,
-    /// For every table: ids of the first that it lacks, and ids that the first lacks.
+    /// For every table, the number of ids of the first table that it lacks, and of its ids that the first table lacks.
     pub gone_and_new: Vec<[usize; 2]>,
-    /// What new ids look like; `None` if there are none.
+    /// The new ids; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_ids: Option<NewIds>,
-    /// Geometry.
+    /// The comparison of the geometry.
     pub comparison: Comparison,
-    /// Tables of the noise floor.
+    /// The names of the tables of the noise floor.
     pub noise_floor: Vec<String>,
-    /// Agreement of the kernel with labels, for every table.
+    /// The agreement of the kernel with labels, for every table.
     pub target_alignment: Vec<TargetAlignment>,
-    /// Models with labels.
+    /// The accuracy of classifiers on labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downstream: Option<Downstream>,
-    /// Downstream models.
+    /// The reports on consumers.
     pub consumers: Vec<ConsumerReport>,
-    /// What the paper's bounds say; rates, never part of a verdict.
+    /// The paper's bounds; these are rates, and never part of a verdict.
     pub theory: Theory,
-    /// Heaviest changed ids.
+    /// The ids of largest weight whose neighbors changed.
     pub changed: Vec<ChangedItem>,
-    /// Kernel, length scale and id of the feature map that was used.
+    /// The kernel, length scale and spec id of the feature map that was used.
     pub kernel: KernelReport,
-    /// Decides every sample.
+    /// The random seed of all samples.
     pub seed: u64,
     /// Whether rows were divided by their norms.
     pub unit: bool,
 }
 
-/// Compares tables, the first of which is the reference.
+/// Compares tables; the first one is the reference.
 ///
 /// # Errors
-/// As [`join`] and [`judge`].
+/// Those of [`join`] and [`assess`].
 ///
 /// ```
 /// use veridical_core::Job;
@@ -197,11 +197,11 @@ pub struct Report {
 ///
 /// let job = Job::silent();
 /// let vectors: Vec<f32> = (0..240u32).map(|i| (i * i % 101) as f32 - 50.0).collect();
-/// let turned: Vec<f32> = vectors.chunks(3).flat_map(|row| [row[2], row[0], -row[1]]).collect();
+/// let rotated: Vec<f32> = vectors.chunks(3).flat_map(|row| [row[2], row[0], -row[1]]).collect();
 /// let table = |vectors| Table { ids: Ids::numbered(0, 80), dim: 3, vectors };
 /// let tables = vec![
 ///     NamedTable::new("monday", table(vectors), &job)?,
-///     NamedTable::new("tuesday", table(turned), &job)?,
+///     NamedTable::new("tuesday", table(rotated), &job)?,
 /// ];
 /// let samples = Samples { pairs: 1000, ..Samples::default() };
 /// let settings = Settings { samples, ..Settings::default() };
@@ -211,15 +211,15 @@ pub struct Report {
 /// # Ok::<(), veridical_inspect::Error>(())
 /// ```
 pub fn compare(tables: Vec<NamedTable>, settings: &Settings, job: &Job<'_>) -> Result<Report> {
-    judge(join(tables, settings.samples.unit())?, &Evidence::default(), settings, job)
+    assess(join(tables, settings.samples.unit())?, &Evidence::default(), settings, job)
 }
 
-/// Compares joined tables in the light of what else is known.
+/// Compares joined tables with optional labels, weights, limits and consumers.
 ///
 /// ```
 /// use veridical_core::Job;
 /// use veridical_data::{Ids, Table};
-/// use veridical_inspect::stability::{Evidence, Limit, NamedTable, Samples, Settings, join, judge};
+/// use veridical_inspect::stability::{Evidence, Limit, NamedTable, Samples, Settings, join, assess};
 ///
 /// let job = Job::silent();
 /// let vectors: Vec<f32> = (0..240u32).map(|i| (i * i % 101) as f32 - 50.0).collect();
@@ -233,24 +233,24 @@ pub fn compare(tables: Vec<NamedTable>, settings: &Settings, job: &Job<'_>) -> R
 /// let settings = Settings { samples, ..Settings::default() };
 /// let limits = vec![Limit::new("min-nn-overlap", 0.9)?];
 /// let evidence = Evidence { limits, ..Evidence::default() };
-/// let report = judge(join(tables, settings.samples.unit())?, &evidence, &settings, &job)?;
-/// // The rows of other ids are no neighbors that are kept.
+/// let report = assess(join(tables, settings.samples.unit())?, &evidence, &settings, &job)?;
+/// // Reversed rows belong to other ids, so neighbors are not kept.
 /// assert_eq!(report.passed, Some(false));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// [`Error::Setting`] for sizes of 0, [`Error::Missing`] and [`Error::Request`] for limits that need what is not there,
-/// [`Error::Shape`] for weights, labels or a spec that are not for these tables, those of a feature map, and
-/// [`Error::Interrupted`] once the job is asked to stop.
-pub fn judge(
+/// [`Error::Setting`] for sample sizes of 0, [`Error::Missing`] and [`Error::Request`] for limits without the data they
+/// need, [`Error::Shape`] for weights, labels or a spec that do not match the tables, those of a feature map, and
+/// [`Error::Interrupted`] if the user interrupts.
+pub fn assess(
     joined: Joined,
     evidence: &Evidence,
     settings: &Settings,
     job: &Job<'_>,
 ) -> Result<Report> {
     let Joined { runs, reports, missing, extra, new_rows } = joined;
-    check_limits(&evidence.limits, evidence.labelled.is_some(), runs.runs.len())?;
+    check_limits(&evidence.limits, evidence.labeled.is_some(), runs.runs.len())?;
     settings.check()?;
     check_rows(evidence, runs.n())?;
     let (spec, given) = base_spec(evidence.spec.as_ref(), settings, &runs)?;
@@ -265,7 +265,7 @@ pub fn judge(
         kernel: kernel.clone(),
     };
     let comparison = observed(&runs, weights, &compare_settings, "comparing", job)?;
-    let target_alignment = alignments(&runs, evidence.labelled.as_ref(), settings, &kernel);
+    let target_alignment = alignments(&runs, evidence.labeled.as_ref(), settings, &kernel);
     let mut measures = sanity_measures(&reports, &missing, &extra, runs.n())?;
     measures.extend(comparison.measures()?);
     let mut noise_floor = Vec::new();
@@ -276,8 +276,8 @@ pub fn judge(
             measure.floor = floor_of(&compared, noise_floor.len(), measure.key);
         }
     }
-    let downstream = match &evidence.labelled {
-        Some(labelled) => Some(models(&runs, &comparison, labelled, &spec, settings, job)?),
+    let downstream = match &evidence.labeled {
+        Some(labeled) => Some(models(&runs, &comparison, labeled, &spec, settings, job)?),
         None => None,
     };
     if let Some(downstream) = &downstream {
@@ -314,50 +314,50 @@ pub fn judge(
     })
 }
 
-/// Refuses limits that cannot be judged, before any work.
+/// Checks, before any work, that all limits can be measured.
 ///
 /// # Errors
-/// [`Error::Missing`] for a limit on a model without labels, [`Error::Request`] for one on a deviation of too few runs.
+/// [`Error::Missing`] for a limit on a classifier without labels, [`Error::Request`] for one on an sd of too few runs.
 pub fn check_limits(limits: &[Limit], with_labels: bool, runs: usize) -> Result<(), Error> {
     for Limit { kind, .. } in limits {
         let limit = kind.limit();
         if kind.key.starts_with("metric") && !with_labels {
-            let what = format!("{limit} needs ⟨labels⟩: it is about a model with labels");
+            let what = format!("{limit} needs ⟨labels⟩: it limits the accuracy of a classifier");
             return Err(Error::missing(what, ""));
         }
         if kind.key == "metric_sd" && runs < RUNS_FOR_SD {
             let what = format!("needs at least {RUNS_FOR_SD} runs, got {runs}");
-            let why = "a deviation of fewer says nothing";
+            let why = "the sd of fewer runs is meaningless";
             return Err(Error::request(format!("{limit} {what}: {why}"), ""));
         }
     }
     Ok(())
 }
 
-/// Refuses weights and labels that are not those of `n` shared ids.
+/// Checks that weights and labels match the `n` shared ids.
 fn check_rows(evidence: &Evidence, n: usize) -> Result<()> {
     if let Some(weights) = evidence.weights.as_ref().filter(|weights| weights.len() != n) {
         let what = format!("{} weights for {n} shared ids", weights.len());
-        return Err(Error::shape(what, "give one for each").into());
+        return Err(Error::shape(what, "pass one per shared id").into());
     }
-    let Some(Labelled { rows, labels, classes }) = &evidence.labelled else { return Ok(()) };
+    let Some(Labeled { rows, labels, classes }) = &evidence.labeled else { return Ok(()) };
     let known = rows.iter().all(|&row| (row as usize) < n)
         && labels.iter().all(|&class| (class as usize) < *classes);
     if rows.len() != labels.len() || rows.is_empty() || !known {
         let what = format!("{} labels for {} of {n} shared ids", labels.len(), rows.len());
         return Err(
-            Error::shape(what, "give one class below the number of classes for each").into()
+            Error::shape(what, "pass one class, below the number of classes, per row").into()
         );
     }
     Ok(())
 }
 
-/// Every limit against its measure; one without a measure is refused, never left out.
+/// The outcome of every limit; a limit without a measure is an error, never ignored.
 fn gates(limits: &[Limit], measures: &[Measure]) -> Result<Vec<Gate>> {
     let gate = |limit: &Limit| {
         let measure = measures.iter().find(|m| m.key == limit.kind.key).ok_or_else(|| {
-            let what = format!("{} is a limit on what was not measured", limit.kind.limit());
-            Error::missing(what, "leave it out")
+            let what = format!("{} limits a measure that was not computed", limit.kind.limit());
+            Error::missing(what, "remove the limit")
         })?;
         Ok(Gate::new(limit, measure))
     };
@@ -378,7 +378,7 @@ fn observed(
     Ok(comparison)
 }
 
-/// The spec that was given, or that of the median rule on the first table.
+/// The given spec, or one by the median rule on the first table.
 fn base_spec(
     given: Option<&FeatureSpec>,
     settings: &Settings,
@@ -389,7 +389,7 @@ fn base_spec(
         if spec.input_dim() != first.dim {
             let (takes, Run { name, dim, .. }) = (spec.input_dim(), first);
             return Err(Error::shape(
-                format!("⟨spec⟩ is for vectors of {takes} values, {name} has {dim}"),
+                format!("⟨spec⟩ is for vectors of dimension {takes}, {name} has dimension {dim}"),
                 format!("make one with `veridical featurize new ⟨data⟩ {name}`"),
             )
             .into());
@@ -409,18 +409,18 @@ fn base_spec(
     Ok((spec, false))
 }
 
-/// Agreement of the kernel with labels, for every run.
+/// The agreement of the kernel with labels, for every run.
 fn alignments(
     runs: &Runs,
-    labelled: Option<&Labelled>,
+    labeled: Option<&Labeled>,
     settings: &Settings,
     kernel: &KernelAt,
 ) -> Vec<TargetAlignment> {
-    labelled.map_or_else(Vec::new, |labelled| {
-        let kept = labelled.rows.len().min(settings.samples.kernel_ids);
+    labeled.map_or_else(Vec::new, |labeled| {
+        let kept = labeled.rows.len().min(settings.samples.kernel_ids);
         let of = |run: &Run| {
-            let rows = run.gather(&labelled.rows[..kept]);
-            target_alignment(&rows, run.dim, &labelled.labels[..kept], kernel)
+            let rows = run.gather(&labeled.rows[..kept]);
+            target_alignment(&rows, run.dim, &labeled.labels[..kept], kernel)
         };
         runs.runs.iter().map(of).collect()
     })
@@ -429,7 +429,7 @@ fn alignments(
 fn models(
     runs: &Runs,
     comparison: &Comparison,
-    labelled: &Labelled,
+    labeled: &Labeled,
     spec: &FeatureSpec,
     settings: &Settings,
     job: &Job<'_>,
@@ -441,10 +441,10 @@ fn models(
     let bar = job.progress("downstream models", "runs", Some(fits as u64));
     let done = || bar.advance(1);
     let (folds, seed, maps) = (settings.folds, settings.samples.seed()?, &comparison.maps);
-    Ok(downstream(runs, maps, labelled, &treatments, folds, seed, &done)?)
+    Ok(downstream(runs, maps, labeled, &treatments, folds, seed, &done)?)
 }
 
-/// What today's vectors do to consumers.
+/// The effect of today's vectors on consumers.
 fn reached(
     consumers: &[Consumer],
     comparison: &Comparison,
@@ -469,7 +469,7 @@ fn sanity_measures(
 ) -> Result<Vec<Measure>> {
     let share = |part: usize, of: usize| part as f64 / of.max(1) as f64;
     let first = &tables[0].sanity;
-    // The worst of the tables after the first.
+    // The maximum over the tables after the first.
     let worst =
         |of: &dyn Fn(&Sanity) -> f64| tables[1..].iter().map(|t| of(&t.sanity)).fold(0.0, f64::max);
     let gone = missing.iter().copied().max().unwrap_or(0).max(first.rows - shared);
@@ -506,7 +506,7 @@ fn new_ids(runs: &Runs, new_rows: &[f32], seed: Seed) -> Option<NewIds> {
         return None;
     }
     let nearest = |queries: &[f32], itself: &(dyn Fn(usize) -> Option<u32> + Sync)| {
-        let found = cosine_neighbours(&last.rows, queries, last.dim, 1, itself);
+        let found = cosine_neighbors(&last.rows, queries, last.dim, 1, itself);
         let cosines = found.iter().filter_map(|best| Some(f64::from(best.first()?.score)));
         Estimate::mean(cosines.collect::<Vec<f64>>())
     };

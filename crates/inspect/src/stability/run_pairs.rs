@@ -1,39 +1,39 @@
 //! Statistics of pairs of runs.
 //!
-//! A statistic t_ab of pairs of R runs: the mean over pairs; its variance is that of the probes plus, from three runs on, the
-//! jackknife over runs (delete a run with all its pairs).
+//! The mean over pairs of a statistic t_ab of R runs; its variance is that of the probes plus, from three runs on, the
+//! jackknife variance over runs (delete a run with all its pairs).
 
 use serde::Serialize;
 use veridical_core::Estimate;
 use veridical_core::stats::jackknife_error;
 
-/// A statistic of every pair of runs.
+/// A statistic of one pair of runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PairValue {
-    /// The two runs, by number.
+    /// The numbers of the two runs.
     pub runs: [usize; 2],
     /// The statistic; `None` where it is undefined.
     pub estimate: Option<Estimate>,
 }
 
 impl PairValue {
-    /// A statistic of two runs.
+    /// Makes a statistic of two runs.
     pub fn new(runs: [usize; 2], estimate: Option<Estimate>) -> Self {
         Self { runs, estimate: estimate.map(|e| e.with_seeds(2)) }
     }
 }
 
-/// All pairs of `runs` runs, in order.
+/// Returns all pairs of `runs` runs, in order.
 pub fn all_pairs(runs: usize) -> Vec<[usize; 2]> {
     (0..runs).flat_map(|a| (a + 1..runs).map(move |b| [a, b])).collect()
 }
 
-/// The mean over pairs with the error of both probes and runs; `None` if a pair is undefined.
+/// Returns the mean over pairs with the standard error of both probes and runs; `None` if a pair is undefined.
 pub fn over_pairs(pairs: &[PairValue]) -> Option<Estimate> {
     let values: Vec<Estimate> = pairs.iter().map(|p| p.estimate).collect::<Option<_>>()?;
     let n = values.len() as f64;
     let value = values.iter().map(|e| e.value).sum::<f64>() / n;
-    // The same probes serve every pair, so their errors do not average out.
+    // All pairs share the same probes, so their errors do not average out.
     let probes = values.iter().map(|e| e.error * e.error).sum::<f64>() / n;
     let freedom = values.iter().map(|e| e.freedom).fold(f64::INFINITY, f64::min);
     let runs = pairs.iter().flat_map(|p| p.runs).max()? + 1;
@@ -59,8 +59,8 @@ mod tests {
     use super::*;
     use veridical_core::{Seed, Stream};
 
-    /// Values t_ab = (r_a + r_b) / 2 + probe noise: 1,000 ensembles of six runs. The level 0.95 within four binomial
-    /// errors, 0.028; the interval is allowed to be wider than it must be.
+    /// Values t_ab = (r_a + r_b) / 2 + probe noise: 1,000 ensembles of six runs. Coverage 0.95 within four binomial
+    /// standard errors, 0.028; the interval may be wider than necessary.
     #[test]
     fn intervals_over_runs_cover_at_least_at_their_level() {
         let stream = Stream::new(Seed::new(0).unwrap(), "coverage");
@@ -91,9 +91,9 @@ mod tests {
         assert_eq!(over_pairs(&[pair(None), pair(Some(Estimate::exact(1.0, 1)))]), None);
     }
 
-    /// The same probes serve every pair; all runs enter.
+    /// All pairs share the same probes; all runs count.
     #[test]
-    fn a_mean_over_pairs_tells_its_probes_and_runs() {
+    fn a_mean_over_pairs_reports_its_probes_and_runs() {
         let pair = |runs| PairValue { runs, estimate: Some(Estimate::new(0.5, 0.1, 9.0, 10)) };
         let mean = |runs| over_pairs(&all_pairs(runs).into_iter().map(pair).collect::<Vec<_>>());
         for runs in [2, 3] {

@@ -1,27 +1,27 @@
-//! Representations of the same things: the rows that several tables share.
+//! Embeddings of the same ids: the rows that several tables share.
 
 use veridical_core::{Order, Seed};
 use veridical_data::{Ids, Table};
 
-/// Rows of one table for the shared ids.
+/// The rows of one table for the shared ids.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What it is called in a report.
+    /// The name in a report.
     pub name: String,
-    /// d.
+    /// The embedding dimension.
     pub dim: usize,
-    /// Row-major, one row per shared id.
+    /// The vectors, row-major, one row per shared id.
     pub rows: Vec<f32>,
 }
 
 impl Run {
-    /// Row `i`.
+    /// Returns row `i`.
     #[inline]
     pub fn row(&self, i: usize) -> &[f32] {
         &self.rows[i * self.dim..][..self.dim]
     }
 
-    /// The rows with these numbers.
+    /// Returns a copy of the rows with these numbers.
     pub fn gather(&self, rows: &[u32]) -> Vec<f32> {
         rows.iter().flat_map(|&i| self.row(i as usize)).copied().collect()
     }
@@ -32,12 +32,12 @@ impl Run {
 pub struct Runs {
     /// The shared ids.
     pub ids: Ids,
-    /// One per table, in the order they were named.
+    /// The rows of each table, in the order of the tables.
     pub runs: Vec<Run>,
 }
 
 impl Runs {
-    /// Takes joined tables and their names; with `unit` every row is divided by its norm.
+    /// Makes runs from joined tables and their names; with `unit`, every row is divided by its norm.
     pub fn new(tables: Vec<Table>, names: Vec<String>, unit: bool) -> Option<Self> {
         let ids = tables.first()?.ids.clone();
         let runs = tables.into_iter().zip(names).map(|(table, name)| {
@@ -50,17 +50,17 @@ impl Runs {
         Some(Self { ids, runs: runs.collect() })
     }
 
-    /// How many ids are shared.
+    /// Returns the number of shared ids.
     pub fn n(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether all tables have one width.
+    /// Whether all tables have the same embedding dimension.
     pub fn same_width(&self) -> bool {
         self.runs.iter().all(|run| run.dim == self.runs[0].dim)
     }
 
-    /// `count` of the shared rows, drawn without replacement from the stream `name`, in random order.
+    /// Draws `count` of the shared rows without replacement from the random stream `name`, in random order.
     pub fn sample(&self, count: usize, seed: Seed, name: &str) -> Vec<u32> {
         let n = self.n();
         let order = Order::new(n as u64, seed, name, 0);

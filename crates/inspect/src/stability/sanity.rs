@@ -1,4 +1,4 @@
-//! What is wrong with a table before its geometry is looked at: most broken refreshes are that.
+//! Checks of a single table before any geometry: most broken refreshes fail here.
 
 use std::collections::HashSet;
 
@@ -6,24 +6,24 @@ use serde::Serialize;
 use veridical_core::stats::quantile;
 use veridical_data::Table;
 
-/// What a table looks like.
+/// The sanity checks of a table.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sanity {
-    /// Rows.
+    /// The number of rows.
     pub rows: usize,
-    /// d.
+    /// The embedding dimension.
     pub dim: usize,
-    /// Rows of zeros.
+    /// The number of rows of zeros.
     pub zero_vectors: usize,
-    /// Rows that repeat an earlier one, bit by bit; rows of zeros are not counted.
+    /// The number of rows that repeat an earlier one bit by bit, without rows of zeros.
     pub duplicate_vectors: usize,
-    /// Columns with one value only.
+    /// The number of constant columns.
     pub constant_columns: usize,
-    /// Norms of the rows: minimum, 5 %, median, 95 %, maximum.
+    /// The quantiles of the row norms: minimum, 5 %, median, 95 %, maximum.
     pub norm_quantiles: [f64; 5],
 }
 
-/// Looks at every row once.
+/// Checks a table in one pass over its rows.
 ///
 /// ```
 /// use veridical_data::{Ids, Table};
@@ -65,7 +65,7 @@ pub fn sanity(table: &Table) -> Sanity {
     }
 }
 
-/// 128 bits of FNV-1a (prime 2^88 + 0x13b) over the words of a row: two different rows among a billion agree with a
+/// 128 bits of FNV-1a (prime 2^88 + 0x13b) over the words of a row: two different rows among a billion collide with
 /// probability below 2^-68.
 fn hash(row: &[f32]) -> u128 {
     const PRIME: u128 = (1 << 88) + 0x13b;

@@ -1,23 +1,23 @@
-//! What paper 000 proves, with the numbers of these runs put in. Bounds without constants are rates: they say how a
-//! quantity moves, not how large it is, and never enter a verdict.
+//! The bounds of paper 000, evaluated for these runs. Bounds without constants are rates: they describe how a quantity
+//! scales, not how large it is, and never enter a verdict.
 
 use serde::Serialize;
 use veridical_features::FeatureSpec;
 
 use crate::stability::{Comparison, TargetAlignment};
 
-/// Directions of signal assumed for proposition 3.
+/// The number of signal directions assumed for proposition 3.
 const SPARSITY: f64 = 8.0;
-/// Error and divergence assumed for proposition 4.
+/// The error and divergence assumed for proposition 4.
 const EPSILON: f64 = 0.1;
 const DIVERGENCE: f64 = 1.0;
-/// delta of lemma 1.
+/// The delta of lemma 1.
 const DELTA: f64 = 0.05;
 
-/// The section "theory" of a report.
+/// The bounds of paper 000 for the runs of a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Theory {
-    /// Proposition 3: s_e / s_h, the noise of a coordinate over its signal, raw and aligned; `None` for unequal widths.
+    /// Proposition 3: s_e / s_h, the noise of a coordinate over its signal, raw and aligned; `None` for unequal dimensions.
     pub noise_to_signal: Option<[f64; 2]>,
     /// Proposition 3 as a rate: (s_e^2 / s_h^2) (q / n) ln(d / q) with q = min(8, d / 2), raw and aligned.
     pub estimation_rate: Option<[f64; 2]>,
@@ -27,7 +27,7 @@ pub struct Theory {
     pub nadaraya_watson_risk: Option<f64>,
 }
 
-/// Puts the numbers in.
+/// Evaluates the bounds.
 pub fn theory(
     comparison: &Comparison,
     spec: &FeatureSpec,
@@ -37,7 +37,7 @@ pub fn theory(
     let noise_to_signal = comparison.coordinates.as_ref().map(|c| {
         [&c.variance, &c.aligned_variance].map(|variance| {
             let noise = variance.iter().sum::<f64>() / variance.len() as f64;
-            // The size of a coordinate is signal and noise together.
+            // The size of a coordinate includes signal and noise.
             (noise / (c.size * c.size - noise).max(f64::MIN_POSITIVE)).sqrt()
         })
     });

@@ -1,4 +1,4 @@
-//! Every measure against a slow, obvious twin: textbook formulas in f64 over small random tables.
+//! Tests of every measure against a slow reference: textbook formulas in f64 on small random tables.
 
 use veridical_core::{Error, Job, Seed, Stream};
 use veridical_data::{Ids, Table};
@@ -106,7 +106,7 @@ fn slow_cka(runs: &Runs, value: fn(&[f32], &[f32]) -> f64) -> f64 {
 fn overlap_is_that_of_sorted_cosines() {
     let runs = runs(40, 3, 2);
     let want = (0..40).map(|i| slow_overlap(&runs, i)).sum::<f64>() / 40.0;
-    assert!(want > 0.1 && want < 0.9, "the runs tell nothing apart: {want}");
+    assert!(want > 0.1 && want < 0.9, "the runs do not discriminate: {want}");
     close(compared(&runs, None).nn_overlap.value(), want, 1e-12);
 }
 
@@ -137,7 +137,7 @@ fn linear_cka_is_that_of_the_u_statistic() {
     close(got, slow_cka(&runs, inner), 1e-10);
 }
 
-/// As for the linear one, with values below 1.
+/// As for linear CKA, with values below 1.
 #[test]
 fn kernel_cka_is_that_of_the_u_statistic() {
     let runs = runs(24, 3, 2);
@@ -146,10 +146,10 @@ fn kernel_cka_is_that_of_the_u_statistic() {
     close(got, slow_cka(&runs, gaussian), 1e-10);
 }
 
-/// In the plane the best of all turns and reflections has a closed form: with M = B'A, the largest tr(R'M) is
+/// In the plane the best rotation or reflection has a closed form: with M = B'A, the largest tr(R'M) is
 /// |(m00 + m11, m01 - m10)| or |(m00 - m11, m01 + m10)|. The residual is of order 1, so its square root keeps 1e-10.
 #[test]
-fn procrustes_residual_is_that_of_the_best_turn_of_the_plane() {
+fn procrustes_residual_is_that_of_the_best_rotation_of_the_plane() {
     let runs = runs(50, 2, 2);
     let (a, b) = (&runs.runs[0], &runs.runs[1]);
     let column =
@@ -281,7 +281,7 @@ fn components_are_those_of_the_analysis_of_variance() {
     close(got.split, (of_splits / (s - 1.0) - interaction) / r, 1e-12);
 }
 
-/// Picks the largest of what is left, one after the other.
+/// Picks the largest remaining id, repeatedly.
 #[test]
 fn changed_ids_are_those_of_largest_weight_and_churn() {
     let runs = runs(40, 3, 2);
@@ -336,7 +336,7 @@ fn named(name: &str, n: usize, first: u64) -> NamedTable {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_at_the_door() {
+fn what_cannot_be_compared_is_refused_early() {
     let job = Job::silent();
     let empty = Table { ids: Ids::numbered(0, 0), dim: 3, vectors: Vec::new() };
     assert!(matches!(NamedTable::new("a", empty, &job), Err(Error::Unfit { .. })));
@@ -345,11 +345,11 @@ fn what_cannot_be_compared_is_refused_at_the_door() {
     assert!(matches!(join(Vec::new(), true), Err(Error::Request { .. })));
     assert!(matches!(join(vec![named("a", 60, 0)], true), Err(Error::Request { .. })));
     let apart = join(vec![named("a", 60, 0), named("b", 60, 100)], true);
-    let told = "a and b have no id in common; are they tables of the same things?";
-    assert_eq!(apart.unwrap_err().to_string(), told);
+    let expected = "a and b have no id in common; are they tables of the same things?";
+    assert_eq!(apart.unwrap_err().to_string(), expected);
     let few = join(vec![named("a", 60, 0), named("b", 60, 50)], true);
-    let told = "a and b share only 10 ids; a comparison needs at least 50";
-    assert_eq!(few.unwrap_err().to_string(), told);
+    let expected = "a and b share only 10 ids; a comparison needs at least 50";
+    assert_eq!(few.unwrap_err().to_string(), expected);
 
     let two = runs(40, 3, 2);
     let refused = |runs: &Runs, weights: Option<&[f64]>, settings: &CompareSettings| {
@@ -363,24 +363,24 @@ fn what_cannot_be_compared_is_refused_at_the_door() {
 }
 
 #[test]
-fn limits_are_judged_or_refused() {
+fn limits_are_checked_or_refused() {
     let job = Job::silent();
     let tables = || join(vec![named("a", 60, 0), named("b", 60, 0)], true).unwrap();
     let samples = Samples { pairs: 200, ..Samples::default() };
     let settings = Settings { samples, ..Settings::default() };
     let with = |limits: Vec<Limit>| {
-        judge(tables(), &Evidence { limits, ..Evidence::default() }, &settings, &job)
+        assess(tables(), &Evidence { limits, ..Evidence::default() }, &settings, &job)
     };
     let report = with(vec![Limit::new("min-cka", 0.9).unwrap()]).unwrap();
     assert_eq!((report.passed, report.gates.len()), (Some(true), 1));
-    let told = with(vec![Limit::new("min-metric", 0.9).unwrap()]).unwrap_err().to_string();
-    assert_eq!(told, "min-metric needs ⟨labels⟩: it is about a model with labels");
+    let message = with(vec![Limit::new("min-metric", 0.9).unwrap()]).unwrap_err().to_string();
+    assert_eq!(message, "min-metric needs ⟨labels⟩: it limits the accuracy of a classifier");
     assert!(matches!(Limit::new("min-ckaa", 0.9), Err(Error::Request { .. })));
     assert!(matches!(Limit::new("min-cka", f64::NAN), Err(Error::Setting { .. })));
 }
 
 #[test]
-fn a_comparison_stops_when_it_is_asked_to() {
+fn a_comparison_stops_on_interruption() {
     let job = Job::silent();
     job.cancel.cancel();
     let tables = vec![named("a", 60, 0), named("b", 60, 0)];

@@ -1,40 +1,48 @@
-//! Components of variance of a crossed design: R runs by S splits, one score y_rs each.
+//! Variance components of a crossed design: R runs by S splits, one score y_rs each.
 //!
 //! y_rs = mu + run_r + split_s + interaction_rs, all random (Searle, Casella & McCulloch 1992, chapter 4; the model is
 //! deterministic given run and split, so the residual is the interaction). With mean squares M_run, M_split, M_int:
 //!   s^2_int = M_int,  s^2_run = (M_run - M_int) / S,  s^2_split = (M_split - M_int) / R.
-//! Estimates are unbiased and may be negative; they are not clipped. The mean over runs of the mean over splits and the
-//! deviation between them have R - 1 degrees of freedom: Student's interval, and a chi-square interval.
+//! Estimates are unbiased and may be negative; they are not clipped. The mean over runs of the mean over splits and its
+//! sd over runs have R - 1 degrees of freedom: Student's interval, and a chi-square interval.
 
 use serde::Serialize;
 use veridical_core::Estimate;
 
-/// What moves a score.
+/// The variance components of a score.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Components {
-    /// Variance between runs.
+    /// The variance between runs.
     pub run: f64,
-    /// Variance between splits.
+    /// The variance between splits.
     pub split: f64,
-    /// What remains: run and split together.
+    /// The residual variance: the interaction of run and split.
     pub interaction: f64,
 }
 
-/// Scores of runs by splits.
+/// The scores of runs by splits.
+///
+/// ```
+/// use veridical_inspect::stability::Scores;
+///
+/// let scores = Scores::new(&[vec![0.90, 0.92], vec![0.80, 0.82]]); // two runs, two splits
+/// assert!((scores.mean.value - 0.86).abs() < 1e-12);
+/// assert!(scores.components.is_some_and(|c| c.run > c.split));
+/// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Scores {
-    /// Mean of all; one run has no interval.
+    /// The mean of all scores; without an interval for one run.
     pub mean: Estimate,
-    /// Deviation over runs of the mean over splits; `None` for one run.
+    /// The sd over runs of the mean over splits; `None` for one run.
     pub sd: Option<Estimate>,
-    /// Components; `None` unless there are two runs and two splits.
+    /// The variance components; `None` for fewer than two runs or two splits.
     pub components: Option<Components>,
-    /// Mean over splits of every run.
+    /// The mean over splits of every run.
     pub runs: Vec<f64>,
 }
 
 impl Scores {
-    /// `scores[r][s]`; every run has the same splits.
+    /// Summarizes `scores[r][s]`; every run has the same splits.
     pub fn new(scores: &[Vec<f64>]) -> Self {
         let (runs, splits) = (scores.len() as f64, scores[0].len() as f64);
         let by_run: Vec<f64> = scores.iter().map(|row| row.iter().sum::<f64>() / splits).collect();
@@ -71,8 +79,7 @@ mod tests {
     use super::*;
     use veridical_core::{Seed, Stream};
 
-    /// Planted deviations 3 (runs), 2 (splits), 1 (interaction): the mean of 400 designs is right within four standard
-    /// errors.
+    /// Planted sds 3 (runs), 2 (splits), 1 (interaction): the mean of 400 designs is correct within four standard errors.
     #[test]
     fn planted_components_are_recovered() {
         let (runs, splits) = (6, 5);

@@ -1,14 +1,14 @@
-//! From numbers to a plain sentence, by thresholds that are written down here and in `docs/stability.md`.
+//! The verdict: from measures to a plain sentence, by the thresholds listed here and in `docs/stability.md`.
 //!
 //! | aspect | stable | drifting | unstable |
 //! |---|---|---|---|
 //! | ids | 99 % kept, 0.1 % zero, 1 % repeated, norms within 10 % | 90 %, 1 %, 5 %, 50 % | beyond |
 //! | coordinates | sd at most 0.1 of their size | 0.3 | beyond |
 //! | geometry | CKA at least 0.95 | 0.8 | below |
-//! | neighbours | overlap at least 0.8 | 0.5 | below |
+//! | neighbors | overlap at least 0.8 | 0.5 | below |
 //! | downstream | sd of the accuracy at most 0.005 | 0.02 | beyond |
 //!
-//! With a noise floor, geometry and neighbours are stable where they are no worse than its 99 % quantile, and at best
+//! With a noise floor, geometry and neighbors are stable where they are no worse than its 99 % quantile, and at best
 //! drifting where they are worse.
 
 use serde::Serialize;
@@ -16,43 +16,43 @@ use serde::Serialize;
 use crate::stability::measures::{Harm, Measure};
 use crate::stability::{Comparison, Downstream};
 
-/// How an aspect held.
+/// The stability of an aspect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Nothing to worry about.
+    /// No action is needed.
     Stable,
-    /// Worth a look.
+    /// The change is noticeable and worth checking.
     Drifting,
-    /// Do not rely on it.
+    /// The change is too large to rely on this aspect.
     Unstable,
 }
 
-/// One aspect.
+/// The stability of one aspect of the tables.
 #[derive(Clone, Debug, Serialize)]
 pub struct Aspect {
-    /// `ids`, `coordinates`, `geometry`, `neighbours` or `downstream`.
+    /// The aspect: `ids`, `coordinates`, `geometry`, `neighbors` or `downstream`.
     pub name: &'static str,
-    /// How it held.
+    /// The level of stability.
     pub level: Level,
     /// The numbers behind it.
     pub reason: String,
 }
 
-/// What to do with today's vectors.
+/// The recommendation for today's vectors.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
-    /// For a person who reads one sentence.
+    /// The summary in one sentence.
     pub sentence: String,
-    /// The worst of ids, geometry and neighbours: what no treatment repairs.
+    /// The worst level of ids, geometry and neighbors, which no treatment can repair.
     pub level: Level,
-    /// Each aspect.
+    /// The level and numbers of each aspect.
     pub aspects: Vec<Aspect>,
-    /// `raw`, `aligned`, a feature map, or `none`.
+    /// The recommended treatment: `raw`, `aligned`, a feature map, or `none`.
     pub treatment: String,
-    /// Why that treatment.
+    /// The reason for that treatment.
     pub evidence: String,
-    /// What else was noticed.
+    /// Further observations.
     pub notes: Vec<String>,
 }
 
@@ -64,19 +64,19 @@ fn level(value: f64, harm: Harm, stable: f64, drifting: f64) -> Level {
     match (within(stable), within(drifting)) {
         (true, _) => Level::Stable,
         (false, true) => Level::Drifting,
-        _ => Level::Unstable, // NaN ends here
+        _ => Level::Unstable, // includes NaN
     }
 }
 
-/// Below this CKA two tables have little to do with each other; with spectra closer than `SAME_SPECTRA` they are one
-/// geometry under other ids.
+/// Below this CKA two tables are considered unrelated; with spectra closer than `SAME_SPECTRA` they are the same
+/// geometry under permuted ids.
 const UNRELATED: f64 = 0.2;
 const SAME_SPECTRA: f64 = 0.05;
-/// Coordinates closer than this are one and the same model.
+/// Coordinates closer than this mean that the model is the same.
 const SAME_MODEL: f64 = 1e-3;
 const MANY_NEW: f64 = 0.2;
 
-/// Puts measures into words.
+/// Derives the verdict from the measures.
 pub fn verdict(
     measures: &[Measure],
     comparison: &Comparison,
@@ -104,7 +104,7 @@ pub fn verdict(
             ),
         });
     }
-    let judged = |key: &'static str, name, stable, drifting, words: &dyn Fn(f64) -> String| {
+    let aspect = |key: &'static str, name, stable, drifting, words: &dyn Fn(f64) -> String| {
         let value = value(key);
         let harm = Harm::Low;
         let floor = found(key).and_then(|m| m.floor);
@@ -119,15 +119,15 @@ pub fn verdict(
         Aspect { name, level, reason }
     };
     let permuted = value("cka") < UNRELATED && comparison.spectra < SAME_SPECTRA;
-    let mut geometry = judged("cka", "geometry", 0.95, 0.8, &|cka| format!("CKA {cka:.3}"));
+    let mut geometry = aspect("cka", "geometry", 0.95, 0.8, &|cka| format!("CKA {cka:.3}"));
     if permuted {
         geometry.reason += "; the spectra agree, so it is the same geometry under other ids: the ids look permuted";
     }
     let geometry_level = geometry.level;
     aspects.push(geometry);
     let k = comparison.k;
-    aspects.push(judged("nn_overlap", "neighbours", 0.8, 0.5, &|overlap| {
-        format!("{} of the {k} nearest neighbours stay", percent(overlap))
+    aspects.push(aspect("nn_overlap", "neighbors", 0.8, 0.5, &|overlap| {
+        format!("{} of the {k} nearest neighbors stay", percent(overlap))
     }));
     let sd = downstream.and_then(|d| d.treatments.first()).and_then(|raw| raw.accuracy.sd);
     if let Some(sd) = sd {
@@ -135,7 +135,7 @@ pub fn verdict(
             name: "downstream",
             level: level(sd.value, Harm::High, 0.005, 0.02),
             reason: format!(
-                "the accuracy of a retrained model has a deviation of {:.2} points",
+                "the accuracy of a retrained model has an sd of {:.2} points",
                 100.0 * sd.value
             ),
         });
@@ -143,13 +143,13 @@ pub fn verdict(
     let unmoved = relative.is_some_and(|[raw, _]| raw < SAME_MODEL);
     if unmoved && value("new_ids") > MANY_NEW {
         notes.push(
-            "the shared ids did not move and many ids are new: this is the same model on other rows, a question of \
-             shift, not of stability"
+            "the shared ids did not move and many ids are new: this is the same model on other rows, a matter of \
+             data shift, not of stability"
                 .into(),
         );
     }
     let of = |name: &str| aspects.iter().find(|a| a.name == name).map(|a| a.level);
-    let repairable = ["ids", "geometry", "neighbours"];
+    let repairable = ["ids", "geometry", "neighbors"];
     let worst = repairable.iter().filter_map(|name| of(name)).max().unwrap_or(Level::Unstable);
     let coordinates = of("coordinates").unwrap_or(Level::Unstable);
     let cka = value("cka");
@@ -157,25 +157,25 @@ pub fn verdict(
         (
             "Not safe: the table itself is broken, see the ids.".to_owned(),
             "none",
-            "mend the table first",
+            "repair the table first",
         )
     } else if permuted {
         let text = "Not safe: the geometry is the same, but it belongs to other ids; the ids look permuted.";
-        (text.to_owned(), "none", "put the ids right first")
+        (text.to_owned(), "none", "fix the ids first")
     } else if geometry_level == Level::Unstable {
         let text = format!(
             "Not safe: the geometry itself changed (CKA {cka:.2}); no treatment repairs that, consumers must retrain."
         );
         (text, "none", "retrain the consumers, or keep yesterday's vectors")
     } else if coordinates == Level::Stable {
-        let text = format!("Safe as it is: coordinates and geometry held (CKA {cka:.3}).");
+        let text = format!("Safe without treatment: coordinates and geometry held (CKA {cka:.3}).");
         (text, "raw", "coordinates held")
     } else {
         let text = format!(
-            "Safe for consumers that retrain and for those that are given aligned vectors: the geometry held (CKA \
+            "Safe for consumers that retrain or use aligned vectors: the geometry held (CKA \
              {cka:.3}), the coordinates did not."
         );
-        (text, "aligned", "alignment brings the coordinates back, and nothing else does")
+        (text, "aligned", "only alignment restores the coordinates")
     };
     let mut verdict = Verdict {
         sentence,
@@ -189,7 +189,7 @@ pub fn verdict(
         let r = &downstream.recommendation;
         verdict.treatment = r.unretrained.clone();
         verdict.evidence = format!(
-            "with labels: {} where models are retrained ({}), {} where they are not ({})",
+            "on the labels: {} for retrained models ({}), {} for models that are not retrained ({})",
             r.retrained,
             percent(r.retrained_accuracy),
             r.unretrained,
@@ -207,18 +207,18 @@ fn ids(value: &dyn Fn(&str) -> f64) -> Aspect {
         ("duplicate_vectors", Harm::High, 0.01, 0.05, "of the vectors repeat another"),
         ("norm_change", Harm::High, 0.1, 0.5, "change of the median norm"),
     ];
-    let judged = parts.map(|(key, harm, stable, drifting, words)| {
+    let levels = parts.map(|(key, harm, stable, drifting, words)| {
         let x = zero_if_none(value(key));
         (level(x, harm, stable, drifting), format!("{} {words}", percent(x)))
     });
-    let worst = judged.iter().map(|(level, _)| *level).max().unwrap_or(Level::Stable);
-    let said: Vec<String> = judged
+    let worst = levels.iter().map(|(level, _)| *level).max().unwrap_or(Level::Stable);
+    let reasons: Vec<String> = levels
         .into_iter()
         .enumerate()
         .filter(|(at, (level, _))| *at == 0 || *level > Level::Stable)
         .map(|(_, (_, text))| text)
         .collect();
-    Aspect { name: "ids", level: worst, reason: said.join(", ") }
+    Aspect { name: "ids", level: worst, reason: reasons.join(", ") }
 }
 
 fn percent(share: f64) -> String {

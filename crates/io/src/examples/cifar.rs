@@ -1,10 +1,10 @@
 //! CIFAR in its binary version (<https://www.cs.toronto.edu/~kriz/cifar.html>).
 //!
 //! CIFAR-10    record = label, 1,024 red, 1,024 green, 1,024 blue       3,073 bytes
-//! CIFAR-100   record = coarse label, fine label, and the same planes   3,074 bytes; the fine label counts
+//! CIFAR-100   record = coarse label, fine label, and the same planes   3,074 bytes; the fine label is used
 //!
-//! Planes are 32 x 32, row-major. Names of the classes stand in `batches.meta.txt` or `fine_label_names.txt`,
-//! one a line; without that file they are numbers.
+//! Planes are 32 x 32, row-major. Class names are in `batches.meta.txt` or `fine_label_names.txt`,
+//! one per line; without that file they are numbers.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ const CHANNELS: usize = 3;
 /// CIFAR-100's training file has 154 MB.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// Where the label stands and how many classes there may be.
+/// The offset of the label and the number of classes.
 #[derive(Clone, Copy)]
 struct Version {
     labels: usize,

@@ -1,7 +1,7 @@
-//! Which classes count, and under which numbers.
+//! Class selection and class indices.
 //!
-//! Labels l in 0..K of a reader become c(l): the place of their name among the classes chosen, or none. Every
-//! class that is learnt has at least one training example.
+//! Labels l in 0..K of a reader become c(l): the position of their name among the selected classes, or none. Every
+//! class that is learned has at least one training example.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -12,14 +12,14 @@ use super::{ExampleOptions, Examples, Found, Targets};
 use crate::{Error, Result, storage};
 
 const MAX_NAMES: u64 = 1 << 20;
-/// Names in a sentence.
+/// The maximum number of names listed in a message.
 const MOST_LISTED: usize = 20;
 
-/// Keeps the classes chosen and checks that each can be learnt.
+/// Keeps the selected classes and checks that each can be learned.
 pub(super) fn settle(path: &Path, mut found: Found, options: &ExampleOptions) -> Result<Found> {
     if options.regression {
         return match options.classes {
-            Some(_) => Err(Core::request("⟨classes⟩ makes no sense with ⟨regression⟩", "").into()),
+            Some(_) => Err(Core::request("⟨classes⟩ cannot be used with ⟨regression⟩", "").into()),
             None => Ok(found),
         };
     }
@@ -45,13 +45,13 @@ pub(super) fn settle(path: &Path, mut found: Found, options: &ExampleOptions) ->
     Ok(found)
 }
 
-/// The names of classes that files know by number alone: `0`, `1`, ... up to the largest label.
+/// The names of classes in files that only have numbers: `0`, `1`, ... up to the largest label.
 pub(super) fn numbered(parts: [&Option<Examples>; 2]) -> Vec<String> {
     let n = parts.into_iter().flatten().flat_map(labels).max().map_or(0, |&largest| largest + 1);
     (0..n).map(|class| class.to_string()).collect()
 }
 
-/// The names in `file`, one a line, if it is there; otherwise numbers.
+/// The names in `file`, one per line, if it exists; otherwise numbers.
 pub(super) fn named(
     folder: &Folder<'_>,
     file: &str,
@@ -69,7 +69,7 @@ pub(super) fn named(
     Ok(names)
 }
 
-/// Names of classes, one a line.
+/// Reads class names, one per line.
 fn read_names(path: &Path, most: usize) -> Result<Vec<String>> {
     let text = String::from_utf8(storage::read(path, MAX_NAMES)?)
         .map_err(|_| Error::malformed(path, "text", "it is not UTF-8"))?;
@@ -92,7 +92,7 @@ fn place(names: &[String], name: &String) -> Option<u32> {
     names.iter().position(|other| other == name).map(|at| at as u32)
 }
 
-/// Names that the user chose; those of a network that is only tested need not occur.
+/// The classes that the user selected; those of a trained network need not occur.
 fn chosen_classes(path: &Path, found: &Found, chosen: &[String]) -> Result<Vec<String>> {
     let mut seen = HashSet::new();
     for name in chosen {
@@ -108,13 +108,13 @@ fn chosen_classes(path: &Path, found: &Found, chosen: &[String]) -> Result<Vec<S
     Ok(chosen.to_vec())
 }
 
-/// Labels that a network which is there already does not know.
+/// Rejects labels that a trained network does not know.
 fn check_known(path: &Path, found: &Found, numbers: &[Option<u32>]) -> Result<()> {
     for (part, examples) in found.parts() {
         let labels = labels(examples);
         if let Some(at) = labels.iter().position(|&label| numbers[label as usize].is_none()) {
             let name = &found.classes[labels[at] as usize];
-            let what = format!("example {at} of the {part} part is of class `{name}`");
+            let what = format!("example {at} of the {part} set has class `{name}`");
             let remedy = "which the network was not trained on; leave it out with ⟨classes⟩";
             return Err(Error::content(path, format!("{what}, {remedy}")));
         }
@@ -122,7 +122,7 @@ fn check_known(path: &Path, found: &Found, numbers: &[Option<u32>]) -> Result<()
     Ok(())
 }
 
-/// The same examples under their new numbers, without those of classes that were not chosen.
+/// The examples under their new class indices, without those of classes that were not selected.
 fn renumber(
     path: &Path,
     part: Option<Examples>,
@@ -134,14 +134,14 @@ fn renumber(
     let kept: Vec<usize> =
         (0..part.n()).filter(|&i| numbers[labels(&part)[i] as usize].is_some()).collect();
     if kept.is_empty() {
-        let what = format!("the {name} part has no example of the classes {}", listed(classes));
+        let what = format!("the {name} set has no example of the classes {}", listed(classes));
         return Err(Error::content(path, what));
     }
     if kept.len() < part.n() {
         part = part.subset(&kept);
     }
     if let Targets::Classes(labels) = &mut part.targets {
-        // INVARIANT: labels without a number were left out above.
+        // INVARIANT: labels without an index were dropped above.
         labels.iter_mut().for_each(|label| *label = numbers[*label as usize].expect("kept"));
     }
     Ok(Some(part))
@@ -166,24 +166,24 @@ fn check_learnable(path: &Path, found: &Found, is_chosen: bool) -> Result<()> {
     let name = &found.classes[empty];
     let in_test = found.test.as_ref().map_or(&[][..], labels);
     let in_test = in_test.iter().position(|&label| label as usize == empty);
-    // Places are those of the classes as they were found.
+    // Positions refer to the classes as they were found.
     let place = in_test.filter(|_| !is_chosen).and_then(|_| found.first(empty as u32));
     let what = match in_test {
         Some(at) => {
             let place = place.as_ref().map(|(_, place)| place.clone());
             let place = place.unwrap_or_else(|| format!("example {at}"));
-            format!("{place} of the test part has class `{name}`, which no training example has")
+            format!("{place} of the test set has class `{name}`, which no training example has")
         }
         None => format!("class `{name}` has no training example"),
     };
     let remedy =
-        if is_chosen { "take it out of ⟨classes⟩" } else { "choose others with ⟨classes⟩" };
+        if is_chosen { "remove it from ⟨classes⟩" } else { "choose others with ⟨classes⟩" };
     let path = place.map_or(path, |(file, _)| file);
     Err(Error::content(path, format!("{what}; {remedy}")))
 }
 
-/// A label far above the others in files that know classes by number alone: such files have a class for every number up to
-/// the largest, so that a stray 9 beside 0, 1 and 2 would make six classes that nobody has an example of.
+/// A label far above the others in files that have only numbers: such files have a class for every number up to
+/// the largest, so that a stray 9 beside 0, 1 and 2 would make six classes without examples.
 fn far_label(found: &Found) -> Option<Error> {
     let is_number = |(number, name): (usize, &String)| *name == number.to_string();
     if !found.classes.iter().enumerate().all(is_number) {
@@ -204,11 +204,11 @@ fn far_label(found: &Found) -> Option<Error> {
     Some(Error::content(path, format!("{what}; the others are {}; {remedy}", listed(&others))))
 }
 
-/// What is said of such a label in a table, where every label that occurs is a class: it may well be meant.
+/// The note about such a label in a table, where every label that occurs is a class: it may well be intended.
 fn far_class(found: &Found) -> Option<String> {
     let numbers = found.classes.iter().map(|name| name.parse().ok());
     let numbers = numbers.collect::<Option<Vec<u64>>>()?;
-    // Not in 10, 20, 30, which are as far apart everywhere.
+    // Not in 10, 20, 30, which are equally spaced.
     let is_far = |missing: u64, below: u64| missing > below.saturating_sub(numbers[0]);
     let at = above_gap(&numbers, is_far)?;
     let (path, place) = found.first(at as u32)?;
@@ -218,9 +218,9 @@ fn far_class(found: &Found) -> Option<String> {
     Some(format!("{}: {what}; {remedy}", path.display()))
 }
 
-/// The place of the first of ascending numbers above a gap that is at least as wide as there are numbers above it, with two or
-/// more below: of 9 in 0, 1, 2, 9, and of none in 0, 1, 2, 4, 5, where it is 3 that is missing. `is_far` sees how many numbers are
-/// missing and the one below the gap.
+/// The position of the first of ascending numbers above a gap that is at least as wide as there are numbers above it, with two or
+/// more below: of 9 in 0, 1, 2, 9, and of none in 0, 1, 2, 4, 5, where it is 3 that is missing. `is_far` receives the number of
+/// missing values and the number below the gap.
 fn above_gap(numbers: &[u64], is_far: impl Fn(u64, u64) -> bool) -> Option<usize> {
     (2..numbers.len()).find(|&at| {
         let (below, above) = (numbers[at - 1], numbers.len() - at);
@@ -229,7 +229,7 @@ fn above_gap(numbers: &[u64], is_far: impl Fn(u64, u64) -> bool) -> Option<usize
     })
 }
 
-/// The setting that keeps these classes, whole if it is short.
+/// The setting that keeps these classes, in full if it is short.
 fn chosen(classes: &[String]) -> String {
     match classes.len() {
         ..=MOST_LISTED => format!("⟨classes⟩ {}", classes.join(",")),

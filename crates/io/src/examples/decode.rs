@@ -1,8 +1,8 @@
-//! Pixels of PNG and JPEG files.
+//! Decodes PNG and JPEG files.
 //!
-//! Grey or red, green and blue, 8 bits each. An alpha channel that is opaque everywhere is dropped, one that is
-//! not is an error. The size that a file promises is held against limits before memory is taken; JPEG is decoded
-//! without the instructions of a certain CPU, so that pixels are the same everywhere.
+//! Grayscale or RGB, 8 bits each. A fully opaque alpha channel is dropped, any other
+//! is an error. The size that a file states is checked against limits before memory is allocated; JPEG is decoded
+//! without CPU-specific instructions, so that pixels are the same everywhere.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -19,9 +19,9 @@ const PNG: &str = "PNG";
 const JPEG: &str = "JPEG";
 const PNG_SIGNATURE: &[u8] = b"\x89PNG";
 const JPEG_SIGNATURE: &[u8] = b"\xFF\xD8";
-/// deflate makes at most 1,032 bytes of one, and a palette of one bit a pixel makes 24 of each of them.
+/// deflate expands one byte to at most 1,032, and a palette of one bit per pixel expands each of them to 24.
 const MOST_EXPANSION: usize = 1032 * 24;
-/// What the decoder may take besides the pixels.
+/// Memory that the decoder may use besides the pixels.
 const OVERHEAD: usize = 16 << 20;
 
 /// A decoded image, row-major, channels last.
@@ -34,14 +34,14 @@ pub(super) struct Pixels {
     pub values: Vec<u8>,
 }
 
-/// Decodes an image of at most `most` values; the format shows in the first bytes.
+/// Decodes an image of at most `most` values; the format is detected from the first bytes.
 pub(super) fn decode(path: &Path, bytes: &[u8], most: usize) -> Result<Pixels> {
     if bytes.starts_with(PNG_SIGNATURE) {
         guard(path, PNG, || png(path, bytes, most))
     } else if bytes.starts_with(JPEG_SIGNATURE) {
         guard(path, JPEG, || jpeg(path, bytes, most))
     } else {
-        let what = "it begins as neither PNG nor JPEG does";
+        let what = "it is neither PNG nor JPEG";
         Err(Error::content(path, format!("{what}; convert it to one of them")))
     }
 }
@@ -55,25 +55,25 @@ fn png(path: &Path, bytes: &[u8], most: usize) -> Result<Pixels> {
     decoder.set_ignore_iccp_chunk(true);
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
-    let (colours, depth) = reader.output_color_type();
+    let (colors, depth) = reader.output_color_type();
     if depth != png::BitDepth::Eight {
-        let what = "has 16 bits a value where 8 are read; convert it";
+        let what = "has 16 bits per value, but only 8 are supported; convert it";
         return Err(Error::content(path, what));
     }
     let size = reader.output_buffer_size();
     let size = check_size(path, (height, width), size, most)?;
     if size / MOST_EXPANSION > bytes.len() {
-        let what = format!("{height} x {width} pixels cannot stand in {} bytes", bytes.len());
+        let what = format!("{height} x {width} pixels cannot be stored in {} bytes", bytes.len());
         return Err(Error::malformed(path, PNG, what));
     }
     let mut values = vec![0; size];
     reader.next_frame(&mut values).map_err(damaged)?;
     reader.finish().map_err(damaged)?;
-    let channels = colours.samples();
+    let channels = colors.samples();
     if matches!(channels, 2 | 4) {
         let is_opaque = |pixel: &[u8]| pixel.last() == Some(&u8::MAX);
         if !values.chunks_exact(channels).all(is_opaque) {
-            let what = "has transparent pixels; lay it over a background first";
+            let what = "has transparent pixels; composite it over a background first";
             return Err(Error::content(path, what));
         }
         let opaque = values.chunks_exact(channels).flat_map(|pixel| &pixel[..channels - 1]);
@@ -91,7 +91,7 @@ fn jpeg(path: &Path, bytes: &[u8], most: usize) -> Result<Pixels> {
         Some(ColorSpace::Luma) => (ColorSpace::Luma, 1),
         Some(ColorSpace::YCbCr | ColorSpace::RGB) => (ColorSpace::RGB, 3),
         other => {
-            let what = format!("has the colours {other:?}; convert it to grey or RGB");
+            let what = format!("has the colors {other:?}; convert it to gray or RGB");
             return Err(Error::content(path, what));
         }
     };

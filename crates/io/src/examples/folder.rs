@@ -1,4 +1,4 @@
-//! What kind of examples a folder holds.
+//! Detects the kind of examples in a folder.
 
 use std::path::{Path, PathBuf};
 use veridical_core::Error as Core;
@@ -6,7 +6,7 @@ use veridical_core::Error as Core;
 use super::{ExampleOptions, Found, cifar, idx, images, rows, sheets};
 use crate::{Error, Result};
 
-/// The ways in which examples lie in a folder.
+/// The supported layouts of examples in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     Idx,
@@ -16,8 +16,8 @@ enum Layout {
     Rows,
 }
 
-/// What stands in the message about a folder that is none of them.
-pub(super) const KNOWN: &str = "understood are idx files (train-images-idx3-ubyte, train-labels-idx1-ubyte, \
+/// The list of layouts in the message about a folder with none of them.
+pub(super) const KNOWN: &str = "the supported layouts are idx files (train-images-idx3-ubyte, train-labels-idx1-ubyte, \
      t10k-...; also .gz), CIFAR in binary (data_batch_*.bin, test_batch.bin, or train.bin, test.bin), sheets \
      (data_batch_*.png, test_batch.png, train_labels.json, test_labels.json), images as CLASS/*.png or .jpg, alone or \
      below train/ and test/, and tables (train.csv, test.csv; also .tsv, .parquet, .arrow)";
@@ -29,7 +29,7 @@ pub(super) struct Folder<'a> {
 }
 
 pub(super) struct File {
-    /// The names on the way from the folder to the file.
+    /// The path components from the folder to the file.
     pub names: Vec<String>,
     pub path: PathBuf,
 }
@@ -49,7 +49,7 @@ impl<'a> Folder<'a> {
         &self.files
     }
 
-    /// The files that are not in folders of their own.
+    /// The files directly in the folder.
     pub fn direct(&self) -> impl Iterator<Item = (&str, &Path)> {
         self.files.iter().filter_map(|file| match file.names.as_slice() {
             [name] => Some((name.as_str(), file.path.as_path())),
@@ -57,16 +57,16 @@ impl<'a> Folder<'a> {
         })
     }
 
-    /// The first of these names that is there.
+    /// The first of these names that exists.
     pub fn find(&self, names: &[&str]) -> Option<&Path> {
         names
             .iter()
             .find_map(|wanted| self.direct().find(|(name, _)| name == wanted).map(|(_, path)| path))
     }
 
-    /// The files `data_batch_*` with this ending, `data_batch_10` after `data_batch_9`.
-    pub fn batches(&self, ending: &str) -> Vec<&Path> {
-        let is_batch = |name: &str| name.starts_with("data_batch_") && name.ends_with(ending);
+    /// The files `data_batch_*` with this extension, `data_batch_10` after `data_batch_9`.
+    pub fn batches(&self, extension: &str) -> Vec<&Path> {
+        let is_batch = |name: &str| name.starts_with("data_batch_") && name.ends_with(extension);
         let mut found: Vec<_> = self.direct().filter(|(name, _)| is_batch(name)).collect();
         found.sort_by_key(|(name, _)| (name.len(), *name));
         found.into_iter().map(|(_, path)| path).collect()
@@ -99,7 +99,7 @@ impl<'a> Folder<'a> {
             [(layout, ..)] => Ok(*layout),
             [] => Err(Error::content(self.path, format!("there are no examples in it; {KNOWN}"))),
             [(_, one, _), (_, other, _), ..] => {
-                let what = format!("holds {one} and {other}; put them into folders of their own");
+                let what = format!("holds {one} and {other}; put them into separate folders");
                 Err(Error::content(self.path, what))
             }
         }

@@ -1,7 +1,7 @@
 //! idx files (<http://yann.lecun.com/exdb/mnist/>): two zero bytes, the type (8: unsigned bytes), the number of
 //! dimensions, each dimension as a big-endian u32, then the values, the last dimension fastest.
 //!
-//! Images have the dimensions n, height, width, and channels if they are four; labels have n.
+//! Images have the dimensions n, height, width, and optionally channels; labels have n.
 
 use std::fs;
 use std::io::Read;
@@ -29,12 +29,12 @@ pub(super) fn is_here(folder: &Folder<'_>) -> bool {
     folder.direct().any(|(name, _)| role(name).is_some())
 }
 
-/// The name without the ending of a compression.
+/// The name without a compression extension.
 fn plain(name: &str) -> &str {
     Compression::of_name(name).map_or(name, |c| name.trim_end_matches(c.suffix()))
 }
 
-/// What a file holds by its name: `train-images-idx3-ubyte.gz`, or with a dot before `idx3`.
+/// The content of a file by its name: `train-images-idx3-ubyte.gz`, or with a dot before `idx3`.
 fn role(name: &str) -> Option<(bool, Content)> {
     let (part, rest) = plain(name).split_once('-')?;
     let is_train = match part {
@@ -53,7 +53,7 @@ pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
     let file = |wanted: (bool, Content)| {
         let mut files = folder.direct().filter(|(name, _)| role(name) == Some(wanted));
         let Some((first, path)) = files.next() else { return Ok(None) };
-        // A compressed copy may stand beside, after the plain file.
+        // A compressed copy may exist beside the plain file, after it in the order of names.
         match files.find(|(name, _)| plain(name) != plain(first)) {
             None => Ok(Some(path)),
             Some((other, _)) => {
@@ -81,7 +81,7 @@ pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
 }
 
 fn alone(path: &Path, other: &str) -> Error {
-    Error::content(path, format!("there is no {other} beside it; fetch it too"))
+    Error::content(path, format!("there is no {other} beside it; download it too"))
 }
 
 fn read_part(images: &Path, labels: &Path) -> Result<Examples> {
@@ -101,7 +101,8 @@ fn read_part(images: &Path, labels: &Path) -> Result<Examples> {
     };
     if n_images != n {
         let labels = labels.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let what = format!("has {n_images} images, but {labels} has {n} labels; fetch both again");
+        let what =
+            format!("has {n_images} images, but {labels} has {n} labels; download both again");
         return Err(Error::content(images, what));
     }
     let shape = ExampleShape::Image { height, width, channels };
@@ -112,7 +113,7 @@ fn read_part(images: &Path, labels: &Path) -> Result<Examples> {
     Ok(Examples { shape, values: Values::Bytes(values), targets: Targets::Classes(classes) })
 }
 
-/// Dimensions and values. Memory grows with the bytes that are there.
+/// Dimensions and values. Memory grows with the bytes that exist.
 fn read_array(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
     let damaged = |what: String| Error::malformed(path, FORMAT, what);
     let mut input = decompressed(path)?;
@@ -138,7 +139,7 @@ fn read_array(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
     let found = found.map_err(|e| damaged(e.to_string()))?;
     if found != expected {
         let found = if found > expected { "more".into() } else { found.to_string() };
-        let what = format!("its dimensions {dims:?} promise {expected} bytes, found are {found}");
+        let what = format!("its dimensions {dims:?} promise {expected} bytes, found {found}");
         return Err(damaged(what));
     }
     values.shrink_to_fit();
@@ -148,8 +149,8 @@ fn read_array(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
 /// Writes images as idx files that [`read_examples`](super::read_examples) reads back.
 ///
 /// # Errors
-/// [`veridical_core::Error::Unfit`] for what idx cannot hold: rows of numbers, targets that are no classes below 256.
-/// [`Error::Write`] if the disk refuses.
+/// [`veridical_core::Error::Unfit`] for data that idx cannot store: numeric rows, and targets other than classes below 256.
+/// [`Error::Write`] if writing fails.
 pub fn write_idx(folder: &Path, train: &Examples, test: Option<&Examples>) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
     write_part(folder, "train", train)?;

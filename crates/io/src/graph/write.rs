@@ -1,4 +1,4 @@
-//! Graphs to files.
+//! Writes graphs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use veridical_data::{Graph, IdMap};
 
 use crate::{ColumnWriter, Result};
 
-/// Writes every edge once as `source`, `target` and maybe `weight`, or every membership as `id`, `group`.
+/// Writes every edge once as `source`, `target` and, if weighted, `weight`, or every group membership as `id`, `group`.
 ///
 /// # Errors
-/// As [`ColumnWriter`].
+/// The errors of [`ColumnWriter`].
 pub fn write_graph(graph: &Graph, path: &Path, ids: &IdMap) -> Result<()> {
     let id = |name: &str| Field::new(name, ids.data_type(), false);
     match graph {
-        Graph::Edges { neighbours, weights } => {
+        Graph::Edges { neighbors, weights } => {
             let mut fields = vec![id("source"), id("target")];
             fields.extend(weights.iter().map(|_| Field::new("weight", DataType::Float32, false)));
             let mut writer = ColumnWriter::create(path, fields)?;
-            for (node, list) in neighbours.iter().enumerate() {
+            for (node, list) in neighbors.iter().enumerate() {
                 let above = list.partition_point(|&other| (other as usize) < node);
                 let later = &list[above..];
                 let here = vec![node as u32; later.len()];
                 let mut columns = vec![ids.array(&here), ids.array(later)];
                 if let Some(weights) = weights {
-                    let own = weights[neighbours.range(node)][above..].to_vec();
+                    let own = weights[neighbors.range(node)][above..].to_vec();
                     columns.push(Arc::new(Float32Array::from(own)));
                 }
                 if !later.is_empty() {

@@ -1,4 +1,4 @@
-//! Interactions from and to files.
+//! Reads and writes user-item interactions.
 
 mod read;
 mod sequences;

@@ -1,4 +1,4 @@
-//! Interactions from files.
+//! Reads user-item interactions.
 
 use std::path::{Path, PathBuf};
 
@@ -7,25 +7,25 @@ use veridical_data::{Interactions, Interner};
 use crate::records::{self, Cell, RecordOptions, Role, Row};
 use crate::{Error, Result};
 
-/// How interactions are read.
+/// Options for reading interactions.
 #[derive(Clone, Debug, Default)]
 pub struct InteractionOptions {
-    /// How files are read; their columns are `user`, `item`, `rating` and `time`.
+    /// How the files are read; their columns are `user`, `item`, `rating` and `time`.
     pub records: RecordOptions,
-    /// Rows rated below are left out.
+    /// The minimum rating; rows with a lower rating are dropped.
     pub min_rating: Option<f32>,
-    /// Ids are text even if they look like integers.
+    /// Whether ids are text even if they look like integers.
     pub text_ids: bool,
 }
 
-/// Interactions and what there is to say about how they were read.
+/// Interactions and notes on how they were read.
 #[derive(Clone, Debug)]
 pub struct Read {
-    /// The rows.
+    /// The interactions.
     pub data: Interactions,
-    /// What the user should know.
+    /// Notes for the user.
     pub notes: Vec<String>,
-    /// The files, in the order they were read.
+    /// The files, in the order in which they were read.
     pub files: Vec<PathBuf>,
 }
 
@@ -101,7 +101,7 @@ const ROLES: [Role; 4] = [
 ];
 
 /// Reads interactions from a file or folder: MovieLens `::`, CSV, TSV, RecBole `.inter`, Parquet, Arrow, or a
-/// sparse matrix of scipy whose rows are users; text may be compressed.
+/// sparse matrix saved by scipy with users as rows; text may be compressed.
 ///
 /// ```
 /// use veridical_io::RecordOptions;
@@ -121,7 +121,7 @@ const ROLES: [Role; 4] = [
 /// ```
 ///
 /// # Errors
-/// [`Error::Content`] names file, place, value and remedy for whatever cannot be read.
+/// [`Error::Content`] names file, position, value and remedy for input that cannot be read.
 pub fn read(path: &Path, options: &InteractionOptions) -> Result<Read> {
     let mut rows = Rows::new(options.text_ids);
     let mut left_out = 0u64;
@@ -150,7 +150,7 @@ pub fn read(path: &Path, options: &InteractionOptions) -> Result<Read> {
     Ok(Read { data: rows.finish(seen.roles[RATING], seen.roles[TIME]), notes, files: seen.files })
 }
 
-/// Rows as they come.
+/// The rows read so far.
 struct Rows {
     users: Interner,
     items: Interner,
@@ -220,7 +220,7 @@ fn rating(row: &Row<'_>, cell: Cell<'_>) -> Result<f32> {
     }
 }
 
-/// Whole seconds; fractions are cut off downwards.
+/// Whole seconds; fractions are rounded down.
 fn time(row: &Row<'_>, cell: Cell<'_>) -> Result<i64> {
     let whole = |value: f64| (value.abs() < 9.2e18).then(|| value.floor() as i64); // false for NaN
     let value = match cell {

@@ -1,4 +1,4 @@
-//! Sequences as text: a line per user, the user's id and then items in the order they came.
+//! Sequences as text: one line per user, the user's id followed by the items in chronological order.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,10 +8,10 @@ use veridical_data::{IdMap, Interactions};
 use crate::read::plain_text;
 use crate::{Error, Result};
 
-/// Reads lines of integers with blanks between them, `user item item ...`; the file may be compressed.
+/// Reads lines of integers separated by spaces, `user item item ...`; the file may be compressed.
 ///
 /// # Errors
-/// [`Error::Content`] names the line that is not of this form; a file without an item.
+/// [`Error::Content`] names the line that is not of this form; also for a file without items.
 pub fn read_sequences(path: &Path) -> Result<Interactions> {
     let (mut users, mut items) = (Vec::new(), Vec::new());
     for (number, line) in BufReader::new(plain_text(path, None)?).lines().enumerate() {
@@ -19,8 +19,9 @@ pub fn read_sequences(path: &Path) -> Result<Interactions> {
         let mut ids = line.split_ascii_whitespace().map(|id| {
             id.parse::<i64>().map_err(|_| {
                 let place = number + 1;
-                let what =
-                    format!("line {place}: `{id}` is no integer; a line is `user item item ...`");
+                let what = format!(
+                    "line {place}: `{id}` is not an integer; a line is `user item item ...`"
+                );
                 Error::content(path, what)
             })
         });
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn a_word_and_an_empty_file_are_refused_with_their_place() {
         let message = read("1 2\n3 four\n").unwrap_err().to_string();
-        assert!(message.contains("line 2: `four` is no integer"), "{message}");
+        assert!(message.contains("line 2: `four` is not an integer"), "{message}");
         assert!(read("5\n").unwrap_err().to_string().contains("no line has"), "users alone");
     }
 }

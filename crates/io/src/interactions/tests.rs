@@ -65,7 +65,7 @@ fn rows(data: &Interactions) -> Vec<String> {
 const WANT: [&str; 3] = ["7 30 4.5 @100", "2 10 3 @90", "7 10 1 @110"];
 
 #[test]
-fn every_format_gives_the_same_rows() {
+fn every_format_returns_the_same_rows() {
     let folder = Folder::new();
     let files = [
         ("a.dat", "7::30::4.5::100\n2::10::3::90\n7::10::1::110\n"),
@@ -87,10 +87,10 @@ fn every_format_gives_the_same_rows() {
     for (name, content) in files {
         assert_eq!(folder.read(name, content).data, first, "{name}");
     }
-    for ending in ["parquet", "arrow", "csv", "tsv"] {
-        let path = folder.0.path().join(format!("ours.{ending}"));
+    for extension in ["parquet", "arrow", "csv", "tsv"] {
+        let path = folder.0.path().join(format!("ours.{extension}"));
         write(&path, &first, &[0, 1, 2]).unwrap();
-        assert_eq!(read(&path, &InteractionOptions::default()).unwrap().data, first, "{ending}");
+        assert_eq!(read(&path, &InteractionOptions::default()).unwrap().data, first, "{extension}");
     }
 }
 
@@ -122,11 +122,14 @@ fn a_folder_is_read_in_the_order_of_its_files() {
     folder.put("parts/d.csv", "user,item,rating\n1,2,3\n");
     let error = read(&folder.0.path().join("parts"), &InteractionOptions::default());
     let message = folder.message(&error.unwrap_err());
-    assert!(message.contains("d.csv: the files of a folder must be alike"), "{message}");
+    assert!(
+        message.contains("d.csv: the files of a folder must have the same columns"),
+        "{message}"
+    );
 }
 
 #[test]
-fn latin_1_and_compression_are_seen() {
+fn latin_1_and_compression_are_detected() {
     let folder = Folder::new();
     let got = folder.read("a.dat", b"caf\xe9::1\nb::2\n");
     assert_eq!(rows(&got.data), ["caf\u{e9} 1", "b 2"]);
@@ -146,7 +149,7 @@ fn latin_1_and_compression_are_seen() {
 }
 
 #[test]
-fn rows_below_the_least_rating_are_left_out() {
+fn rows_below_the_minimum_rating_are_dropped() {
     let folder = Folder::new();
     let path = folder.put("a.csv", "user,item,rating\n1,2,3\n4,5,4\n1,5,4.5\n");
     let least = |least| InteractionOptions { min_rating: Some(least), ..Default::default() };
@@ -185,19 +188,19 @@ fn bad_values_are_named_with_file_line_and_text() {
     let want = "a.csv: line 2: item: the id is missing; fill it in or drop the row";
     assert_eq!(folder.refused("a.csv", "user,item\n1, \n"), want);
     let want = "a.csv: line 3: user: the ids `a ` and `a` differ only in the spaces around them; \
-                write them alike";
+                use one spelling";
     assert_eq!(folder.refused("a.csv", "user,item\na,1\na ,2\n"), want);
     let want = "a.dat: line 2 has 3 fields where 2 are expected; repair the line";
     assert_eq!(folder.refused("a.dat", "1::2\n1::2::3\n"), want);
 }
 
 #[test]
-fn bad_columns_are_named_with_those_there_are() {
+fn bad_columns_are_reported_with_the_existing_ones() {
     let folder = Folder::new();
     let content = "who,what\na,b\n";
     assert_eq!(
         folder.refused("a.csv", content),
-        "a.csv: no column is known to hold the user; the columns are `who`, `what`; name it with \
+        "a.csv: no column is recognized as the user; the columns are `who`, `what`; name it with \
          ⟨columns⟩ user=COLUMN, or pass ⟨no-header⟩ if the first line is data"
     );
     assert_eq!(

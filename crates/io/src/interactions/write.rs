@@ -1,4 +1,4 @@
-//! Interactions to files.
+//! Writes user-item interactions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use veridical_data::Interactions;
 
 use crate::{ColumnWriter, GROUP_ROWS, Result};
 
-/// Writes some rows, under the ids of the data: `user`, `item`, and where there are any `rating` and
-/// `timestamp`. The ending of the name chooses among Parquet, Arrow, CSV, TSV and JSON lines.
+/// Writes the given rows with the ids of the data: `user`, `item`, and, if present, `rating` and
+/// `timestamp`. The file extension selects Parquet, Arrow, CSV, TSV or JSON Lines.
 ///
 /// # Errors
-/// As [`ColumnWriter`].
+/// The errors of [`ColumnWriter`].
 pub fn write(path: &Path, data: &Interactions, rows: &[u32]) -> Result<()> {
     let mut fields = vec![
         Field::new("user", data.users.data_type(), false),

@@ -1,7 +1,7 @@
 //! Affine maps of rows, y = (x - from) M + to, as safetensors: `from`, `matrix` (inputs x outputs) and `to` in f64,
-//! with what is known about the map in `__metadata__`.
+//! with information about the map in `__metadata__`.
 //!
-//! Layout: 8 bytes little endian with the length of a JSON header, the header, padded with blanks to a multiple of 8,
+//! Layout: 8 bytes little endian with the length of a JSON header, the header, padded with spaces to a multiple of 8,
 //! then the tensors (<https://github.com/huggingface/safetensors#format>).
 
 use std::collections::BTreeMap;
@@ -19,21 +19,33 @@ const MAX_BYTES: u64 = 4 << 30;
 const FORMAT: &str = "safetensors";
 const NAMES: [&str; 3] = ["from", "matrix", "to"];
 
-/// y = (x - from) M + to.
+/// The affine map y = (x - from) M + to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Affine {
-    /// What is taken from a row first.
+    /// The vector subtracted from a row first.
     pub from: Vec<f64>,
     /// M, row-major: one row per input value, one column per output value.
     pub matrix: Vec<f64>,
-    /// What is added last.
+    /// The vector added last.
     pub to: Vec<f64>,
 }
 
-/// Writes a map with its metadata, whole or not at all. Bytes depend on the arguments alone.
+/// Writes a map with its metadata, whole or not at all. The bytes depend on the arguments alone.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use veridical_io::models::affine::{Affine, read, write};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("map.safetensors");
+/// let map = Affine { from: vec![1.0], matrix: vec![2.0, 0.5], to: vec![0.0, 3.0] };
+/// write(&map, &BTreeMap::new(), &path)?;
+/// assert_eq!(read(&path)?.0, map);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::Content`] if the disk refuses.
+/// [`Error::Content`] if writing fails.
 pub fn write(map: &Affine, metadata: &BTreeMap<String, String>, path: &Path) -> Result<()> {
     let Affine { from, matrix, to } = map;
     let shapes = [json!([from.len()]), json!([from.len(), to.len()]), json!([to.len()])];
@@ -68,8 +80,8 @@ struct Place {
 /// Reads a map and its metadata.
 ///
 /// # Errors
-/// [`Error::Malformed`] for damaged bytes, [`Error::Content`] for a file that holds something else, shapes that do
-/// not fit each other, and values that are no numbers.
+/// [`Error::Malformed`] for damaged bytes, [`Error::Content`] for a file with other content, shapes that do
+/// not match, and values that are not finite.
 pub fn read(path: &Path) -> Result<(Affine, BTreeMap<String, String>)> {
     let bytes = storage::read(path, MAX_BYTES)?;
     let damaged = |what: &str| Error::malformed(path, FORMAT, what);
@@ -107,7 +119,7 @@ pub fn read(path: &Path) -> Result<(Affine, BTreeMap<String, String>)> {
                 let values = slice.as_chunks::<8>().0.iter().map(|x| f64::from_le_bytes(*x));
                 Ok((place.shape, values.collect::<Vec<f64>>()))
             }
-            _ => Err(damaged(&format!("tensor `{name}` lies outside the file"))),
+            _ => Err(damaged(&format!("tensor `{name}` is outside the file"))),
         }
     };
     let ((from_shape, from), (shape, matrix), (to_shape, to)) =
@@ -174,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_map_is_named() {
+    fn a_file_that_is_not_a_map_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("map.safetensors");
         let message = |map: Affine| {
@@ -185,7 +197,7 @@ mod tests {
         let nan = Affine { matrix: vec![1.0, f64::NAN, 0.0, 0.0, 0.0, 0.0], ..map.clone() };
         assert!(message(nan).ends_with("`matrix` holds NaN at place 1; fit the map again"));
         let misfit = Affine { to: vec![0.0; 2], ..map };
-        assert!(message(misfit).contains("tensor `matrix` lies outside the file"));
+        assert!(message(misfit).contains("tensor `matrix` is outside the file"));
         let other = veridical_data::NamedTensor { name: "vectors", shape: &[1, 1], values: &[1.0] };
         crate::run::write_tensors(&path, &[other]).unwrap();
         let message = read(&path).unwrap_err().to_string();

@@ -1,13 +1,13 @@
 //! ONNX: opset 17, IR version 8 (ONNX Runtime 1.12 and later).
 //!
 //! Input `vector` (batch x d, f32), output `features` (batch x D, f32), any batch. phi is one chain of
-//! f32 fused multiply-adds per direction, so the graph is laid out for what the matrix product of ONNX
-//! Runtime does with it on a CPU: an unbroken chain over up to 256 columns of a packed matrix, and over
+//! f32 fused multiply-adds per direction, so the graph is laid out for how the matrix product of ONNX
+//! Runtime processes it on a CPU: an unbroken chain over up to 256 columns of a packed matrix, and over
 //! up to 1,024 columns where the matrix is at most 16 wide and the batch has two rows or more. Up to
-//! `PLAIN_COLUMNS` columns U is one matrix; above, it is cut into groups of `GROUP` directions,
-//! and a zero row joins the batch. The projections then have the bits of ours for d up to 1,024.
-//! Everywhere else the product is as good as its order of summation: a product in f64 would be
-//! farther from our phi, whose own rounding it does not have. Hadamard projections are no chains but
+//! `PLAIN_COLUMNS` columns U is one matrix; above, it is split into groups of `GROUP` directions,
+//! and a zero row is appended to the batch. The projections then have the same bits as ours for d up to 1,024.
+//! Everywhere else the product is as accurate as its order of summation: a product in f64 would be
+//! farther from our phi, whose own rounding it does not have. Hadamard projections are not chains but
 //! trees of some thirty operations, nearly exact: for them the product is in f64.
 
 use std::io::Write;
@@ -22,40 +22,40 @@ use crate::{Result, publish};
 
 const IR_VERSION: i64 = 8;
 const OPSET: i64 = 17;
-/// Bytes of directions kept inside the model: half of what a protobuf may hold.
+/// Bytes of directions stored inside the model: half of the protobuf limit.
 const INSIDE_LIMIT: usize = 1 << 30;
 /// The widest rows that are projected by one matrix.
 const PLAIN_COLUMNS: usize = 256;
-/// Directions in a group of wider ones.
+/// Directions per group, for wider rows.
 const GROUP: usize = 16;
 
-/// Where the directions go.
+/// Where the directions are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Weights {
-    /// Into the model up to a gibibyte, else beside it.
+    /// Inside the model up to a gibibyte, else in a separate file.
     #[default]
     Auto,
-    /// Into a file beside the model.
+    /// In a separate file beside the model.
     Beside,
 }
 
-/// The file of the directions of `model`, if they are not inside it.
+/// Returns the file of the directions of `model`, if they are not inside it.
 pub fn weights_path(model: &Path) -> PathBuf {
     let mut name = model.file_name().unwrap_or_default().to_owned();
     name.push(".data");
     model.with_file_name(name)
 }
 
-/// Whether a map of m directions of width d has its directions in a file of their own.
+/// Returns whether a map of m directions of width d has its directions in a separate file.
 pub fn is_beside(weights: Weights, input_dim: usize, n_directions: usize) -> bool {
     let bytes = input_dim * n_directions * size_of::<f32>();
     weights == Weights::Beside || bytes > INSIDE_LIMIT
 }
 
-/// Writes `map`, the directions before the model that names them; the files.
+/// Writes `map`, the directions before the model that refers to them; returns the files.
 ///
 /// # Errors
-/// [`Error::Content`](crate::Error::Content) if the disk refuses.
+/// [`Error::Content`](crate::Error::Content) if writing fails.
 pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<PathBuf>> {
     let layout = Layout::of(map);
     let mut written = Vec::new();
@@ -83,12 +83,12 @@ pub fn write(map: &ModelMap, path: &Path, weights: Weights) -> Result<Vec<PathBu
     Ok(written)
 }
 
-/// How U stands in the model.
+/// The layout of U in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Layout {
-    /// m x d, as it is.
+    /// m x d, unchanged.
     Plain { m: usize, d: usize },
-    /// groups x d x 16, the last group filled up with zeros.
+    /// groups x d x 16, the last group padded with zeros.
     Grouped { m: usize, d: usize },
 }
 
@@ -145,10 +145,10 @@ fn model(map: &ModelMap, layout: Layout, directions: Tensor) -> Model {
     graph.model("phi", &map.description, input, value_info(OUTPUT, output), metadata)
 }
 
-/// Writes a map of rows alone: input `vector`, output `aligned`, in f64 and rounded once.
+/// Writes an affine map alone: input `vector`, output `aligned`, in f64 and rounded once.
 ///
 /// # Errors
-/// [`Error::Content`](crate::Error::Content) if the disk refuses.
+/// [`Error::Content`](crate::Error::Content) if writing fails.
 pub fn write_affine(map: &Affine, map_id: &str, path: &Path) -> Result<()> {
     let mut graph = Builder::default();
     let out = graph.align(map);
@@ -342,7 +342,7 @@ fn entry(key: &str, value: &str) -> Entry {
     Entry { key: key.into(), value: value.into() }
 }
 
-/// A table of singles of any number of rows.
+/// A table of f32 values with any number of rows.
 fn value_info(name: &str, width: usize) -> ValueInfo {
     let dim = vec![
         Dimension { value: None, param: Some("batch".into()) },
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(directions(&model).raw_data, Some(singles(&map.directions)));
     }
 
-    /// What a checker would say: every input is there before it is used, every name is made once.
+    /// What a checker verifies: every input is defined before it is used, and every name only once.
     #[test]
     fn every_graph_is_connected_and_ends_in_the_features() {
         for (d, m) in [(3, 2), (256, 5), (257, 16), (257, 17)] {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_directions_stand_in_groups_filled_up_with_zeros() {
+    fn wide_directions_are_in_groups_padded_with_zeros() {
         let map = example(300, 17, RowStep::AsIs);
         let model = written(&map, Weights::Auto).0;
         let tensor = directions(&model);

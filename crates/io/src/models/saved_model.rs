@@ -3,9 +3,9 @@
 //! saved_model.pb           tag `serve`, signature `serving_default`: `vector` [?, d] -> `features`
 //!                          [?, D], the directions inside as a constant
 //! assets.extra/spec.json   the spec; TensorFlow leaves this folder to its users
-//! variables/               empty: there are none, and some tools look for the folder
+//! variables/               empty: there are no variables, and some tools look for the folder
 //!
-//! A protobuf ends at 2 GiB, and so does the map.
+//! A protobuf is limited to 2 GiB, and so is the map.
 
 use std::path::Path;
 
@@ -17,17 +17,17 @@ use super::{Affine, INPUT, ModelMap, OUTPUT, RowStep, SQUARED_FLOOR, Sums};
 use super::{doubles, reciprocals, singles};
 use crate::{Result, publish};
 
-/// What lies in the folder.
+/// The entries of the folder.
 pub const NAMES: [&str; 3] = ["saved_model.pb", "assets.extra", "variables"];
-/// Bytes of directions that fit a protobuf, with room for the rest.
+/// Bytes of directions that fit in a protobuf, with a margin for the rest.
 const LIMIT: usize = (1 << 31) - (64 << 20);
-/// The version of graphs that TensorFlow 2.6 wrote.
+/// The graph version that TensorFlow 2.6 wrote.
 const PRODUCER: i32 = 808;
 
-/// Refuses a map that is too large for a protobuf.
+/// Rejects a map that is too large for a protobuf.
 ///
 /// # Errors
-/// [`veridical_core::Error::Request`] names the limit and the ways out.
+/// [`veridical_core::Error::Request`] names the limit and the alternatives.
 pub fn check_size(input_dim: usize, n_directions: usize) -> Result<()> {
     let bytes = input_dim * n_directions * size_of::<f32>();
     if bytes <= LIMIT {
@@ -41,7 +41,7 @@ pub fn check_size(input_dim: usize, n_directions: usize) -> Result<()> {
 /// Writes the folder of `map`.
 ///
 /// # Errors
-/// [`crate::Error::Content`] if the disk refuses.
+/// [`crate::Error::Content`] if writing fails.
 pub fn write(map: &ModelMap, path: &Path) -> Result<()> {
     let model = model(map).encode_to_vec();
     publish::folder(path, |folder| {

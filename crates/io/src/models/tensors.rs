@@ -1,7 +1,7 @@
 //! U as safetensors: `directions` (m x d, f32), with `means` and `deviations` (f64) of a map that
-//! standardises; the spec stands in `__metadata__` under `veridical.spec`.
+//! standardizes; the spec is in `__metadata__` under `veridical.spec`.
 //!
-//! Layout: 8 bytes little endian with the length of a JSON header, the header, padded with blanks to
+//! Layout: 8 bytes little endian with the length of a JSON header, the header, padded with spaces to
 //! a multiple of 8, then the tensors (<https://github.com/huggingface/safetensors#format>).
 
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::{Result, publish};
 /// Writes the tensors of `map`.
 ///
 /// # Errors
-/// [`Error::Content`](crate::Error::Content) if the disk refuses.
+/// [`Error::Content`](crate::Error::Content) if writing fails.
 pub fn write(map: &ModelMap, path: &Path) -> Result<()> {
     let (m, d) = (map.n_directions(), map.input_dim);
     let columns: &[(&str, &[f64])] = match &map.rows {
@@ -24,7 +24,7 @@ pub fn write(map: &ModelMap, path: &Path) -> Result<()> {
         }
         RowStep::AsIs | RowStep::Unit => &[],
     };
-    // The doubles first, so that every tensor lies at a multiple of its size.
+    // The doubles first, so that every tensor is at a multiple of its element size.
     let mut header = Map::new();
     let mut end = 0;
     let mut entry = |name: &str, dtype: &str, shape: Value, bytes: usize| {

@@ -1,4 +1,4 @@
-//! What is there already, and whether it may be touched.
+//! Whether existing output may be replaced or resumed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,38 +9,38 @@ use veridical_core::{Error as Core, settings};
 use super::partial_path;
 use crate::{Error, Result, storage};
 
-/// What to do about an earlier output or an unfinished job.
+/// What to do about an existing output or an unfinished job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IfExists {
-    /// Leave it alone and say so.
+    /// Leave it alone and report an error.
     #[default]
     Refuse,
-    /// Go on with an unfinished job.
+    /// Resume an unfinished job.
     Resume,
-    /// Start over and replace what is there.
+    /// Start over and replace existing output.
     Force,
 }
 
 settings! {
-    /// What to do about an earlier output of a job that can be continued.
+    /// What to do about the existing output of a job that can be resumed.
     pub struct Existing in "Output" {
-        /// Continue an unfinished job
+        /// Resume an unfinished job
         pub resume: bool = false => [switch(), excludes(&["force"])],
-        /// Start over and replace what is there
+        /// Start over and replace existing output
         pub force: bool = false => [switch()],
     }
 }
 
 settings! {
-    /// What to do about an earlier output.
+    /// What to do about an existing output.
     pub struct Replace in "Output" {
-        /// Replace what is there
+        /// Replace existing output
         pub force: bool = false => [switch()],
     }
 }
 
 impl Existing {
-    /// The two as one.
+    /// Returns the two flags as one choice.
     pub const fn if_exists(&self) -> IfExists {
         match (self.resume, self.force) {
             (true, _) => IfExists::Resume,
@@ -56,16 +56,16 @@ impl From<IfExists> for Existing {
     }
 }
 
-/// The refusal of an output that is there.
+/// Creates the error for an output that already exists.
 pub fn already(path: &Path) -> Error {
     let hint = "choose another name or replace it with ⟨force⟩";
-    Core::exists(format!("{} exists already", path.display()), hint).into()
+    Core::exists(format!("{} already exists", path.display()), hint).into()
 }
 
-/// Refuses an output that is there, or begun: `what` is what grows in `OUTPUT.partial`, such as a run.
+/// Rejects an output that exists or is unfinished; `what` names what is written to `OUTPUT.partial`, such as a run.
 ///
 /// # Errors
-/// [`veridical_core::Error::Exists`] says what is there and what to do.
+/// [`veridical_core::Error::Exists`] names what exists and the remedy.
 pub fn refuse_existing(output: &Path, if_exists: IfExists, what: &str) -> Result<()> {
     refuse_unfinished(&partial_path(output), if_exists, what)?;
     if if_exists == IfExists::Refuse && storage::exists(output)? {
@@ -74,7 +74,7 @@ pub fn refuse_existing(output: &Path, if_exists: IfExists, what: &str) -> Result
     Ok(())
 }
 
-/// The half of [`refuse_existing`] for an output that grows in `partial`.
+/// The half of [`refuse_existing`] for an unfinished output in `partial`.
 pub(crate) fn refuse_unfinished(partial: &Path, if_exists: IfExists, what: &str) -> Result<()> {
     if if_exists == IfExists::Refuse && partial.exists() {
         let what = format!("{} holds an unfinished {what}", partial.display());
@@ -84,23 +84,23 @@ pub(crate) fn refuse_unfinished(partial: &Path, if_exists: IfExists, what: &str)
     Ok(())
 }
 
-/// Refuses an output that is there, unless `force` is set.
+/// Rejects an output that exists, unless `force` is set.
 ///
 /// # Errors
-/// [`veridical_core::Error::Exists`].
+/// [`veridical_core::Error::Exists`] if the output exists.
 pub fn check_new(path: &Path, force: bool) -> Result<()> {
     if !force && storage::exists(path)? { Err(already(path)) } else { Ok(()) }
 }
 
-/// The refusal of something that is there and is not what would be replaced.
+/// The error for something that exists and is not what would be replaced.
 pub(crate) fn unlike<T>(path: &Path, what: &str, hint: &str) -> Result<T> {
     Err(Core::exists(format!("{} {what}", path.display()), hint).into())
 }
 
-/// Refuses a file that is there already, unless `force` is set, and places where none can be.
+/// Rejects a file that exists, unless `force` is set, and locations that cannot hold a file.
 ///
 /// # Errors
-/// [`veridical_core::Error::Exists`] and [`veridical_core::Error::Missing`] say what is in the way.
+/// [`veridical_core::Error::Exists`] and [`veridical_core::Error::Missing`] name the obstacle.
 pub fn check_file(path: &Path, force: bool) -> Result<()> {
     let slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
     if path.is_dir() || path.file_name().is_none() || slash {
@@ -109,11 +109,11 @@ pub fn check_file(path: &Path, force: bool) -> Result<()> {
     check_place(path, force)
 }
 
-/// Refuses a folder that is there already, unless `force` is set and it holds nothing but `known`
+/// Rejects a folder that exists, unless `force` is set and it contains nothing but `known`
 /// names.
 ///
 /// # Errors
-/// As [`check_file`].
+/// The errors of [`check_file`].
 pub fn check_folder(path: &Path, force: bool, known: &[&str]) -> Result<()> {
     if path.file_name().is_none() {
         return unlike(path, "cannot be replaced", "name a new folder");
@@ -126,7 +126,11 @@ pub fn check_folder(path: &Path, force: bool, known: &[&str]) -> Result<()> {
         let entries = fs::read_dir(path).map_err(|e| Error::read(path, "list", e))?;
         let foreign = |name: OsString| !known.iter().any(|known| name == **known);
         if entries.flatten().any(|entry| foreign(entry.file_name())) {
-            return unlike(path, "holds files that are not of an export", "choose another name");
+            return unlike(
+                path,
+                "contains files that are not part of an export",
+                "choose another name",
+            );
         }
     }
     Ok(())
@@ -139,7 +143,7 @@ fn check_place(path: &Path, force: bool) -> Result<()> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     match parent.filter(|p| !p.is_dir()) {
         Some(parent) => {
-            let what = format!("{} does not exist or is no folder", parent.display());
+            let what = format!("{} does not exist or is not a folder", parent.display());
             Err(Core::missing(what, "create it first").into())
         }
         None => Ok(()),

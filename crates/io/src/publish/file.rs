@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use super::{hidden, is_at, is_unsupported, rename};
 use crate::{Error, Result, storage};
 
-/// Writers that may be under way to one name at a time.
+/// The maximum number of simultaneous writers of one file name.
 const MOST_WRITERS: u32 = 1000;
 
-/// A file that grows beside the place it is for: `.NAME.tmp`, or `.NAME.K.tmp` while others are being written. It is
-/// locked, so that no two writers share one, and so that the rest of a killed process is used again by the next one.
+/// A file that is written beside its destination: as `.NAME.tmp`, or `.NAME.K.tmp` while others are being written. It is
+/// locked, so that no two writers share one, and so that the next process reuses the leftovers of a killed one.
 #[derive(Debug)]
 pub(crate) struct Aside {
     path: PathBuf,
@@ -20,11 +20,11 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// An empty file beside `target`.
+    /// Creates an empty file beside `target`.
     pub fn create(target: &Path) -> io::Result<Self> {
         for number in 0..MOST_WRITERS {
-            let ending = if number == 0 { "tmp".to_owned() } else { format!("{number}.tmp") };
-            let path = hidden(target, &ending);
+            let extension = if number == 0 { "tmp".to_owned() } else { format!("{number}.tmp") };
+            let path = hidden(target, &extension);
             loop {
                 let mut options = OpenOptions::new();
                 let file =
@@ -45,7 +45,7 @@ impl Aside {
         Err(io::Error::other("too many writers of one file"))
     }
 
-    /// Where it grows.
+    /// The path it is written to.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -55,7 +55,7 @@ impl Aside {
         self.file.try_clone()
     }
 
-    /// Gives the file its name, durably; its length.
+    /// Renames the file to `target`, durably; returns its length.
     pub fn publish(mut self, target: &Path) -> io::Result<u64> {
         self.file.sync_all()?;
         let len = self.file.metadata()?.len();
@@ -67,7 +67,7 @@ impl Aside {
 }
 
 impl Drop for Aside {
-    /// What was not published leaves nothing.
+    /// An unpublished file is removed.
     fn drop(&mut self) {
         if !self.is_published {
             let _ = fs::remove_file(&self.path); // the first error is the one to report
@@ -75,10 +75,10 @@ impl Drop for Aside {
     }
 }
 
-/// Writes a file by `write`, under its name when it is complete; its length.
+/// Writes a file with `write` and publishes it when it is complete; returns its length.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses; nothing is left then.
+/// [`Error::Write`] if writing fails; nothing is left behind then.
 pub fn file(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
@@ -93,10 +93,10 @@ pub fn file(
     whole().map_err(|e| Error::write(path, e))
 }
 
-/// Writes a file or an object that is in memory.
+/// Writes a file or an object from memory.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses, [`Error::Store`] if the store does.
+/// [`Error::Write`] if writing to disk fails, [`Error::Store`] if writing to the store does.
 pub fn put(path: &Path, content: &[u8]) -> Result<()> {
     if storage::put(path, content)? {
         return Ok(());
@@ -104,11 +104,11 @@ pub fn put(path: &Path, content: &[u8]) -> Result<()> {
     file(path, |out| out.write_all(content)).map(|_len| ())
 }
 
-/// Writes how far a job is, which it does again and again: like [`put`], but without waiting for the disk. A killed
-/// process loses nothing by that; a loss of power may.
+/// Writes the frequently updated progress of a job: like [`put`], but without waiting for the disk. A killed
+/// process loses nothing by that; a power failure may.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses.
+/// [`Error::Write`] if writing fails.
 pub fn note(path: &Path, content: &[u8]) -> Result<()> {
     let whole = || {
         let mut aside = Aside::create(path)?;
@@ -120,7 +120,7 @@ pub fn note(path: &Path, content: &[u8]) -> Result<()> {
     whole().map_err(|e| Error::write(path, e))
 }
 
-/// Gives a file that is complete its name, durably.
+/// Renames a complete file, durably.
 pub(crate) fn finished(from: &Path, to: &Path) -> io::Result<()> {
     File::open(from)?.sync_all()?;
     rename(from, to)

@@ -7,11 +7,11 @@ use std::path::Path;
 use super::{Lock, hidden, remove};
 use crate::{Error, Result};
 
-/// Fills a folder by `fill`, under its name when it is complete. One that is there is replaced.
+/// Fills a folder with `fill` and publishes it when it is complete, replacing an existing one.
 ///
 /// # Errors
-/// Those of `fill`, [`Error::Write`] if the disk refuses, and [`veridical_core::Error::Exists`] while another job writes
-/// it; nothing is left then.
+/// The errors of `fill`, [`Error::Write`] if writing fails, and [`veridical_core::Error::Exists`] while another job writes
+/// to the folder; nothing is left behind then.
 pub fn folder<E: From<Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> std::result::Result<(), E>,
@@ -19,7 +19,7 @@ pub fn folder<E: From<Error>>(
     let aside = hidden(path, "new");
     let failed = |e| Error::write(path, e);
     let mut lock = Lock::acquire(path, &aside).map_err(|e| match e {
-        // The user knows the folder by its own name.
+        // Report the folder under the name the user knows.
         Error::Write { source, .. } => Error::write(path, source),
         other => other,
     })?;
@@ -37,12 +37,12 @@ pub fn folder<E: From<Error>>(
 /// Creates a folder inside one that is being filled.
 ///
 /// # Errors
-/// [`Error::Write`] if the disk refuses.
+/// [`Error::Write`] if writing fails.
 pub fn subfolder(path: &Path) -> Result<()> {
     fs::create_dir(path).map_err(|e| Error::write(path, e))
 }
 
-/// Lets two folders change their names in one step; false where the file system has no such step.
+/// Exchanges the names of two folders atomically; false if the file system does not support it.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 pub(super) fn exchange(a: &Path, b: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};

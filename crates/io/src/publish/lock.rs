@@ -1,8 +1,8 @@
-//! One writer per output, and the step by which the output gets its name.
+//! One writer per output, and the step that publishes the output.
 //!
-//! `.OUTPUT.lock` is locked by the operating system as long as its writer lives, and removed by it. Where an earlier
-//! folder is replaced it says which folder is the new one: a process that finds it can tell whether one killed before it
-//! came to the exchange, and removes the old folder that was left under the name of the unfinished one.
+//! `.OUTPUT.lock` is locked by the operating system as long as its writer lives, and removed by the writer. When an existing
+//! folder is replaced, it records which folder is the new one: a process that finds it can tell whether a killed process
+//! had exchanged the two, and removes the old folder that was left under the name of the unfinished one.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -14,22 +14,22 @@ use super::folder::exchange;
 use super::{hidden, is_at, is_unsupported, remove, sync_folder};
 use crate::{Error, Result};
 
-/// The right to write an output, until it is dropped.
+/// The exclusive right to write an output, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
     output: PathBuf,
-    /// Where the output grows.
+    /// The path at which the output is written.
     aside: PathBuf,
     path: PathBuf,
     file: File,
 }
 
 impl Lock {
-    /// The right to write `output`, which grows in `aside`, in the same folder. What a killed process left half
-    /// replaced is put right.
+    /// Acquires the lock on `output`, which is written at `aside`, in the same folder. A replacement that a killed process left
+    /// incomplete is completed.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Exists`] while another job has it, [`Error::Write`] if the disk refuses.
+    /// [`veridical_core::Error::Exists`] while another job holds the lock, [`Error::Write`] if writing fails.
     pub fn acquire(output: &Path, aside: &Path) -> Result<Self> {
         Self::acquire_as(output, aside, output)
     }
@@ -43,7 +43,7 @@ impl Lock {
             let file = options.read(true).write(true).create(true).truncate(false).open(&path);
             let file = file.map_err(failed)?;
             match file.try_lock() {
-                Ok(()) if !is_at(&file, &path) => {} // removed by the one before us
+                Ok(()) if !is_at(&file, &path) => {} // removed by its previous holder
                 Err(TryLockError::WouldBlock) => return Err(held(shown)),
                 Err(TryLockError::Error(e)) if !is_unsupported(&e) => return Err(failed(e)),
                 Ok(()) | Err(TryLockError::Error(_)) => break file,
@@ -54,10 +54,10 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Refuses an output that another job is writing, without touching anything.
+    /// Rejects an output that another job is writing, without touching anything.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Exists`].
+    /// [`veridical_core::Error::Exists`] if another job holds the lock.
     pub fn refuse_held(output: &Path) -> Result<()> {
         Self::refuse_held_as(output, output)
     }
@@ -70,10 +70,10 @@ impl Lock {
         }
     }
 
-    /// Gives what grew its name, durably; an earlier output is there until that moment, and removed then.
+    /// Renames the finished output to its final name, durably; an existing output stays until that moment and is then removed.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses.
+    /// [`Error::Write`] if writing fails.
     pub fn publish(&mut self) -> Result<()> {
         let whole = |lock: &mut Self| {
             sync_folder(&lock.aside)?;
@@ -92,7 +92,7 @@ impl Lock {
         if exchange(&self.aside, &self.output)? {
             return self.discard(&self.aside);
         }
-        // `settle` takes the old one back if we do not come to the second rename.
+        // `settle` restores the old folder if the second rename does not happen.
         let old = hidden(&self.output, "old");
         remove(&old)?;
         fs::rename(&self.output, &old)?;
@@ -100,7 +100,7 @@ impl Lock {
         self.discard(&old)
     }
 
-    /// Finishes a replacement that was begun by a process that is no more.
+    /// Finishes a replacement that was started by a dead process.
     fn settle(&mut self) -> io::Result<()> {
         let mut new = String::new();
         self.file.read_to_string(&mut new)?;
@@ -118,7 +118,7 @@ impl Lock {
         self.file.set_len(0)
     }
 
-    /// Removes a folder, out of the way in one step, so that no half of it is ever taken for an unfinished job.
+    /// Removes a folder, renaming it first, so that a half-removed one is never mistaken for an unfinished job.
     pub(crate) fn discard(&self, folder: &Path) -> io::Result<()> {
         let trash = self.trash();
         remove(&trash)?;
@@ -136,7 +136,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // before it is unlocked; one that stays is taken over
+        let _ = fs::remove_file(&self.path); // before unlocking; a leftover file is reused
     }
 }
 
@@ -145,7 +145,7 @@ fn held(output: &Path) -> Error {
     Core::exists(what, "wait for it or choose another name").into()
 }
 
-/// What tells a folder from all others, whatever it is called.
+/// What identifies a folder, whatever its name.
 #[cfg(unix)]
 fn identity(folder: &Path) -> Option<String> {
     use std::os::unix::fs::MetadataExt;

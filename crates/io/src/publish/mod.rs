@@ -1,13 +1,13 @@
-//! The one way in which output appears: whole or not at all, durable, and by one writer at a time.
+//! Publishes output whole or not at all, durably, and by one writer at a time.
 //!
-//! - [`file()`], [`put`]: a file grows as `.NAME.tmp` beside its place and gets its name by one rename.
-//! - [`folder`]: a folder grows as `.NAME.new` and gets its name likewise.
-//! - [`Lock`]: an output that takes long grows in `OUTPUT.partial` and can be taken up again. One job at a time writes
-//!   it; the lock is the operating system's, so that a killed job holds none.
-//! - [`refuse_existing`], [`check_file`], [`check_folder`]: what is there is left alone unless the user says otherwise.
+//! - [`file()`], [`put`]: a file is written as `.NAME.tmp` beside its destination and published by one rename.
+//! - [`folder`]: a folder is written as `.NAME.new` and published in the same way.
+//! - [`Lock`]: an output that takes long is written to `OUTPUT.partial` and can be resumed. One job at a time writes
+//!   it; the lock is the operating system's, so a killed job does not hold it.
+//! - [`refuse_existing`], [`check_file`], [`check_folder`]: existing output is left alone unless the user says otherwise.
 //!
-//! A folder takes the place of an earlier one by one exchange of the two names (renameat2(2), `RENAME_EXCHANGE`): at
-//! every moment a reader finds the old or the new one. Files and the folder that names them are flushed to the disk
+//! A folder replaces an existing one by one exchange of the two names (renameat2(2), `RENAME_EXCHANGE`): at
+//! every moment a reader finds the old or the new one. Files and the folder that contains them are flushed to disk
 //! before and after the rename.
 //!
 //! ```
@@ -39,23 +39,23 @@ pub use self::file::{file, note, put};
 pub use self::folder::{folder, subfolder};
 pub use self::lock::Lock;
 
-/// `NAME.partial`, beside the output: where an output grows that can be taken up again.
+/// Returns `NAME.partial`, beside the output: the path of an unfinished output that can be resumed.
 pub fn partial_path(output: &Path) -> PathBuf {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
     output.with_file_name(name)
 }
 
-/// `.NAME.ENDING`, beside `path`: readers of folders pass over such names.
-fn hidden(path: &Path, ending: &str) -> PathBuf {
+/// `.NAME.EXTENSION`, beside `path`: readers of folders skip such names.
+fn hidden(path: &Path, extension: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".");
-    name.push(ending);
+    name.push(extension);
     path.with_file_name(name)
 }
 
-/// Whether an open file is still the one that `path` names: it may have been renamed or removed meanwhile.
+/// Whether an open file is still the one at `path`: it may have been renamed or removed meanwhile.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -71,7 +71,7 @@ fn is_at(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// Flushes the names in a folder to the disk, where the file system can do that.
+/// Flushes the entries of a folder to disk, where the file system supports it.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(not(unix)) {
         return Ok(());
@@ -93,7 +93,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     sync_folder(to.parent().unwrap_or(Path::new("")))
 }
 
-/// Removes a file or a folder, if it is there.
+/// Removes a file or a folder, if it exists.
 fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(kind) if kind.is_dir() => fs::remove_dir_all(path),

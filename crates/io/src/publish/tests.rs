@@ -34,9 +34,9 @@ fn what_fails_leaves_nothing_and_keeps_what_was_there() {
     assert_eq!(names(dir.path()), ["old"]);
 }
 
-/// A checkpoint that does not fit the disk: what was kept before it is worth keeping.
+/// A checkpoint that does not fit on the disk: the earlier one is kept.
 #[test]
-fn a_disk_that_refuses_leaves_a_job_that_can_be_resumed() {
+fn a_full_disk_leaves_a_job_that_can_be_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let full = || io::Error::from(io::ErrorKind::StorageFull);
     let error = file(&dir.path().join("state"), |_| Err(full())).unwrap_err();
@@ -66,7 +66,7 @@ fn a_folder_with_other_files_is_never_replaced() {
     folder(&path, fill).unwrap();
     put(&path.join("b"), b"precious").unwrap();
     let message = check_folder(&path, true, &["a"]).unwrap_err().to_string();
-    let end = "holds files that are not of an export; choose another name";
+    let end = "contains files that are not part of an export; choose another name";
     assert_eq!(message, format!("{} {end}", path.display()));
 }
 
@@ -90,7 +90,7 @@ fn writers_of_one_file_do_not_mix_and_leave_nothing() {
     assert_eq!(names(dir.path()), ["f"]);
 }
 
-/// A reader that looks all the time finds the old or the new folder, and in it all of its files.
+/// A reader that checks continuously finds the old or the new folder, and in it all of its files.
 #[test]
 fn a_folder_is_replaced_without_a_gap() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn a_folder_is_replaced_without_a_gap() {
 /// Killed between the exchange and the removal of the old folder.
 #[cfg(unix)]
 #[test]
-fn an_exchange_that_was_not_tidied_up_is_told_from_an_unfinished_job() {
+fn an_exchange_without_cleanup_is_distinguished_from_an_unfinished_job() {
     use std::os::unix::fs::MetadataExt;
 
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn an_exchange_that_was_not_tidied_up_is_told_from_an_unfinished_job() {
     assert_eq!(fs::read(out.join("a")).unwrap(), b"new");
     assert_eq!(names(dir.path()), ["out"]);
 
-    // Without the exchange the unfinished job is what it is.
+    // Without the exchange, the unfinished job is left as it is.
     fs::create_dir(&partial).unwrap();
     let found = fs::metadata(&partial).unwrap();
     fs::write(dir.path().join(".out.lock"), format!("{}:{}", found.dev(), found.ino())).unwrap();

@@ -23,7 +23,7 @@ use crate::{Chunk, Error, Result, TableSchema};
 
 const PARQUET: &str = "Parquet";
 const IPC: &str = "Arrow IPC";
-/// Rows decoded at first to learn the width of a list column.
+/// Rows decoded first to determine the width of a list column.
 const FIRST_ROWS: usize = 64;
 const STDIN_BYTES: usize = 1 << 20;
 /// Rows of narrow columns that are decoded at once.
@@ -34,14 +34,14 @@ struct Decoder {
     path: PathBuf,
     chosen: Chosen,
     schema: TableSchema,
-    /// What the file says about itself.
+    /// The metadata of the file.
     metadata: HashMap<String, String>,
     /// Rows decoded so far.
     next_row: u64,
 }
 
 impl Decoder {
-    /// `first` gives the width of the vectors; it is decoded again as a chunk later.
+    /// `first` determines the width of the vectors; it is decoded again as a chunk later.
     fn new(
         path: &Path,
         schema: &Schema,
@@ -180,7 +180,7 @@ fn check_end(path: &Path, format: &'static str, seen: u64, promised: u64) -> Res
     Err(Error::malformed(path, format, format!("it promises {promised} rows but holds {seen}")))
 }
 
-/// The ids of a Parquet file without looking for vectors.
+/// Reads the ids of a Parquet file without looking for vectors.
 pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
     guard(path, PARQUET, || {
         let builder = parquet_builder(path, storage::open(path)?)?;
@@ -243,17 +243,17 @@ impl Batches {
     }
 }
 
-/// A stream decoded as its bytes arrive, so that no promise of a length is believed.
+/// A stream decoded as its bytes arrive, so that stated lengths are not trusted.
 struct StreamBatches {
     input: Box<dyn Read + Send>,
     decoder: StreamDecoder,
     buffer: Buffer,
-    /// The last bytes that came in.
+    /// The last bytes received.
     tail: Vec<u8>,
     at_end: bool,
 }
 
-/// The mark at the end of a stream. Without it the writer was cut off: half a table must not pass
+/// The marker at the end of a stream. Without it the writer was interrupted: half a table must not pass
 /// for a whole one.
 const END_OF_STREAM: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
 
@@ -274,12 +274,12 @@ impl StreamBatches {
                 let what = "it ends before its schema; expected an Arrow IPC stream";
                 return Err(Error::malformed(path, IPC, what));
             }
-            // One byte at a time until the schema is known: a batch must not be swallowed with it.
+            // One byte at a time until the schema is known: a batch must not be consumed with it.
             let mut byte = self.buffer.slice_with_length(0, 1);
             self.decoder.decode(&mut byte).map_err(|e| Error::malformed(path, IPC, e))?;
             self.buffer.advance(1);
         }
-        // INVARIANT: the loop ends when there is a schema.
+        // INVARIANT: the loop ends once a schema is decoded.
         Ok(self.decoder.schema().expect("the schema was decoded"))
     }
 
@@ -304,7 +304,7 @@ impl StreamBatches {
             if self.at_end {
                 self.decoder.finish().map_err(|e| Error::malformed(path, IPC, e))?;
                 if self.tail != END_OF_STREAM {
-                    let what = "the stream has no end mark: what wrote it failed or was cut off";
+                    let what = "the stream has no end marker: its writer failed or was interrupted";
                     return Err(Error::malformed(path, IPC, what));
                 }
                 return Ok(None);
@@ -317,11 +317,11 @@ impl StreamBatches {
     }
 }
 
-/// An IPC table. Batches are cut to the size of chunks.
+/// An IPC table. Batches are split to the size of chunks.
 pub(super) struct StreamPart {
     decoder: Decoder,
     batches: Batches,
-    /// What is left of the current batch, all columns.
+    /// The rest of the current batch, all columns.
     rest: Option<RecordBatch>,
     chunk_rows: usize,
 }
@@ -401,7 +401,7 @@ pub(super) fn open_ipc(path: &Path, options: &ReadOptions) -> Result<Box<dyn Par
     })
 }
 
-/// Opens an IPC file of either kind; they differ in their first bytes.
+/// Opens an IPC file or an IPC stream in a file; they differ in their first bytes.
 fn ipc_batches(path: &Path) -> Result<(Arc<Schema>, Batches)> {
     let mut file = storage::open(path)?;
     let mut magic = [0; 6];
@@ -423,7 +423,7 @@ pub(crate) struct ColumnBatches {
     path: PathBuf,
     format: &'static str,
     batches: Columnar,
-    /// The columns of a batch, as places in the schema of the file.
+    /// The columns of a batch, as positions in the schema of the file.
     places: Vec<usize>,
 }
 
@@ -433,7 +433,7 @@ enum Columnar {
 }
 
 impl ColumnBatches {
-    /// Opens Parquet or IPC; `choose` says which columns of the schema are wanted, ascending.
+    /// Opens Parquet or IPC; `choose` selects columns of the schema, ascending.
     pub fn open(
         path: &Path,
         is_parquet: bool,
@@ -456,7 +456,7 @@ impl ColumnBatches {
         Ok(Self { path: path.to_owned(), format, batches, places })
     }
 
-    /// Where a column of the file stands in a batch.
+    /// The position of a column of the file in a batch.
     pub fn place(&self, column: usize) -> Option<usize> {
         self.places.binary_search(&column).ok()
     }
@@ -473,7 +473,7 @@ impl ColumnBatches {
     }
 }
 
-/// Holds what the footer of an IPC file promises against the size of the file: the decoder takes memory
+/// Checks the footer of an IPC file against the size of the file: the decoder allocates memory
 /// for a batch before it reads it.
 fn check_footer(file: &mut InputFile) -> std::result::Result<(), String> {
     const TRAILER: u64 = 10; // the length of the footer and ARROW1

@@ -1,4 +1,4 @@
-//! CSV and TSV: a column of ids, then one column per coordinate, or one column that holds lists.
+//! CSV and TSV: a column of ids, then one column per coordinate, or one column of lists.
 
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ pub(super) struct DelimitedPart {
     reader: csv::Reader<Box<dyn Read + Send>>,
     layout: Layout,
     schema: TableSchema,
-    /// The first row, read ahead to see what the columns hold.
+    /// The first row, read ahead to determine the column types.
     first: Option<StringRecord>,
     next_row: u64,
     chunk_rows: usize,
     note: Option<String>,
 }
 
-/// Which columns play which part.
+/// The roles of the columns.
 struct Layout {
     names: Vec<String>,
     id: Option<usize>,
@@ -36,9 +36,9 @@ struct Layout {
 }
 
 enum VectorColumns {
-    /// One coordinate in each.
+    /// One column per coordinate.
     Wide(Vec<usize>),
-    /// A list such as `[0.1, 0.2]` or `0.1 0.2` in one.
+    /// One column of lists such as `[0.1, 0.2]` or `0.1 0.2`.
     List(usize),
 }
 
@@ -155,7 +155,7 @@ impl Layout {
             }
         };
         if id.is_none() && names[0].is_empty() {
-            let what = "the first column has no name, as an index that pandas wrote";
+            let what = "the first column has no name, like an index written by pandas";
             let remedy = "call it `id` in the first line, or write the file without it";
             return Err(Error::content(path, format!("{what}; {remedy}")));
         }
@@ -198,7 +198,7 @@ impl Layout {
     ) -> Result<()> {
         let refused = |column: usize, text: &str| {
             let what =
-                "where a number is expected; name the column in ⟨keep-columns⟩, or take it out";
+                "where a number is expected; name the column in ⟨keep-columns⟩, or remove it";
             let place = format!("line {}, column `{}`", line(record), self.names[column]);
             Err(Error::content(path, format!("{place} holds `{}` {what}", shortened(text))))
         };
@@ -238,7 +238,7 @@ impl Layout {
 
 type Opened = (csv::Reader<Box<dyn Read + Send>>, Vec<String>, StringRecord);
 
-/// The reader, the names of the columns and the first row.
+/// The reader, the column names and the first row.
 fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
     let input = plain_text(path, options.encoding.as_deref())?;
     let mut reader = csv::ReaderBuilder::new()
@@ -256,7 +256,7 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
         }
         let is_index = header.get(0).is_some_and(str::is_empty); // reported with its own remedy
         if !is_index && !header.is_empty() && header.iter().all(|name| parse(name).is_some()) {
-            let what = "the first line holds numbers, not names of columns; pass ⟨no-header⟩";
+            let what = "the first line holds numbers, not column names; pass ⟨no-header⟩";
             return Err(Error::content(path, what));
         }
         header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect()
@@ -271,7 +271,7 @@ fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
     Ok((reader, names, first))
 }
 
-/// The file as UTF-8.
+/// Reads the file as UTF-8.
 pub(crate) fn plain_text(path: &Path, encoding: Option<&str>) -> Result<Box<dyn Read + Send>> {
     let input = decompressed(path)?;
     match encoding {
@@ -327,7 +327,7 @@ fn line(record: &StringRecord) -> u64 {
     record.position().map_or(0, csv::Position::line)
 }
 
-/// A number; an empty field is a missing value.
+/// Parses a number; an empty field is a missing value.
 fn parse(text: &str) -> Option<f32> {
     let text = text.trim();
     if text.is_empty() {
@@ -345,12 +345,12 @@ fn list_items(text: &str) -> impl Iterator<Item = &str> {
     inner.split([' ', ',', ';', '\t', '\n', '\r']).filter(|item| !item.is_empty())
 }
 
-/// Written as an integer would be: `7`, not `07` or `+7`.
+/// Whether the text is a canonical integer: `7`, not `07` or `+7`.
 pub(super) fn is_integer(text: &str) -> bool {
     text.parse::<i64>().is_ok_and(|id| id.to_string() == text)
 }
 
-/// Ids as they come.
+/// Collects ids.
 pub(super) enum IdBuilder {
     None,
     Int(Vec<i64>),
@@ -372,7 +372,7 @@ impl IdBuilder {
             Self::Int(_) if !is_integer(text) => {
                 let id = shortened(text);
                 return Err(format!(
-                    "the id `{id}` is not an integer as the first one is; pass ⟨text-ids⟩ to read all ids as text"
+                    "the id `{id}` is not an integer, unlike the first one; pass ⟨text-ids⟩ to read all ids as text"
                 ));
             }
             Self::Int(ids) => ids.extend(text.parse::<i64>().ok()),
@@ -393,7 +393,7 @@ impl IdBuilder {
     }
 }
 
-/// The ids of a delimited file: its id column, or its only column.
+/// Reads the ids of a delimited file: its id column, or its only column.
 pub(super) fn read_ids(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Ids> {
     let (mut reader, names, first) = open(path, delimiter, options)?;
     let name = options.id_column.as_deref().unwrap_or("id");
@@ -410,7 +410,7 @@ pub(super) fn read_ids(path: &Path, delimiter: u8, options: &ReadOptions) -> Res
     Ok(from_texts(ids, options))
 }
 
-/// One id per line.
+/// Reads one id per line.
 pub(super) fn read_lines(path: &Path, options: &ReadOptions) -> Result<Ids> {
     let mut text = String::new();
     plain_text(path, options.encoding.as_deref())?

@@ -1,4 +1,4 @@
-//! Text in other encodings, turned into UTF-8 as it is read.
+//! Text in other encodings, converted to UTF-8 while it is read.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use veridical_core::Error as Core;
 
 use crate::Result;
 
-/// The encoding with this name: the labels of the web, and spellings such as `latin-1`.
+/// The encoding with this name: the labels of the WHATWG standard, and spellings such as `latin-1`.
 pub(super) fn by_name(name: &str) -> Result<&'static Encoding> {
     let plain = name.replace(['-', '_'], "");
     let found =
@@ -18,14 +18,14 @@ pub(super) fn by_name(name: &str) -> Result<&'static Encoding> {
     })
 }
 
-/// A reader of bytes in some encoding, as UTF-8. Bytes that the encoding does not allow are an error.
+/// Converts a reader of bytes in some encoding to UTF-8. Invalid bytes are an error.
 pub(super) struct Transcode<R> {
     inner: R,
     encoding: &'static Encoding,
     decoder: Decoder,
-    /// Bytes read and not yet decoded.
+    /// Bytes read but not yet decoded.
     raw: Vec<u8>,
-    /// Text decoded and not yet handed out.
+    /// Text decoded but not yet returned.
     text: Vec<u8>,
     handed_out: usize,
     at_end: bool,
@@ -81,7 +81,7 @@ impl<R: Read> Read for Transcode<R> {
 mod tests {
     use super::*;
 
-    /// Hands out a few bytes at a time, so that characters are cut.
+    /// Returns a few bytes at a time, so that characters are split.
     struct Drip<'a>(&'a [u8]);
 
     impl Read for Drip<'_> {

@@ -20,7 +20,7 @@ impl Part {
         self.partitions.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// Which of the columns to keep come from the path, and the options for the file itself.
+    /// Which of the columns to copy come from the path, and the options for the file itself.
     pub fn split_kept(&self, options: &ReadOptions) -> (Vec<Option<String>>, ReadOptions) {
         let from_path = |name: &String| self.partition(name).map(|_| name.clone());
         let partition_columns: Vec<_> = options.keep_columns.iter().map(from_path).collect();
@@ -30,8 +30,8 @@ impl Part {
     }
 }
 
-/// Lists the parts of a source; their format goes by their endings unless the options name it. Of a run
-/// folder one table is taken.
+/// Lists the parts of a source; their format is inferred from their extensions unless the options name it. Of a run
+/// folder, one table is read.
 pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>> {
     let named = options.input_format;
     let format_of = |path: &Path| named.map_or_else(|| Format::of_path(path), Ok).map(Some);
@@ -44,7 +44,7 @@ pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>>
         return Ok(vec![Part { path, format: Some(Format::Parquet), partitions: Vec::new() }]);
     }
     if let Some(table) = table {
-        let what = format!("⟨table⟩ {table} is for run folders, and this is none");
+        let what = format!("⟨table⟩ {table} is for run folders, and this is not one");
         return Err(Error::content(path, what));
     }
     let Some(files) = storage::list(path, is_skipped)? else {
@@ -63,7 +63,7 @@ pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>>
     files.into_iter().map(part).collect()
 }
 
-/// What programs leave beside their data.
+/// Files that programs leave beside their data.
 pub(crate) fn is_skipped(name: &str) -> bool {
     name.starts_with(['_', '.']) || name.ends_with(".crc")
 }

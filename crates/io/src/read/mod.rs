@@ -1,5 +1,5 @@
 //! Streaming readers: one per format behind one trait, then parts, row numbers, ids from a second
-//! file and the policy for values that are not numbers.
+//! file and the policy for values that are NaN, infinite or missing.
 
 mod arrow;
 mod delimited;
@@ -32,20 +32,20 @@ use crate::{Chunk, Dtype, Error, Format, IdKind, Input, Result, Source, TableSch
 choices! {
     /// What to do with a value that is NaN, infinite or missing.
     pub enum OnNan {
-        /// Stop and name the place
+        /// Stop and report its position
         Error = "error",
-        /// Leave the row out
+        /// Drop the row
         Skip = "skip",
-        /// Put 0 in its place
+        /// Replace it by 0
         Zero = "zero",
     }
 }
 
 settings! {
-    /// How to read a table.
+    /// Options for reading a table.
     pub struct ReadOptions in "Reading" {
         /// Format of the input
-        pub input_format: Option<Format> = None => [value("FORMAT"), otherwise("by its ending")],
+        pub input_format: Option<Format> = None => [value("FORMAT"), otherwise("by file extension")],
         /// Table of a run folder
         pub table: Option<String> = None => [otherwise("item, or the first")],
         /// Column of the ids
@@ -67,19 +67,19 @@ settings! {
         /// Rows to read at once; never changes a result
         pub chunk_rows: Option<usize> = None => [at_least(1.0)],
     } besides {
-        /// Columns to carry along.
+        /// Columns to copy to the output.
         pub keep_columns: Vec<String>,
     }
 }
 
-/// Bytes of vectors in a chunk unless the user says otherwise.
+/// Bytes of vectors in a chunk by default.
 const CHUNK_BYTES: usize = 8 << 20;
 
 impl ReadOptions {
-    /// Every option that decides what is read, by its name: a job is taken up only if they are the same. The file of
-    /// ids is told by its content ([`fingerprint`](crate::fingerprint)), and `chunk_rows` changes nothing that is read.
+    /// Returns every option that affects what is read, by name: a job is resumed only if they are the same. The file of
+    /// ids is identified by its content ([`fingerprint`](crate::fingerprint)), and `chunk_rows` does not affect what is read.
     pub fn describe(&self) -> Value {
-        // Without `..`: an option that is forgotten here does not compile.
+        // Without `..`: a forgotten option does not compile.
         let Self {
             input_format,
             table,
@@ -121,15 +121,15 @@ impl ReadOptions {
 /// One part of a table. Chunks have row numbers relative to the part.
 trait PartReader: Send {
     fn schema(&self) -> &TableSchema;
-    /// Rows in the part, where the format says so.
+    /// Rows in the part, if the format states it.
     fn n_rows(&self) -> Option<u64>;
     fn next_chunk(&mut self) -> Result<Option<Chunk>>;
-    /// Passes over the next `rows` rows, which are there, without decoding them; false if the format
+    /// Skips the next `rows` rows, which exist, without decoding them; false if the format
     /// does not allow it.
     fn skip(&mut self, rows: u64) -> Result<bool>;
-    /// What the user should know about how the part is read.
+    /// A note for the user on how the part is read.
     fn note(&self) -> Option<String>;
-    /// What the file says about itself under `key`.
+    /// The value of `key` in the metadata of the file.
     fn metadata(&self, _key: &str) -> Option<String> {
         None
     }
@@ -137,7 +137,7 @@ trait PartReader: Send {
 
 /// Streams a table from a file, a folder or stdin.
 ///
-/// Rows come in a fixed order (files by path), in chunks whose size never changes what is read.
+/// Rows come in a fixed order (files by path), in chunks; their size never changes what is read.
 pub struct TableReader {
     schema: TableSchema,
     options: ReadOptions,
@@ -147,7 +147,7 @@ pub struct TableReader {
     current_part: Part,
     /// Rows of the parts before the current one.
     base: u64,
-    /// Rows of the current part that are behind us.
+    /// Rows of the current part that were read.
     position: u64,
     row_ids: Option<RowIds>,
     partition_columns: Vec<Option<String>>,
@@ -159,11 +159,11 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// Opens a table and looks at its first part.
+    /// Opens a table and inspects its first part.
     ///
     /// # Errors
-    /// [`Error::Read`] or [`Error::Store`] for a file that is not there, [`Error::Malformed`] for damaged bytes,
-    /// [`Error::Content`] if ids or vectors cannot be told.
+    /// [`Error::Read`] or [`Error::Store`] for a file that does not exist, [`Error::Malformed`] for damaged bytes,
+    /// [`Error::Content`] if ids or vectors cannot be identified.
     pub fn open(source: &Source, options: &ReadOptions) -> Result<Self> {
         storage::explained(|| Self::open_source(source, options))
     }
@@ -177,7 +177,7 @@ impl TableReader {
         }
         let mut parts: VecDeque<Part> = folder::parts(source, options)?.into();
         let (first, partition_columns, file_options, current) = loop {
-            // INVARIANT: `parts` refuses a folder without files, and an empty last one is an error.
+            // INVARIANT: `parts` rejects a folder without files, and an empty last one is an error.
             let first = parts.pop_front().expect("a source has at least one part");
             let (partition_columns, file_options) = first.split_kept(options);
             match open_part(&first, &file_options) {
@@ -228,38 +228,38 @@ impl TableReader {
         Ok(())
     }
 
-    /// Where the table comes from.
+    /// Returns the source of the table.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// What is known about the table.
+    /// Returns the schema of the table.
     pub fn schema(&self) -> &TableSchema {
         &self.schema
     }
 
-    /// Rows in the table, where the format says so.
+    /// Returns the number of rows of the table, if the format states it.
     pub fn n_rows(&self) -> Option<u64> {
         self.n_rows
     }
 
-    /// What the first file says about itself under `key`; Parquet and Arrow can.
+    /// Returns the value of `key` in the metadata of the first file; only Parquet and Arrow have metadata.
     pub fn metadata(&self, key: &str) -> Option<String> {
         self.current.metadata(key)
     }
 
-    /// Rows left out and values set to 0 so far under the policy for values that are not numbers.
+    /// Returns the number of rows dropped and of values set to 0 so far because they were NaN, infinite or missing.
     pub fn replaced(&self) -> (u64, u64) {
         (self.skipped_rows, self.zeroed_values)
     }
 
-    /// Rows behind us, those left out included.
+    /// Returns the number of rows read so far, including dropped ones.
     pub fn rows_read(&self) -> u64 {
         self.base + self.position
     }
 
-    /// The files of a source, in the order they are read; an index is followed by the files it sends
-    /// the reader to.
+    /// Returns the files of a source, in the order in which they are read; an index is followed by the files it refers
+    /// to.
     ///
     /// # Errors
     /// [`Error::Read`] if a folder cannot be listed, [`Error::Content`] for a bad index.
@@ -275,20 +275,20 @@ impl TableReader {
         Ok(files)
     }
 
-    /// What the user should know about how the table is read.
+    /// Returns notes for the user on how the table is read.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Leaves out the next `rows` rows, as a resumed job does.
+    /// Skips the next `rows` rows, as a resumed job does.
     pub fn skip_rows(&mut self, rows: u64) {
         self.pending_skip += rows;
     }
 
-    /// The next rows, or `None` after the last.
+    /// Returns the next rows, or `None` after the last.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and for values that are not numbers under [`OnNan::Error`].
+    /// The errors of [`open`](Self::open), and those of bad values under [`OnNan::Error`].
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         storage::explained(|| self.read_chunk())
     }
@@ -324,7 +324,7 @@ impl TableReader {
         }
     }
 
-    /// Passes over rows of a resumed job without decoding them, where the format allows.
+    /// Skips the rows of a resumed job without decoding them, where the format allows it.
     fn pass_over_pending(&mut self) -> Result<()> {
         while let (1.., Some(rows)) = (self.pending_skip, self.current.n_rows()) {
             let here = self.pending_skip.min(rows - self.position);
@@ -340,7 +340,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Turns to the next part; false after the last.
+    /// Advances to the next part; false after the last.
     fn next_part(&mut self) -> Result<bool> {
         let (part, next) = loop {
             let Some(part) = self.parts.pop_front() else {
@@ -353,7 +353,10 @@ impl TableReader {
         };
         let (want, got) = (&self.schema, next.schema());
         let refused = |what: String| {
-            Err(Error::content(&part.path, format!("{what}; all files of a folder must be alike")))
+            Err(Error::content(
+                &part.path,
+                format!("{what}; all files of a folder must have the same schema"),
+            ))
         };
         if got.dim != want.dim {
             return refused(format!(
@@ -381,7 +384,7 @@ impl TableReader {
         Ok(true)
     }
 
-    /// The kept columns that come from the files, not from the path.
+    /// The copied columns that come from the files, not from the path.
     fn file_kept(&self) -> impl Iterator<Item = &Field> {
         let columns = self.schema.kept.iter().zip(&self.partition_columns);
         columns.filter(|(_, partition)| partition.is_none()).map(|(field, _)| field)
@@ -392,7 +395,9 @@ impl TableReader {
         match named {
             Some(named) if named != rows => Err(Error::content(
                 self.source.to_string(),
-                format!("the table has {rows} rows but ⟨ids⟩ names {named}; they must be as many"),
+                format!(
+                    "the table has {rows} rows but ⟨ids⟩ names {named}; the numbers must match"
+                ),
             )),
             _ => Ok(()),
         }
@@ -412,7 +417,7 @@ impl TableReader {
         chunk.kept = self.partition_columns.iter().map_while(column).collect();
     }
 
-    /// Applies the policy for values that are not numbers.
+    /// Applies the policy for values that are NaN, infinite or missing.
     fn check_finite(&mut self, chunk: Chunk, row_in_part: u64) -> Result<Chunk> {
         let dim = self.schema.dim;
         let Some(bad) = values::first_not_finite(&chunk.vectors) else { return Ok(chunk) };
@@ -429,7 +434,7 @@ impl TableReader {
                     self.current_part.path.clone(),
                     format!(
                         "row {row}, column {column} is {what}; repair it, or pass ⟨on-nan⟩ skip to \
-                         leave such rows out or ⟨on-nan⟩ zero to put 0 there"
+                         drop such rows or ⟨on-nan⟩ zero to replace it by 0"
                     ),
                 ))
             }
@@ -460,7 +465,7 @@ fn keep_rows(chunk: &Chunk, good: &[bool], dim: usize) -> Result<Chunk> {
     let mask = BooleanArray::from(good.to_vec());
     let filter = |array: &dyn Array| {
         arrow_select::filter::filter(array, &mask)
-            .map_err(|e| Error::from(Core::shape(format!("cannot leave rows out: {e}"), "")))
+            .map_err(|e| Error::from(Core::shape(format!("cannot drop rows: {e}"), "")))
     };
     let rows = chunk.vectors.chunks_exact(dim).zip(good).filter(|(_, good)| **good);
     let ids = filter(&chunk.ids.to_array())?;
@@ -512,7 +517,7 @@ fn repeated(names: &[String]) -> Option<&String> {
     names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)).map(|(_, name)| name)
 }
 
-/// Refuses columns that a format without columns cannot give.
+/// Rejects columns requested from a format without columns.
 fn refuse_columns(options: &ReadOptions, path: &Path, format: &str) -> Result<()> {
     let asked = match options {
         o if !o.keep_columns.is_empty() => "⟨keep-columns⟩",
@@ -523,13 +528,13 @@ fn refuse_columns(options: &ReadOptions, path: &Path, format: &str) -> Result<()
     Err(Error::content(path, format!("{asked}: {format} files have no columns")))
 }
 
-/// Ids that come from a file of their own.
+/// Ids from a separate file.
 struct RowIds {
     ids: Ids,
     path: PathBuf,
 }
 
-/// Ids from a file of their own: one per line, or a column of CSV, TSV or Parquet.
+/// Reads ids from a separate file: one per line, or a column of CSV, TSV or Parquet.
 ///
 /// # Errors
 /// [`Error::Read`], [`Error::Malformed`] and [`Error::Content`] as for a table.
@@ -561,7 +566,7 @@ impl RowIds {
     fn slice(&self, first: u64, n: usize) -> Result<Ids> {
         if first + n as u64 > self.len() {
             let what =
-                format!("names {} rows but the table has more; they must be as many", self.len());
+                format!("names {} rows but the table has more; the numbers must match", self.len());
             return Err(Error::content(&self.path, what));
         }
         Ok(match &self.ids {

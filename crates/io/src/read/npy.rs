@@ -11,7 +11,7 @@ use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
 use crate::storage::{self, InputFile};
 use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema};
 
-/// NumPy writes headers of some hundred bytes; more is not ours to read.
+/// NumPy writes headers of a few hundred bytes; longer ones are rejected.
 const MAX_HEADER: usize = 1 << 20;
 
 pub(super) struct NpyPart {
@@ -22,7 +22,7 @@ pub(super) struct NpyPart {
     note: Option<String>,
 }
 
-/// A matrix in a file, rows of which are read from any place.
+/// A matrix in a file with random access to rows.
 pub(super) struct Array {
     path: PathBuf,
     file: BufReader<InputFile>,
@@ -30,14 +30,14 @@ pub(super) struct Array {
     shape: Shape,
 }
 
-/// What the header of a matrix says.
+/// The parsed header of a matrix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub n_rows: u64,
     pub dim: usize,
     pub dtype: Dtype,
     pub fortran_order: bool,
-    /// Of all values.
+    /// Total bytes of all values.
     pub bytes: u64,
 }
 
@@ -124,7 +124,7 @@ impl PartReader for NpyPart {
     }
 }
 
-/// The text of the header and where the data starts.
+/// The text of the header and the offset of the data.
 pub(super) fn read_header(
     file: &mut impl Read,
 ) -> std::result::Result<(String, u64), &'static str> {
@@ -132,7 +132,7 @@ pub(super) fn read_header(
     let mut start = [0; 8];
     file.read_exact(&mut start).map_err(cut)?;
     if &start[..6] != b"\x93NUMPY" {
-        return Err("it does not start as npy files do");
+        return Err("it does not start like an npy file");
     }
     let (len, prefix) = if start[6] == 1 {
         let mut len = [0; 2];
@@ -189,7 +189,7 @@ impl Header {
             "<f4" | "=f4" => Ok(Dtype::F32),
             "<f8" | "=f8" => Ok(Dtype::F64),
             "<f2" | "=f2" => Ok(Dtype::F16),
-            // NumPy's own two raw bytes are `|V2`.
+            // NumPy's own raw two-byte type is `|V2`.
             BFLOAT16 => Ok(Dtype::Bf16),
             "|O" => {
                 Err("the array holds Python objects, which are stored as pickle and never read; \
@@ -210,7 +210,7 @@ impl Header {
         (self.descr == BFLOAT16).then(|| "values `<V2` are read as bfloat16".into())
     }
 
-    /// The matrix in `len` bytes of which `data_start` are the header's.
+    /// The matrix in `len` bytes, of which the first `data_start` are the header.
     pub fn matrix(
         &self,
         path: &Path,

@@ -1,8 +1,8 @@
 //! NumPy's npz: a zip archive of npy files. Vectors are the array `vectors` (or `--tensor`, or the only
 //! matrix of floats), ids the array `ids` of integers or of text (`<U`, `S`).
 //!
-//! Arrays are streamed, stored or deflated, and their checksums are checked on the way. Arrays of Python
-//! objects are pickle and never read.
+//! Arrays are streamed, stored or deflated, and their checksums are verified on the way. Arrays of Python
+//! objects are pickles and never read.
 
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::zip::{self, Entry, EntryReader};
 use crate::{Chunk, Error, IdKind, Result, TableSchema};
 
 const NPZ: &str = "npz";
-/// Ids of more bytes than this are not ids.
+/// Longer ids are rejected.
 const MAX_ID: usize = 1 << 20;
 
 pub(super) struct NpzPart {
@@ -33,18 +33,18 @@ pub(super) struct NpzPart {
 }
 
 enum Vectors {
-    /// Rows one after the other.
+    /// Row-major values, streamed.
     Streamed(EntryReader),
-    /// Columns one after the other, checked beforehand.
+    /// Column-major values with a checksum verified in advance.
     Placed(Array),
 }
 
-/// An array of the archive whose header was read.
+/// An array of the archive with a parsed header.
 struct Found {
     entry: Entry,
     header: Header,
     data_start: u64,
-    /// Behind the header.
+    /// Positioned after the header.
     reader: EntryReader,
 }
 
@@ -83,7 +83,7 @@ impl NpzPart {
         let (data_start, size) = (vectors.data_start, vectors.entry.size);
         let shape = vectors.header.matrix(path, NPZ, data_start, size).map_err(named)?;
         if data_start + shape.bytes != size {
-            let what = format!("`{}` has bytes behind its values", vectors.entry.name);
+            let what = format!("`{}` has bytes after its values", vectors.entry.name);
             return Err(Error::malformed(path, NPZ, what));
         }
         let ids = entries.iter().find(|entry| array_name(entry) == "ids");
@@ -116,7 +116,7 @@ impl NpzPart {
     }
 }
 
-/// The array asked for, else `vectors`, else the only matrix of floats.
+/// The requested array, else `vectors`, else the only matrix of floats.
 fn choose(
     path: &Path,
     file: &InputFile,
@@ -202,7 +202,7 @@ impl PartReader for NpzPart {
         Ok(Some(Chunk::bare(first_row, ids, vectors)))
     }
 
-    /// Bytes that are passed over count for the checksum.
+    /// Skipped bytes count for the checksum.
     fn skip(&mut self, rows: u64) -> Result<bool> {
         let row_bytes = (self.shape.dim * self.shape.dtype.size()) as u64;
         if let Vectors::Streamed(reader) = &mut self.vectors {
@@ -223,7 +223,7 @@ impl PartReader for NpzPart {
     }
 }
 
-/// What the ids of an archive are.
+/// The type of the ids of an archive.
 #[derive(Clone, Copy)]
 enum IdType {
     Signed,
@@ -242,7 +242,7 @@ impl IdType {
         }
     }
 
-    /// From NumPy's name, with the bytes of one id.
+    /// Parses NumPy's type name; also returns the size of one id in bytes.
     fn parse(descr: &str) -> Option<(Self, usize)> {
         let order = descr.chars().next()?;
         let (kind, size) = descr.get(1..)?.split_at_checked(1)?;
@@ -257,7 +257,7 @@ impl IdType {
     }
 }
 
-/// The ids, one after the other.
+/// A stream of the ids.
 struct IdReader {
     reader: EntryReader,
     kind: IdType,
@@ -327,14 +327,14 @@ impl IdReader {
     }
 }
 
-/// An array of numbers of an archive, one after the other.
+/// A stream of an array of numbers of an archive.
 pub(crate) struct Numbers {
     path: PathBuf,
     name: String,
     reader: BufReader<EntryReader>,
     kind: Number,
     width: usize,
-    /// How many there are.
+    /// The number of values.
     pub len: u64,
 }
 
@@ -347,7 +347,7 @@ enum Number {
 }
 
 impl Number {
-    /// From NumPy's name, with the bytes of one.
+    /// Parses NumPy's type name; also returns the size of one value in bytes.
     fn parse(descr: &str) -> Option<(Self, usize)> {
         Some(match descr {
             "<f4" => (Self::Float, 4),
@@ -363,7 +363,7 @@ impl Number {
 }
 
 impl Numbers {
-    /// The number at hand, as an integer and as a float; `None` if it is not a 64-bit integer.
+    /// The current number, as an integer and as a float; `None` if it is not a 64-bit integer.
     fn next(&mut self) -> Result<(Option<i64>, f64)> {
         let mut bytes = [0; 8];
         let read = self.reader.read_exact(&mut bytes[..self.width]);
@@ -391,7 +391,7 @@ impl Numbers {
         Ok(self.next()?.1)
     }
 
-    /// The next number, which is a place.
+    /// The next number, which must be an index.
     pub fn index(&mut self) -> Result<u64> {
         let (value, shown) = self.next()?;
         value.and_then(|value| u64::try_from(value).ok()).ok_or_else(|| {
@@ -430,7 +430,7 @@ impl Sparse {
         Ok(Some(letters.map(|&byte| char::from(byte)).collect()))
     }
 
-    /// An array of numbers, which must be there.
+    /// An array of numbers, which must exist.
     pub fn numbers(&self, name: &str) -> Result<Numbers> {
         let found = self.find(name)?.ok_or_else(|| {
             let names: Vec<&str> = self.entries.iter().map(array_name).collect();

@@ -30,7 +30,7 @@ struct Tensor {
     data_offsets: [u64; 2],
 }
 
-/// A tensor with the file that holds it.
+/// A tensor with its file.
 struct Located {
     path: PathBuf,
     file: InputFile,
@@ -159,13 +159,13 @@ impl Located {
     }
 }
 
-/// The tensors of a file, or the files of a model by the names of their tensors.
+/// The tensors of a file, or the files of a model by tensor name.
 enum Catalog {
     File { path: PathBuf, file: InputFile, tensors: BTreeMap<String, Tensor>, data_start: u64 },
     Index { path: PathBuf, files: BTreeMap<String, String> },
 }
 
-/// `NAME.safetensors.index.json` of Hugging Face: which file holds which tensor. No tensor is cut.
+/// `NAME.safetensors.index.json` of Hugging Face: the file of every tensor. Tensors are not split.
 #[derive(Deserialize)]
 struct Index {
     weight_map: BTreeMap<String, String>,
@@ -193,7 +193,7 @@ impl Catalog {
         }
     }
 
-    /// The tensor asked for, else `vectors`, else the only one that can be meant.
+    /// The requested tensor, else `vectors`, else the only candidate.
     fn choose(&self, options: &ReadOptions) -> (String, Option<String>) {
         match self {
             Self::File { tensors, .. } => choose(tensors, options),
@@ -210,7 +210,7 @@ impl Catalog {
         }
     }
 
-    /// The file that holds a tensor, if there is such a tensor.
+    /// The file of a tensor, if the tensor exists.
     fn file_of(&self, name: &str) -> Result<Option<PathBuf>> {
         let (path, shard) = match self {
             Self::File { path, tensors, .. } => {
@@ -225,8 +225,7 @@ impl Catalog {
         let below = Path::new(shard);
         let leaves = below.as_os_str().is_empty() || !below.components().all(is_plain);
         if leaves || shard.contains([':', '\\']) {
-            let what =
-                format!("tensor `{name}` is said to be in `{shard}`, which leaves the folder");
+            let what = format!("the index places tensor `{name}` in `{shard}`, outside the folder");
             return Err(Error::content(path, format!("{what}; write the index again")));
         }
         Ok(Some(path.with_file_name(shard)))
@@ -248,14 +247,14 @@ impl Catalog {
             }
         };
         let tensor = tensor.ok_or_else(|| {
-            let what = "which the index says is here; fetch both again";
+            let what = "which the index says is here; download both again";
             Error::content(&path, format!("there is no tensor `{name}`, {what}"))
         })?;
         Ok(Some(Located { path, file, data_start, tensor }))
     }
 }
 
-/// Every tensor of floats of a file, as f32.
+/// Reads every floating-point tensor of a file as f32.
 pub(crate) fn tensors(path: &Path) -> Result<TensorMap> {
     let catalog = Catalog::open(path)?;
     let mut found = TensorMap::new();
@@ -270,7 +269,7 @@ pub(crate) fn tensors(path: &Path) -> Result<TensorMap> {
     Ok(found)
 }
 
-/// The files that are read: one, or an index and what it sends to.
+/// The files that are read: one, or an index and the files it refers to.
 pub(super) fn files(path: &Path, options: &ReadOptions) -> Result<Vec<PathBuf>> {
     let mut files = vec![path.to_owned()];
     if is_index(path) {
@@ -283,7 +282,7 @@ pub(super) fn files(path: &Path, options: &ReadOptions) -> Result<Vec<PathBuf>> 
     Ok(files)
 }
 
-/// The tensor asked for, else `vectors`, else the only matrix of floats.
+/// The requested tensor, else `vectors`, else the only matrix of floats.
 fn choose(tensors: &BTreeMap<String, Tensor>, options: &ReadOptions) -> (String, Option<String>) {
     let default = options.tensor.as_deref().unwrap_or("vectors");
     if options.tensor.is_none() && !tensors.contains_key(default) {
@@ -341,7 +340,7 @@ impl PartReader for SafetensorsPart {
     }
 }
 
-/// The tensors of the header, each checked against the size of the file, and where data starts.
+/// The tensors of the header, each checked against the size of the file, and the offset of the data.
 fn read_header(
     file: &mut InputFile,
 ) -> std::result::Result<(BTreeMap<String, Tensor>, u64), String> {
@@ -370,7 +369,7 @@ fn read_header(
 fn check(tensor: &Tensor, data_len: u64) -> std::result::Result<(), String> {
     let [from, to] = tensor.data_offsets;
     if from > to || to > data_len {
-        return Err(format!("lies at {from}..{to} but the file has {data_len} bytes of data"));
+        return Err(format!("is at {from}..{to} but the file has {data_len} bytes of data"));
     }
     let size: u64 = match tensor.dtype.as_str() {
         "F64" | "I64" | "U64" => 8,

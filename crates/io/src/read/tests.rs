@@ -173,7 +173,7 @@ fn folders_are_read_in_order_with_their_partitions() {
     assert_eq!(seen, [(0, "10".into(), "1".into()), (1, "20".into(), "2".into())]);
 }
 
-/// A resumed job passes over rows; what follows must be what a full read gives.
+/// A resumed job skips rows; what follows must equal a full read.
 #[test]
 fn skipping_rows_equals_reading_over_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -230,7 +230,7 @@ fn copy_as(from: &Path, to: &Path, options: &crate::WriteOptions) {
 }
 
 #[test]
-fn columns_that_cannot_be_told_apart_are_listed() {
+fn ambiguous_columns_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.parquet");
     let vectors = || lists(vec![Some(vec![Some(1.0)])]);
@@ -261,7 +261,7 @@ fn columns_that_cannot_be_told_apart_are_listed() {
 }
 
 #[test]
-fn csv_columns_are_told_from_their_names_and_first_row() {
+fn csv_columns_are_identified_by_their_names_and_first_row() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
     let with = |text: &str, options: &ReadOptions| {
@@ -278,10 +278,10 @@ fn csv_columns_are_told_from_their_names_and_first_row() {
 
     let refusals = [
         ("word,v\n", "the table is empty: it has no rows"),
-        (",a,b\n0,1,2\n", "the first column has no name, as an index that pandas wrote"),
-        ("1,2\n3,4\n", "the first line holds numbers, not names of columns; pass ⟨no-header⟩"),
+        (",a,b\n0,1,2\n", "the first column has no name, like an index written by pandas"),
+        ("1,2\n3,4\n", "the first line holds numbers, not column names; pass ⟨no-header⟩"),
         ("id,a\n1,x\n", "line 2, column `a` holds `x` where a number is expected"),
-        ("id,a\n1,1\nx,2\n", "line 3: the id `x` is not an integer as the first one is"),
+        ("id,a\n1,1\nx,2\n", "line 3: the id `x` is not an integer, unlike the first one"),
         ("id,a,b\n1,1,2\n2,3\n", "line 3 has 2 fields where 3 are expected"),
     ];
     for (text, want) in refusals {
@@ -388,7 +388,7 @@ fn arrays_that_are_pickle_or_cannot_be_streamed_are_refused() {
 }
 
 #[test]
-fn words_may_hold_blanks_and_a_header_is_told_from_a_row() {
+fn words_may_contain_spaces_and_a_header_is_distinguished_from_a_row() {
     let folder = tempfile::tempdir().unwrap();
     let read = |name: &str, text: &str, options: &ReadOptions| {
         let path = folder.path().join(name);
@@ -402,7 +402,7 @@ fn words_may_hold_blanks_and_a_header_is_told_from_a_row() {
         (ids, vectors),
         (words(&["the", ". . .", "at a@b.c"]), vec![1., 2., 3., 4., 5., 6.])
     );
-    // fastText ends its lines with a blank, Windows with a carriage return.
+    // fastText ends its lines with a space, Windows with a carriage return.
     let (ids, _) = read("t.vec", "2 2\r\na 1 2 \r\nb\t3 4\r\n\r\n", &plain).unwrap();
     assert_eq!(ids, words(&["a", "b"]));
     let (ids, vectors) = read("t.txt", "2 2\na 1 2\nb 3 4\n", &plain).unwrap();
@@ -414,12 +414,12 @@ fn words_may_hold_blanks_and_a_header_is_told_from_a_row() {
     assert_eq!(read("t.glove", "7 2.5\nx 3\n", &text).unwrap().0, words(&["7", "x"]));
 }
 
-/// The original tool breaks the line behind every vector, gensim does not.
+/// The original tool writes a line break after every vector, gensim does not.
 #[test]
 fn binary_word2vec_is_read_with_and_without_line_breaks_and_in_other_encodings() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.bin");
-    // 2.5929e-33 has the bytes of line breaks and blanks in it.
+    // 2.5929e-33 contains the bytes of line breaks and spaces.
     let values = [1.0f32, f32::from_le_bytes(*b"\n \n\x09"), -2.0, f32::from_le_bytes(*b"    ")];
     for end in ["", "\n"] {
         let mut bytes = b"2 2\n".to_vec();
@@ -442,7 +442,7 @@ fn binary_word2vec_is_read_with_and_without_line_breaks_and_in_other_encodings()
     }
 }
 
-/// An index of two files, one of which holds the vectors and the other the ids.
+/// An index of two files, one with the vectors and the other with the ids.
 #[test]
 fn a_tensor_is_found_in_its_file_through_the_index() {
     let folder = tempfile::tempdir().unwrap();
@@ -477,15 +477,15 @@ fn a_tensor_is_found_in_its_file_through_the_index() {
         assert_eq!(
             refused(&index, &ReadOptions::default()),
             format!(
-                "model.safetensors.index.json: tensor `emb` is said to be in `{shard}`, which leaves \
-                 the folder; write the index again"
+                "model.safetensors.index.json: the index places tensor `emb` in `{shard}`, \
+                 outside the folder; write the index again"
             )
         );
     }
     let cases = [
         (
             r#"{"weight_map":{"emb":"b.safetensors"}}"#,
-            "b.safetensors: there is no tensor `emb`, which the index says is here; fetch both again",
+            "b.safetensors: there is no tensor `emb`, which the index says is here; download both again",
         ),
         (
             r#"{"weight_map":{"emb":"gone.safetensors"}}"#,

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 
 use crate::Dtype;
 
-/// Bytes to singles.
+/// Decodes bytes to f32.
 pub(super) fn decode(bytes: &[u8], dtype: Dtype) -> ScalarBuffer<f32> {
     match dtype {
         Dtype::F32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
@@ -17,9 +17,9 @@ pub(super) fn decode(bytes: &[u8], dtype: Dtype) -> ScalarBuffer<f32> {
     }
 }
 
-/// The place of the first NaN or infinity.
+/// The position of the first NaN or infinity.
 pub(super) fn first_not_finite(values: &[f32]) -> Option<usize> {
-    // Blocks without one are passed over at memory speed.
+    // Blocks without one are skipped at memory speed.
     const BLOCK: usize = 1024;
     let exponent = |x: &f32| x.to_bits() & 0x7F80_0000;
     let suspect = |block: &&[f32]| block.iter().map(exponent).max() == Some(0x7F80_0000);

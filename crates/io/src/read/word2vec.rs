@@ -1,6 +1,6 @@
-//! word2vec's binary form: a line `rows width`, then for every row the word, a blank and the values as
-//! little-endian f32. The original tool writes a line break behind every vector, gensim does not: breaks
-//! before a word are passed over.
+//! word2vec's binary form: a line `rows width`, then for every row the word, a space and the values as
+//! little-endian f32. The original tool writes a line break after every vector, gensim does not: line breaks
+//! before a word are skipped.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema, storage};
 
 const WORD2VEC: &str = "word2vec";
 const MAX_HEADER: u64 = 256;
-/// More bytes without a blank are not a word.
+/// More bytes without a space are not a word.
 const MAX_WORD: u64 = 1 << 20;
 const FASTTEXT: [u8; 4] = 793_712_314u32.to_le_bytes();
 
@@ -23,7 +23,7 @@ pub(super) struct Word2vecPart {
     path: PathBuf,
     input: BufReader<Box<dyn Read + Send>>,
     encoding: Option<&'static Encoding>,
-    /// The word of the first row, read ahead to see what the ids are.
+    /// The word of the first row, read ahead to determine the kind of ids.
     first: Option<String>,
     schema: TableSchema,
     n_rows: u64,
@@ -75,7 +75,7 @@ impl Word2vecPart {
         let row = self.next_row;
         if bytes.pop() != Some(b' ') {
             return Err(self.malformed(match bytes.len() as u64 + 1 {
-                MAX_WORD => format!("row {row} has no blank behind its word"),
+                MAX_WORD => format!("row {row} has no space after its word"),
                 _ => format!("it promises {} rows but ends in row {row}", self.n_rows),
             }));
         }
@@ -113,7 +113,7 @@ impl Word2vecPart {
         let read = (&mut self.input).take(3).read_to_end(&mut rest);
         read.map_err(|e| self.malformed(e))?;
         if rest.iter().any(|byte| !byte.is_ascii_whitespace()) {
-            return Err(self.malformed(format!("there is more behind its {} rows", self.n_rows)));
+            return Err(self.malformed(format!("there is data after its {} rows", self.n_rows)));
         }
         Ok(())
     }
@@ -139,10 +139,10 @@ fn read_header(path: &Path, input: &mut impl BufRead) -> Result<(u64, usize)> {
     })
 }
 
-/// A row has at least a word of one byte, a blank and its values.
+/// A row has at least a word of one byte, a space and its values.
 fn check_size(path: &Path, n_rows: u64, dim: usize) -> Result<()> {
     if Compression::of_name(&path.to_string_lossy().to_ascii_lowercase()).is_some() {
-        return Ok(()); // rows are counted as they come
+        return Ok(()); // rows are counted as they are read
     }
     let len = storage::open(path)?.len();
     let row = (dim as u64).checked_mul(size_of::<f32>() as u64).and_then(|n| n.checked_add(2));

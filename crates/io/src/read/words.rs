@@ -1,7 +1,7 @@
-//! Words with their vectors as text: word2vec (`rows width`, then `word v1 .. vd` a line) and GloVe (the
+//! Words with their vectors as text: word2vec (`rows width`, then `word v1 .. vd` per line) and GloVe (the
 //! same without the first line).
 //!
-//! The last d fields of a line are its vector and what stands before them is the word, blanks and all:
+//! The last d fields of a line are its vector and everything before them is the word, including spaces:
 //! GloVe's largest vocabulary has words such as `. . .`.
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ const MAX_LINE: u64 = 64 << 20;
 pub(super) struct WordsPart {
     lines: Lines,
     schema: TableSchema,
-    /// Rows, if the file says so.
+    /// The number of rows, if the file states it.
     promised: Option<u64>,
     next_row: u64,
     chunk_rows: usize,
@@ -28,7 +28,7 @@ pub(super) struct WordsPart {
 }
 
 impl WordsPart {
-    /// GloVe is looked at for a header unless the user named the format.
+    /// GloVe files are checked for a header unless the user named the format.
     pub fn open(path: &Path, format: Format, options: &ReadOptions) -> Result<Self> {
         refuse_columns(options, path, format.name())?;
         let input =
@@ -50,7 +50,7 @@ impl WordsPart {
             None => numbers_at_the_end(&first),
         };
         if dim == 0 {
-            let what = format!("line {} has no numbers behind its word", lines.number + 1);
+            let what = format!("line {} has no numbers after its word", lines.number + 1);
             return Err(Error::content(path, what));
         }
         let row = Row::split(&first, dim).map_err(|what| lines.refused(1, &what))?;
@@ -76,7 +76,7 @@ impl WordsPart {
                 let seen = if more { "more".to_owned() } else { format!("{seen}") };
                 let what = format!(
                     "the first line promises {promised} rows but the file has {seen}; it may be cut \
-                     off: write it again, or take the first line out and read it with ⟨input-format⟩ \
+                     off: write it again, or remove the first line and read it with ⟨input-format⟩ \
                      glove"
                 );
                 Err(Error::content(&self.lines.path, what))
@@ -134,12 +134,12 @@ impl PartReader for WordsPart {
     }
 }
 
-/// The lines of a file, some of them read ahead; empty ones at the end are passed over.
+/// The lines of a file, some of them read ahead; empty ones at the end are skipped.
 struct Lines {
     path: PathBuf,
     input: BufReader<Box<dyn Read + Send>>,
     ahead: VecDeque<Vec<u8>>,
-    /// Of the line handed out last, from 1.
+    /// The number of the line returned last, from 1.
     number: u64,
 }
 
@@ -175,9 +175,9 @@ impl Lines {
             match blank {
                 _ if n == 0 => return Ok(None),
                 None if !line.is_empty() => return Ok(Some(line)),
-                // Only the end may be blank: a row without anything is a mistake.
+                // Only the end may be blank: an empty row elsewhere is a mistake.
                 Some(number) if !line.is_empty() => {
-                    let what = format!("line {number} is empty; take it out");
+                    let what = format!("line {number} is empty; remove it");
                     return Err(Error::content(&self.path, what));
                 }
                 _ => blank = blank.or(Some(number)),
@@ -198,7 +198,7 @@ impl Lines {
         })
     }
 
-    /// Two integers are a header if the line behind them has a word and as many fields as they say.
+    /// Two integers are a header if the next line has a word and the stated number of fields.
     fn probable_header(&mut self) -> Result<Option<(u64, usize)>> {
         let Some(first) = self.peek(0)? else { return Ok(None) };
         let Some((rows, dim)) = parse_header(&first) else { return Ok(None) };
@@ -210,7 +210,7 @@ impl Lines {
     }
 }
 
-/// `rows width`.
+/// Parses `rows width`.
 pub(super) fn parse_header(line: &[u8]) -> Option<(u64, usize)> {
     let mut fields = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
     let header = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
@@ -233,14 +233,14 @@ fn numbers_at_the_end(line: &[u8]) -> usize {
     fields(line).rev().take(behind_first).take_while(|field| number(field).is_some()).count()
 }
 
-/// Where the last `n` fields begin.
+/// The offset of the last `n` fields.
 fn start_of_last(line: &[u8], n: usize) -> usize {
     let is_blank = |i: usize| BLANKS.contains(&line[i]);
     let is_start = |&i: &usize| !is_blank(i) && (i == 0 || is_blank(i - 1));
     (0..line.len()).rev().filter(is_start).nth(n - 1).unwrap_or(0)
 }
 
-/// A line, cut behind its word.
+/// A line, split after its word.
 struct Row<'a> {
     word: &'a [u8],
     values: &'a [u8],

@@ -35,8 +35,8 @@ pub(super) fn read(
     while let Some(batch) = batches.next()? {
         let schema = batch.schema();
         let column = |place: usize| {
-            // INVARIANT: `place` was asked for above.
-            let at = batches.place(place).expect("the column was asked for");
+            // INVARIANT: `place` was requested above.
+            let at = batches.place(place).expect("the column was requested");
             Column::new(path, schema.field(at), batch.column(at))
         };
         let columns = found.places.map(|place| place.map(column));
@@ -57,7 +57,7 @@ pub(super) fn read(
     Ok((found, Vec::new()))
 }
 
-/// All cells of the columns that `rows` wants.
+/// Reads all cells of the columns that `rows` requests.
 pub(super) fn read_wide(path: &Path, format: RecordFormat, rows: &mut dyn WideRows) -> Result<()> {
     let mut wanted = Vec::new();
     let mut batches = ColumnBatches::open(path, format == RecordFormat::Parquet, |schema| {
@@ -69,8 +69,8 @@ pub(super) fn read_wide(path: &Path, format: RecordFormat, rows: &mut dyn WideRo
     while let Some(batch) = batches.next()? {
         let schema = batch.schema();
         let column = |&place: &usize| {
-            // INVARIANT: `place` was asked for above.
-            let at = batches.place(place).expect("the column was asked for");
+            // INVARIANT: `place` was requested above.
+            let at = batches.place(place).expect("the column was requested");
             Column::new(path, schema.field(at), batch.column(at))
         };
         let columns = wanted.iter().map(column).collect::<Result<Vec<Column>>>()?;
@@ -85,21 +85,21 @@ pub(super) fn read_wide(path: &Path, format: RecordFormat, rows: &mut dyn WideRo
     if first_row == 0 { Err(Error::no_rows(path)) } else { Ok(()) }
 }
 
-/// A column in one of the three types that matter.
+/// A column in one of the three supported types.
 enum Column {
     Int(Int64Array),
     Float(Float64Array),
     Text(StringArray),
 }
 
-/// Between the entries of a list that became text.
+/// The separator between the entries of a list that was converted to text.
 pub(crate) const BETWEEN: char = '\u{1f}';
 
 impl Column {
     fn new(path: &Path, field: &Field, array: &ArrayRef) -> Result<Self> {
         let refused =
             |what: String| Error::content(path, format!("column `{}`: {what}", field.name()));
-        // What does not fit is an error, not a missing value.
+        // A value that cannot be cast is an error, not a missing value.
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let to = |array: &ArrayRef, to: &DataType| {
             cast_with_options(array, to, &options).map_err(|e| refused(e.to_string()))

@@ -1,4 +1,4 @@
-//! Which column plays which part.
+//! Maps columns to roles.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -7,25 +7,33 @@ use veridical_core::Error as Core;
 use super::MOST_ROLES;
 use crate::{Error, Result};
 
-/// A part of a row that a reader looks for.
+/// A role that a reader needs a column for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Role {
-    /// As `--columns` calls it.
+    /// The name of the role in `--columns`.
     pub name: &'static str,
-    /// Names of columns that are taken for it, the best first; lower case.
+    /// Recognized column names in lower case, best first.
     pub known: &'static [&'static str],
     /// The flag that names its column, up to the name; empty if there is none.
     pub flag: &'static str,
-    /// Whether the reader cannot do without.
+    /// Whether the column is required.
     pub required: bool,
-    /// Its place in files whose first line is data; [`LAST`] for the last.
+    /// Its position in files whose first line is data; [`LAST`] for the last.
     pub place: usize,
 }
 
 /// The last column, whatever its number.
 pub(crate) const LAST: usize = usize::MAX;
 
-/// Columns by the parts they play: `user=uid,item=sku`, or by their places from 0, `user=0,item=1`.
+/// Columns by role: `user=uid,item=sku`, or by position from 0, `user=0,item=1`.
+///
+/// ```
+/// use veridical_io::ColumnMap;
+///
+/// let columns: ColumnMap = "user=uid,item=sku".parse()?;
+/// assert_eq!((columns.get("item"), columns.get("rating")), (Some("sku"), None));
+/// # Ok::<(), veridical_io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnMap(Vec<(String, String)>);
 
@@ -53,14 +61,14 @@ impl FromStr for ColumnMap {
 }
 
 impl ColumnMap {
-    /// Names the column of a part, in place of one that was named before.
+    /// Sets the column of a role, replacing an earlier one.
     pub fn set(&mut self, part: impl Into<String>, column: impl Into<String>) {
         let part = part.into();
         self.remove(&part);
         self.0.push((part, column.into()));
     }
 
-    /// The same map with the column of one more part, if there is one to name.
+    /// Returns the map with the column of one more role, if `column` is given.
     #[must_use]
     pub fn with(mut self, part: &str, column: Option<impl Into<String>>) -> Self {
         if let Some(column) = column {
@@ -69,22 +77,22 @@ impl ColumnMap {
         self
     }
 
-    /// Leaves the column of a part to be found.
+    /// Removes the column of a role, so that it is found by name or position.
     pub fn remove(&mut self, part: &str) {
         self.0.retain(|(name, _)| name != part);
     }
 
-    /// The column of a part.
+    /// Returns the column of a role.
     pub fn get(&self, part: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == part).map(|(_, column)| column.as_str())
     }
 
-    /// Whether no part is named.
+    /// Returns whether no column is named.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Refuses parts that the reader does not look for.
+    /// Rejects roles that the reader does not have.
     pub(super) fn check(&self, roles: &[Role]) -> Result<()> {
         let known = |part: &str| roles.iter().any(|role| role.is_called(part));
         match self.0.iter().find(|(part, _)| !known(part)) {
@@ -97,14 +105,14 @@ impl ColumnMap {
         }
     }
 
-    /// The column of a role, by whichever of its names.
+    /// The column of a role, under any of its names.
     pub(crate) fn of_role(&self, role: &Role) -> Option<&str> {
         self.0.iter().find(|(part, _)| role.is_called(part)).map(|(_, column)| column.as_str())
     }
 }
 
 impl Role {
-    /// How the user can say which column it is.
+    /// How the user can specify the column.
     fn remedy(&self, column: &str) -> String {
         match self.flag {
             "" => format!("call it `{}` in the first line", self.name),
@@ -112,8 +120,8 @@ impl Role {
         }
     }
 
-    /// The flag as it stands before a complaint.
-    fn complaint(&self) -> String {
+    /// The flag as the prefix of an error message.
+    fn prefix(&self) -> String {
         match self.flag.split_once(' ') {
             Some((flag, _)) => format!("{flag}: "),
             None => String::new(),
@@ -125,12 +133,12 @@ impl Role {
     }
 }
 
-/// The places of the columns that play the roles.
+/// The positions of the columns of all roles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub places: [Option<usize>; MOST_ROLES],
     names: [String; MOST_ROLES],
-    /// Whether the user left the choice to us.
+    /// Whether the columns were chosen automatically.
     chosen: bool,
 }
 
@@ -139,7 +147,7 @@ impl Found {
         self.places.map(|place| place.is_some())
     }
 
-    /// The row, the column and the value of a matrix.
+    /// The row, column and value of a matrix.
     pub fn matrix() -> Self {
         Self { places: [Some(0), Some(1), Some(2), None], ..Self::default() }
     }
@@ -149,7 +157,7 @@ impl Found {
         self.places.iter().flatten().max().map_or(0, |place| place + 1)
     }
 
-    /// Which columns were taken, if the user did not name them all.
+    /// A note on the columns used, unless the user named them all.
     pub fn note(&self, roles: &[Role]) -> Option<String> {
         let column = |(i, role): (usize, &Role)| {
             self.places[i].map(|_| format!("{} from column `{}`", role.name, self.names[i]))
@@ -164,7 +172,7 @@ impl Found {
     }
 }
 
-/// Finds columns by their names.
+/// Finds columns by name.
 pub(super) fn by_name(
     path: &Path,
     names: &[String],
@@ -188,7 +196,7 @@ pub(super) fn by_name(
             None if role.required => {
                 let (name, there) = (role.name, names.join("`, `"));
                 let what =
-                    format!("no column is known to hold the {name}; the columns are `{there}`");
+                    format!("no column is recognized as the {name}; the columns are `{there}`");
                 return Err(Error::content(path, format!("{what}; {}", role.remedy("COLUMN"))));
             }
             None => {}
@@ -197,8 +205,8 @@ pub(super) fn by_name(
     Ok(found)
 }
 
-/// Finds columns of a file without names by their places. Where the user names some, only those that the reader
-/// cannot do without are added.
+/// Finds columns by position, in a file without column names. If the user names some, only the missing required ones
+/// are added.
 pub(super) fn by_place(
     path: &Path,
     width: usize,
@@ -233,7 +241,7 @@ pub(super) fn by_place(
     Ok(found)
 }
 
-/// The column of this name, in other letters if need be, or of this number.
+/// The column with this name, ignoring case if necessary, or with this number.
 pub(crate) fn find_column(names: &[String], asked: &str) -> Option<usize> {
     let alike = |name: &String| name.eq_ignore_ascii_case(asked);
     let place = names.iter().position(|name| name == asked);
@@ -245,12 +253,12 @@ fn number(asked: &str, width: usize) -> Option<usize> {
 }
 
 fn no_column(path: &Path, role: &Role, asked: &str, names: &[String]) -> Error {
-    let (flag, names) = (role.complaint(), names.join("`, `"));
+    let (flag, names) = (role.prefix(), names.join("`, `"));
     let what = format!("{flag}there is no column `{asked}`; the columns are `{names}`");
     Error::content(path, what)
 }
 
-/// Whether the fields of a first line are names of columns: one of them is asked for, or none is a number.
+/// Whether the fields of a first line are column names: one of them was requested, or none is a number.
 pub(super) fn are_names<'a>(
     fields: impl Iterator<Item = &'a str> + Clone,
     map: &ColumnMap,

@@ -1,45 +1,45 @@
-//! The kinds of files that hold records.
+//! The file formats of records.
 
 use std::path::Path;
 
 use crate::format::Compression;
 use crate::{Error, Result};
 
-/// How records are stored.
+/// A file format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordFormat {
-    /// Text; its separator is seen from the first line.
+    /// Text with a separator that is detected from the first line.
     Text,
-    /// Comma-separated text; semicolons and tabs are seen from the first line.
+    /// Comma-separated text; semicolons and tabs are detected from the first line.
     Csv,
     /// Tab-separated text.
     Tsv,
-    /// MovieLens: fields between `::`, no first line of names, often latin-1.
+    /// MovieLens: fields separated by `::`, no header, often latin-1.
     Dat,
-    /// RecBole's atomic files: tabs, and names with types as `user_id:token`.
+    /// RecBole's atomic files: tab-separated, column names with types such as `user_id:token`.
     Inter,
-    /// Parquet.
+    /// Apache Parquet.
     Parquet,
     /// Arrow IPC, file or stream.
     Arrow,
-    /// A sparse matrix that scipy saved; its rows are users.
+    /// A sparse matrix saved by scipy, with users as rows.
     Npz,
 }
 
 impl RecordFormat {
-    /// The names that `--format` takes.
+    /// The names that `--format` accepts.
     pub const NAMES: [&'static str; 8] =
         ["text", "csv", "tsv", "dat", "inter", "parquet", "arrow", "npz"];
 
-    /// From a name or the ending of a file.
+    /// Returns the format of a name or file extension.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "text" | "txt" | "data" | "base" | "test" | "train" => Self::Text,
             "csv" => Self::Csv,
             "tsv" => Self::Tsv,
             "dat" | "movielens" => Self::Dat,
-            // RecBole names its files after what they hold.
+            // RecBole names its files after their content.
             "inter" | "item" | "user" | "kg" | "link" | "net" => Self::Inter,
             "parquet" | "pq" => Self::Parquet,
             "arrow" | "feather" | "ipc" | "arrows" => Self::Arrow,
@@ -48,7 +48,7 @@ impl RecordFormat {
         })
     }
 
-    /// By the ending of `path`, looking through `.gz`, `.xz` and `.zst`. Unknown endings are text.
+    /// Infers the format from the extension of `path`, ignoring `.gz`, `.xz` and `.zst`. Unknown extensions are text.
     ///
     /// # Errors
     /// [`Error::Content`] for a columnar file that is compressed as a whole.
@@ -56,8 +56,8 @@ impl RecordFormat {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
         let plain =
             Compression::of_name(&name).map_or(&*name, |c| name.trim_end_matches(c.suffix()));
-        let ending = plain.rsplit_once('.').map(|(_, ending)| ending);
-        let format = ending.and_then(Self::from_name).unwrap_or(Self::Text);
+        let extension = plain.rsplit_once('.').map(|(_, extension)| extension);
+        let format = extension.and_then(Self::from_name).unwrap_or(Self::Text);
         if plain.len() != name.len() && !format.is_text() {
             let what = "only text may be compressed as a whole; decompress it first";
             return Err(Error::content(path, what));
@@ -65,7 +65,7 @@ impl RecordFormat {
         Ok(format)
     }
 
-    /// Whether it has lines.
+    /// Returns whether it is text.
     pub const fn is_text(self) -> bool {
         !matches!(self, Self::Parquet | Self::Arrow | Self::Npz)
     }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings_tell_the_format() {
+    fn formats_are_inferred_from_extensions() {
         let of = |name: &str| RecordFormat::of_path(Path::new(name)).unwrap();
         assert_eq!(of("ml-1m/ratings.dat.xz"), RecordFormat::Dat);
         assert_eq!(of("ratings.CSV"), RecordFormat::Csv);

@@ -1,4 +1,4 @@
-//! Records of text: one line each, or several where a field is quoted.
+//! Records of text files: one line each, or several where a field is quoted.
 
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -15,7 +15,7 @@ const MAX_LINE: u64 = 16 << 20;
 
 type Input = BufReader<Box<dyn Read + Send>>;
 
-/// What stands between fields.
+/// The separator between fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Separator {
     Byte(u8),
@@ -95,7 +95,7 @@ pub(super) fn read(
     Ok((found, records.note(path).into_iter().collect()))
 }
 
-/// The first line that is not blank, read ahead, and the whole text again, without a byte order mark.
+/// The first nonblank line, read ahead, and a reader of the whole text, without a byte order mark.
 pub(super) fn with_first_line(
     path: &Path,
     input: Box<dyn Read + Send>,
@@ -115,7 +115,7 @@ pub(super) fn with_first_line(
     Ok((Box::new(Cursor::new(head).chain(input)), first))
 }
 
-/// Appends a line and its end; bytes read.
+/// Appends a line and its line break; returns the number of bytes read.
 fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
     let n = input.take(MAX_LINE).read_until(b'\n', line)?;
     if n as u64 == MAX_LINE {
@@ -125,7 +125,7 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<us
     Ok(n)
 }
 
-/// Records one after the other.
+/// A stream of records.
 pub(super) enum Records {
     Csv { reader: csv::Reader<Box<dyn Read + Send>>, record: StringRecord },
     Split(SplitLines),
@@ -138,10 +138,10 @@ pub(super) struct SplitLines {
     bytes: Vec<u8>,
     line: String,
     fields: Vec<std::ops::Range<usize>>,
-    /// Of the first record.
+    /// The number of fields of the first record.
     width: Option<usize>,
     number: u64,
-    /// Lines that are not UTF-8.
+    /// The number of lines that are not UTF-8.
     latin: u64,
 }
 
@@ -169,7 +169,7 @@ impl Records {
         }
     }
 
-    /// Goes to the next record; false after the last.
+    /// Advances to the next record; false after the last.
     pub fn advance(&mut self, path: &Path) -> Result<bool> {
         match self {
             Self::Csv { reader, record } => {

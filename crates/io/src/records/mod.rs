@@ -1,8 +1,8 @@
-//! Rows of named columns from files of any kind: what interactions, labels, edges and documents share.
+//! Rows of named columns from files of any format, the common basis of interactions, labels, edges and documents.
 //!
-//! A reader says which parts of a row it looks for ([`Role`]); the columns that play them are found by the
-//! user's `--columns`, by names that are recognised, or, where the first line is data, by their places. Rows
-//! come one after the other and nothing of them is kept, so memory does not grow with the file.
+//! A reader declares the roles it needs columns for ([`Role`]); the columns are found by the
+//! user's `--columns`, by recognized names, or, where the first line is data, by position. Rows
+//! are streamed, so memory does not grow with the file.
 
 mod columnar;
 mod columns;
@@ -25,19 +25,19 @@ pub(crate) use self::wide::{WideRows, read_wide};
 use crate::read::is_skipped;
 use crate::{Error, Result, storage};
 
-/// Parts of a row that any reader looks for.
+/// The largest number of roles of any reader.
 const MOST_ROLES: usize = 4;
 
-/// How files of rows are read, whatever the rows are about.
+/// Options for reading files of rows.
 #[derive(Clone, Debug, Default)]
 pub struct RecordOptions {
-    /// Columns by the parts they play; otherwise by their names or places.
+    /// Columns by role; otherwise found by name or position.
     pub columns: ColumnMap,
-    /// The format of the files; otherwise by their endings.
+    /// The format of the files; inferred from their extensions if `None`.
     pub format: Option<RecordFormat>,
-    /// Whether text begins with the names of its columns; otherwise seen from the first line.
+    /// Whether text begins with column names; detected from the first line if `None`.
     pub has_header: Option<bool>,
-    /// Encoding of text; UTF-8 unless named.
+    /// The encoding of text; UTF-8 if `None`.
     pub encoding: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Row<'a> {
     cells: [Option<Cell<'a>>; MOST_ROLES],
 }
 
-/// Where a row stands: text has lines from 1, tables have rows from 0.
+/// The position of a row: lines of text count from 1, rows of tables from 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     Line(u64),
@@ -65,19 +65,19 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// An error about a row of `path`.
+    /// Creates an error about a row of `path`.
     pub fn refused(self, path: &Path, what: impl AsRef<str>) -> Error {
         Error::content(path, format!("{self}: {}", what.as_ref()))
     }
 }
 
 impl<'a> Row<'a> {
-    /// The cell of a role; `None` if no column plays it.
+    /// The cell of a role; `None` if no column has it.
     pub fn cell(&self, role: usize) -> Option<Cell<'a>> {
         self.cells[role]
     }
 
-    /// An error about this row.
+    /// Creates an error about this row.
     pub fn refused(&self, what: impl AsRef<str>) -> Error {
         self.place.refused(self.path, what)
     }
@@ -88,7 +88,7 @@ impl<'a> Row<'a> {
 pub(crate) struct Seen {
     pub files: Vec<PathBuf>,
     pub notes: Vec<String>,
-    /// Which roles a column plays.
+    /// Whether each role has a column.
     pub roles: [bool; MOST_ROLES],
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Hands every row of a file or folder to `take`.
+/// Passes every row of a file or folder to `take`.
 pub(crate) fn read(
     path: &Path,
     roles: &[Role],
@@ -128,7 +128,7 @@ pub(crate) fn read(
                     let differs = (0..roles.len()).find(|&i| before.roles[i] != played[i]);
                     let name = differs.map_or("", |i| roles[i].name);
                     let what = format!(
-                        "the files of a folder must be alike, but only some have a column for the {name}"
+                        "the files of a folder must have the same columns, but only some have a column for the {name}"
                     );
                     return Err(Error::content(file, what));
                 }

@@ -1,4 +1,4 @@
-//! Records of a sparse matrix that scipy saved: row, column and value of every entry.
+//! Records of a sparse matrix saved by scipy: row, column and value of every entry.
 //!
 //! csr    entry t of row i for indptr[i] <= t < indptr[i+1], its column indices[t], its value data[t]
 //! csc    the same with rows and columns exchanged
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 const NPZ: &str = "npz";
 
-/// The first three roles are played by the row, the column and the value.
+/// The row, the column and the value take the first three roles.
 pub(super) fn read(
     path: &Path,
     roles: &[Role],

@@ -1,4 +1,4 @@
-//! Tables whose columns are all of interest: numeric rows for networks.
+//! Tables of which all columns may be used: numeric rows for networks.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use super::{Cell, Place, RecordFormat, RecordOptions, columnar};
 use crate::read::plain_text;
 use crate::{Error, Result};
 
-/// Who is interested.
+/// Receives the rows of a wide table.
 pub(crate) trait WideRows {
-    /// Says which columns are wanted, by their places in rising order, from the names of all. Columns of text without
-    /// a first line of names are called by their places; then `has_names` is false.
+    /// Chooses columns by position, in ascending order, from the names of all. Columns of text without
+    /// a header are named by their positions; then `has_names` is false.
     fn choose(&mut self, names: &[String], has_names: bool) -> Result<Vec<usize>>;
 
-    /// Takes the cells of the columns wanted.
+    /// Takes the cells of the chosen columns.
     fn take(&mut self, place: Place, cells: &[Cell<'_>]) -> Result<()>;
 }
 
-/// Hands the names of the columns of one file and then every row to `rows`.
+/// Passes the column names of one file and then every row to `rows`.
 pub(crate) fn read_wide(
     path: &Path,
     options: &RecordOptions,

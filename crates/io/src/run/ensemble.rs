@@ -1,4 +1,4 @@
-//! `OUT/seed-<value>`: runs that differ only in the seed, published together.
+//! `OUT/seed-<value>`: runs that differ only in the random seed, published together.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ pub struct EnsembleWriter {
 }
 
 impl EnsembleWriter {
-    /// Begins an ensemble of these seeds, or takes one up.
+    /// Starts or resumes an ensemble of these seeds.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Exists`] if something is in the way, or if the unfinished ensemble has other seeds.
+    /// [`veridical_core::Error::Exists`] if an output exists, or if the unfinished ensemble has other seeds.
     pub fn begin(output: &Path, method: &str, seeds: &[u64], if_exists: IfExists) -> Result<Self> {
         let lock = lock(output, if_exists)?;
         let partial = partial_path(output);
@@ -39,7 +39,7 @@ impl EnsembleWriter {
                     .map_err(|e| Error::malformed(&file, "ensemble.json", e))?;
                 if let Some((at, before, now)) = difference(&before, &document, "") {
                     let at = at.trim_start_matches('.');
-                    let what = format!("the ensemble that was begun has {at} {before}, not {now}");
+                    let what = format!("the unfinished ensemble has {at} {before}, not {now}");
                     let what = format!("{}: {what}", folder.display());
                     return Err(Core::exists(what, "start over with ⟨force⟩").into());
                 }
@@ -55,22 +55,23 @@ impl EnsembleWriter {
         Ok(Self { output: output.to_owned(), folder: partial, lock })
     }
 
-    /// Where the runs are written; the output itself if it is finished.
+    /// Returns the folder of the runs; the output itself if it is finished.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Gives the folder its name.
+    /// Renames the finished ensemble to its final name.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses.
+    /// [`Error::Write`] if writing fails.
     pub fn publish(mut self) -> Result<()> {
         if self.folder == self.output {
             return Ok(());
         }
-        // A run killed after its last rename leaves the file that it was locked by.
+        // A run killed after its last rename leaves its lock file behind.
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let is_lock = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "lock");
+        let is_lock =
+            |path: &PathBuf| path.extension().is_some_and(|extension| extension == "lock");
         for path in entries.map(|entry| entry.path()).filter(is_lock) {
             fs::remove_file(&path).map_err(|e| Error::write(&path, e))?;
         }

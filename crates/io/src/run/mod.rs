@@ -1,13 +1,13 @@
-//! Run folders: what one training with one seed leaves behind.
+//! Run folders: the output of one training run with one random seed.
 //!
 //! run.json              full configuration, seed, split, fingerprints of the data, list of tables
 //! metrics.jsonl         one object per epoch
-//! vectors/T.parquet     one table per T of item, user, word, doc, context; maybe with a `bias` column
-//! model.safetensors     everything that was learnt
+//! vectors/T.parquet     one table per T of item, user, word, doc, context; optionally with a `bias` column
+//! model.safetensors     all learned parameters
 //! checkpoint/           the state after the last epoch, from which a run is resumed
 //! log.jsonl             times, paths, threads: the only file that may differ between equal runs
 //!
-//! A run grows in `OUT.partial/` and appears by one rename.
+//! A run is written to `OUT.partial/` and published by one rename.
 
 mod ensemble;
 mod tensors;
@@ -28,18 +28,18 @@ const DOCUMENT: &str = "run.json";
 const METRICS: &str = "metrics.jsonl";
 const MODEL: &str = "model.safetensors";
 const LOG: &str = "log.jsonl";
-/// Where the tables are, inside the folder.
+/// The subfolder of the vector tables.
 pub const VECTORS: &str = "vectors";
-/// `format` of `run.json`.
+/// The value of `format` in `run.json`.
 pub const FORMAT: &str = "veridical-run/1";
 const MAX_DOCUMENT: u64 = 64 << 20;
 
-/// The folder of a seed in an ensemble.
+/// Returns the folder of a seed in an ensemble.
 pub fn seed_folder(ensemble: &Path, seed: u64) -> PathBuf {
     ensemble.join(format!("seed-{seed}"))
 }
 
-/// The runs of an ensemble by rising seed; none if the folder is no ensemble.
+/// Returns the runs of an ensemble by ascending seed; empty if the folder is not an ensemble.
 pub fn seeds(ensemble: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(ensemble).into_iter().flatten().flatten();
     let seed = |name: std::ffi::OsString| name.to_str()?.strip_prefix("seed-")?.parse::<u64>().ok();
@@ -57,7 +57,7 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Whether a folder is a run.
+    /// Returns whether a folder is a run.
     pub fn is_run(path: &Path) -> bool {
         path.join(DOCUMENT).is_file()
     }
@@ -65,10 +65,10 @@ impl RunFolder {
     /// Opens a run; the path may also name its `run.json`, or another document of the same form.
     ///
     /// # Errors
-    /// [`Error::Content`] if it is no run, or one of another format.
+    /// [`Error::Content`] if it is not a run, or has another format.
     pub fn open(path: &Path) -> Result<Self> {
         let (path, file) = match path.extension() {
-            Some(ending) if ending == "json" => {
+            Some(extension) if extension == "json" => {
                 (path.parent().unwrap_or(Path::new("")), path.to_owned())
             }
             _ => (path, path.join(DOCUMENT)),
@@ -97,27 +97,27 @@ impl RunFolder {
         }
     }
 
-    /// The folder.
+    /// Returns the folder of the run.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The content of `run.json`.
+    /// Returns the content of `run.json`.
     pub fn document(&self) -> &Value {
         &self.document
     }
 
-    /// The names of its vector tables.
+    /// Returns the names of its vector tables.
     pub fn tables(&self) -> Vec<&str> {
         let tables = self.document.get("tables").and_then(Value::as_array);
         let named = tables.into_iter().flatten();
         named.filter_map(|table| table.get("name")?.as_str()).collect()
     }
 
-    /// The file of a table; without a name `item`, or the first there is.
+    /// Returns the file of a table; without a name that of `item`, or the first one.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Missing`] names the tables there are.
+    /// [`veridical_core::Error::Missing`] names the existing tables.
     pub fn table(&self, name: Option<&str>) -> Result<PathBuf> {
         let tables = self.tables();
         let chosen = match name {
@@ -139,18 +139,18 @@ impl RunFolder {
         })
     }
 
-    /// The tensors of its model.
+    /// Reads the tensors of its model.
     ///
     /// # Errors
-    /// As [`read_tensors`].
+    /// The errors of [`read_tensors`].
     pub fn model(&self) -> Result<TensorMap> {
         read_tensors(&self.path.join(MODEL))
     }
 
-    /// Everything it knew after its last epoch: at least the model.
+    /// Reads its full state after the last epoch: at least the model.
     ///
     /// # Errors
-    /// As [`read_tensors`].
+    /// The errors of [`read_tensors`].
     pub fn state(&self) -> Result<TensorMap> {
         match writer::state_of(&self.path) {
             Some(state) => read_tensors(&state),
@@ -158,7 +158,7 @@ impl RunFolder {
         }
     }
 
-    /// The last line of the log with this `event`, if the log is there: where data came from.
+    /// Returns the last line of the log with this `event`, if the log exists: where data came from.
     pub fn logged(&self, event: &str) -> Option<Value> {
         let text = std::fs::read_to_string(self.path.join(LOG)).ok()?;
         let lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -11,10 +11,21 @@ use crate::models::put_singles;
 use crate::read::tensors;
 use crate::{Error, Result, publish, storage};
 
-/// Writes tensors under their names, whole or not at all.
+/// Writes named tensors, whole or not at all.
+///
+/// ```
+/// use veridical_data::NamedTensor;
+/// use veridical_io::run::{read_tensors, write_tensors};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("m.safetensors");
+/// write_tensors(&path, &[NamedTensor { name: "bias", shape: &[2], values: &[0.5, -1.0] }])?;
+/// assert_eq!(read_tensors(&path)?["bias"], (vec![2], vec![0.5, -1.0]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// [`Error::Content`] if the disk refuses.
+/// [`Error::Content`] if writing fails.
 pub fn write_tensors(path: &Path, tensors: &[NamedTensor<'_>]) -> Result<()> {
     let mut header = Map::new();
     let mut end = 0;
@@ -35,10 +46,10 @@ pub fn write_tensors(path: &Path, tensors: &[NamedTensor<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Reads every tensor of floats of a file as f32; integers, such as PyTorch's `num_batches_tracked`, are passed over.
+/// Reads every floating-point tensor of a file as f32; integer tensors, such as PyTorch's `num_batches_tracked`, are skipped.
 ///
 /// # Errors
-/// [`Error::Malformed`] for damaged bytes, [`Error::Read`] if it is not there.
+/// [`Error::Malformed`] for damaged bytes, [`Error::Read`] if the file does not exist.
 pub fn read_tensors(path: &Path) -> Result<TensorMap> {
     let found: TensorMap = storage::explained(|| tensors(path))?;
     match found.is_empty() {
@@ -68,7 +79,7 @@ mod tests {
         }
         assert_eq!(back["b.bias"].1[0].to_bits(), (-0.0f32).to_bits());
         let bytes = std::fs::read(&path).unwrap();
-        // As it has always been written: old runs keep their bytes.
+        // Unchanged since the first version: old runs keep their bytes.
         let header = r#"{"a":{"data_offsets":[0,24],"dtype":"F32","shape":[2,3]},"b.bias":"#;
         assert!(bytes[8..].starts_with(header.as_bytes()));
         safetensors::SafeTensors::deserialize(&bytes).unwrap();
@@ -79,7 +90,7 @@ mod tests {
 
     /// A state that PyTorch saved has weights of any rank and type beside counters.
     #[test]
-    fn floats_of_all_types_are_read_and_integers_passed_over() {
+    fn floats_of_all_types_are_read_and_integers_skipped() {
         use safetensors::tensor::{Dtype, TensorView, serialize};
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.safetensors");

@@ -1,4 +1,4 @@
-//! `OUT.partial/`: a run that is not finished.
+//! `OUT.partial/`: an unfinished run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -28,10 +28,10 @@ pub struct RunWriter {
     lock: Lock,
 }
 
-/// Refuses an output that a run could not be written to, before any work is done.
+/// Rejects an output that a run could not be written to, before any work is done.
 ///
 /// # Errors
-/// [`veridical_core::Error::Exists`] says what is there and what to do.
+/// [`veridical_core::Error::Exists`] names what exists and the remedy.
 pub fn check_output(output: &Path, if_exists: IfExists) -> Result<()> {
     if output.to_str().is_some_and(|path| path.contains("://")) {
         let what = format!("{}: runs are written to local folders", output.display());
@@ -48,7 +48,7 @@ fn check_existing(output: &Path, if_exists: IfExists) -> Result<()> {
     publish::refuse_existing(output, if_exists, "run")
 }
 
-/// The right to write a run or an ensemble to `output`, with what is there looked at once more.
+/// The lock for writing a run or an ensemble to `output`, after checking again what exists.
 pub(super) fn lock(output: &Path, if_exists: IfExists) -> Result<Lock> {
     check_output(output, if_exists)?;
     let partial = partial_path(output);
@@ -68,11 +68,11 @@ fn is_ours(path: &Path) -> bool {
 }
 
 impl RunWriter {
-    /// Begins a run described by `document`, or takes one up: then the checkpoint is handed back. `None`
-    /// if the run is finished already.
+    /// Starts a run described by `document`, or resumes one: then its checkpoint is returned. `None`
+    /// if the run is already finished.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Exists`] if something is in the way, or if the unfinished run has another configuration.
+    /// [`veridical_core::Error::Exists`] if an output exists, or if the unfinished run has another configuration.
     pub fn begin(
         output: &Path,
         document: &Value,
@@ -111,7 +111,7 @@ impl RunWriter {
         checkpoint.state = read_tensors(&folder.join(state_file(checkpoint.done)))?;
         let best = folder.join(best_file(checkpoint.done));
         checkpoint.best = if best.exists() { Some(read_tensors(&best)?) } else { None };
-        // Lines after the checkpoint are written again; inside of the first epoch there are none yet.
+        // Lines after the checkpoint are written again; within the first epoch there are none yet.
         let metrics = self.partial.join(METRICS);
         let cut = OpenOptions::new().write(true).create(true).truncate(false).open(&metrics);
         cut.and_then(|file| file.set_len(checkpoint.metrics_bytes))
@@ -119,23 +119,23 @@ impl RunWriter {
         Ok(Some(checkpoint))
     }
 
-    /// Where the run grows.
+    /// Returns the folder that the run is written to.
     pub fn folder(&self) -> &Path {
         &self.partial
     }
 
-    /// Appends to the log.
+    /// Appends a line to the log.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses.
+    /// [`Error::Write`] if writing fails.
     pub fn log(&self, line: &Value) -> Result<()> {
         append(&self.partial.join(LOG), line).map(|_len| ())
     }
 
-    /// Writes a table of vectors.
+    /// Writes a vector table.
     ///
     /// # Errors
-    /// As [`TableWriter`].
+    /// The errors of [`TableWriter`].
     pub fn write_table(
         &self,
         name: &str,
@@ -170,17 +170,17 @@ impl RunWriter {
         writer.finish(&Cancel::default())
     }
 
-    /// Completes the run: the model, the final document, and the name.
+    /// Completes the run: writes the model and the final document, and renames the folder.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses.
+    /// [`Error::Write`] if writing fails.
     pub fn publish(mut self, document: &Value, model: &[NamedTensor<'_>]) -> Result<()> {
         write_tensors(&self.partial.join(MODEL), model)?;
         publish::put(&self.partial.join(DOCUMENT), &pretty(document))?;
         self.lock.publish()
     }
 
-    /// Removes what was written: the input was bad.
+    /// Removes everything written so far, after bad input.
     pub fn abandon(self) {
         let _ = fs::remove_dir_all(&self.partial); // the first error is the one to report
     }
@@ -207,21 +207,21 @@ impl Checkpoints for RunWriter {
             write_tensors(&folder.join(&now[1]), best)?;
         }
         // INVARIANT: numbers and strings under string keys.
-        let text = serde_json::to_vec(at).expect("a checkpoint serialises");
+        let text = serde_json::to_vec(at).expect("a checkpoint serializes");
         publish::put(&folder.join(STATE), &text)?;
         let entries = fs::read_dir(&folder).map_err(|e| Error::read(&folder, "list", e))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
             let is_tensors = Path::new(&name).extension().is_some_and(|e| e == "safetensors");
             if is_tensors && !now.iter().any(|kept| name == kept.as_str()) {
-                let _ = fs::remove_file(entry.path()); // only takes room
+                let _ = fs::remove_file(entry.path()); // only takes space
             }
         }
         Ok(())
     }
 }
 
-/// Compares what the user can choose; a finished run also has results.
+/// Compares everything the user can choose; a finished run also has results.
 fn check_same(folder: &Path, now: &Value, finished: bool) -> Result<()> {
     let path = folder.join(DOCUMENT);
     let text = fs::read(&path).map_err(|e| Error::read(&path, "read", e))?;
@@ -235,14 +235,14 @@ fn check_same(folder: &Path, now: &Value, finished: bool) -> Result<()> {
         Some((at, before, now)) => {
             let at = at.trim_start_matches('.');
             let what =
-                format!("this is not the run that was begun: {at} was {before} and is now {now}");
+                format!("this is not the run that was started: {at} was {before} and is now {now}");
             let what = format!("{}: {what}", folder.display());
             Err(Core::exists(what, "start over with ⟨force⟩").into())
         }
     }
 }
 
-/// The best state in the checkpoint of a run, else the last, if there is one.
+/// The best state in the checkpoint of a run, else the last, if any.
 pub(super) fn state_of(run: &Path) -> Option<PathBuf> {
     let folder = run.join(CHECKPOINT);
     let state: Checkpoint = serde_json::from_slice(&fs::read(folder.join(STATE)).ok()?).ok()?;
@@ -259,8 +259,8 @@ fn best_file(done: u32) -> String {
 }
 
 fn pretty(document: &Value) -> Vec<u8> {
-    // INVARIANT: a JSON value is JSON.
-    let mut text = serde_json::to_vec_pretty(document).expect("a document serialises");
+    // INVARIANT: a JSON value always serializes.
+    let mut text = serde_json::to_vec_pretty(document).expect("a document serializes");
     text.push(b'\n');
     text
 }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_taken_up_at_its_checkpoint_and_appears_at_once() {
+    fn a_run_resumes_at_its_checkpoint_and_appears_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("run");
         let (writer, none) =
@@ -307,7 +307,7 @@ mod tests {
         let end = "holds an unfinished run; continue it with ⟨resume⟩ or start over with ⟨force⟩";
         assert_eq!(message(refused), format!("DIR/run.partial {end}"));
         let other = RunWriter::begin(&out, &document(2), IfExists::Resume).unwrap_err();
-        let what = "this is not the run that was begun: seed was 1 and is now 2";
+        let what = "this is not the run that was started: seed was 1 and is now 2";
         assert_eq!(message(other), format!("DIR/run.partial: {what}; start over with ⟨force⟩"));
 
         let (writer, found) =

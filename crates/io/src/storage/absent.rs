@@ -1,4 +1,4 @@
-//! What stands for object stores where they are left out of the build: places in them are refused by name, and none is
+//! Stand-ins for object stores in builds without them: URLs of stores are rejected by name, and none is
 //! ever opened.
 
 use std::convert::Infallible;
@@ -10,19 +10,19 @@ use veridical_core::{Cancel, Error as Core};
 
 use crate::Result;
 
-/// There is none.
+/// Cannot be constructed.
 #[derive(Debug)]
 pub(crate) struct Location(Infallible);
 
 impl Location {
-    /// `None` for a path of this machine.
+    /// Returns `None` for a local path.
     pub fn parse(path: &Path) -> Result<Option<Self>> {
         let scheme =
             path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
         let is_scheme =
             |scheme: &str| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric());
         if scheme.is_some_and(is_scheme) {
-            let what = format!("{}: this build has no object stores", path.display());
+            let what = format!("{}: this build does not support object stores", path.display());
             return Err(
                 Core::request(what, "copy the file here, or build with `object-store`").into()
             );
@@ -43,7 +43,7 @@ impl Location {
     }
 }
 
-/// There is none.
+/// Cannot be constructed.
 #[derive(Debug)]
 pub(crate) struct Object(Infallible);
 
@@ -81,7 +81,7 @@ impl Seek for Object {
     }
 }
 
-/// There is none.
+/// Cannot be constructed.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote(Infallible);
 
@@ -114,7 +114,10 @@ mod tests {
     #[test]
     fn places_in_a_store_are_refused_and_paths_are_not() {
         let message = Location::parse(Path::new("s3://b/k")).unwrap_err().to_string();
-        assert!(message.starts_with("s3://b/k: this build has no object stores; "), "{message}");
+        assert!(
+            message.starts_with("s3://b/k: this build does not support object stores; "),
+            "{message}"
+        );
         assert!(Location::parse(Path::new("a/b")).unwrap().is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! A store that fails in the midst of a decoder. Decoders wrap what they are told in words of their own,
-//! or forget it; the error of the store is kept aside and put in the place of theirs.
+//! A store that fails while a decoder runs. Decoders wrap or discard the error they receive,
+//! so the store's own error is kept aside and reported in its place.
 
 use std::cell::RefCell;
 
@@ -9,15 +9,15 @@ thread_local! {
     static FAILED: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
-/// Keeps `error` and gives what a decoder is told.
+/// Keeps `error` and returns a stand-in for the decoder.
 #[cfg(feature = "object-store")]
 pub(super) fn keep(error: Error) -> std::io::Error {
-    let told = std::io::Error::other(error.to_string());
+    let shown = std::io::Error::other(error.to_string());
     FAILED.set(Some(error));
-    told
+    shown
 }
 
-/// Runs a decoder; if it fails because a store failed, that is the error.
+/// Runs a decoder; if it fails because a store failed, returns the store's error.
 pub(crate) fn explained<T>(decode: impl FnOnce() -> Result<T>) -> Result<T> {
     FAILED.take();
     decode().map_err(|error| FAILED.take().unwrap_or(error))

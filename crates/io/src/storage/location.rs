@@ -1,4 +1,4 @@
-//! Places in object stores, written like paths: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`.
+//! Locations in object stores, written like paths: `s3://bucket/key`, `gs://bucket/key`, `az://container/key`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use object_store::path::Path as Key;
 
 use crate::{Error, Result};
 
-/// Who keeps the objects.
+/// The storage service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Service {
     S3,
@@ -14,14 +14,14 @@ pub(super) enum Service {
     Azure,
 }
 
-/// An object, or the beginning of the names of several.
+/// An object, or the common prefix of several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(super) service: Service,
-    /// The bucket or container as it was written, `container@account.host` included.
+    /// The bucket or container as written, including `container@account.host`.
     pub(super) bucket: String,
     pub(super) key: Key,
-    /// What the user wrote, without slashes at the end.
+    /// The URL as written, without trailing slashes.
     pub(super) url: String,
 }
 
@@ -35,7 +35,7 @@ impl Service {
         }
     }
 
-    /// Where the credentials are looked for.
+    /// The environment variables of the credentials.
     pub(super) const fn credentials(self) -> &'static str {
         match self {
             Self::S3 => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
@@ -44,7 +44,7 @@ impl Service {
         }
     }
 
-    /// Where the address of the service is looked for.
+    /// The environment variables of the service address.
     pub(super) const fn endpoint(self) -> &'static str {
         match self {
             Self::S3 => "AWS_ENDPOINT_URL and AWS_REGION",
@@ -55,7 +55,7 @@ impl Service {
 }
 
 impl Location {
-    /// The place that `path` names, or `None` for a path of this machine.
+    /// Parses the location that `path` names; `None` for a local path.
     pub(crate) fn parse(path: &Path) -> Result<Option<Self>> {
         let Some((scheme, rest)) = path.to_str().and_then(|text| text.split_once("://")) else {
             return Ok(None);
@@ -65,7 +65,7 @@ impl Location {
         }
         let refused = |what: &str| Err(Error::content(path, what));
         let Some(service) = Service::of(&scheme.to_ascii_lowercase()) else {
-            return refused("the store is not known; use s3://, gs:// or az://");
+            return refused("unknown store; use s3://, gs:// or az://");
         };
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         if bucket.is_empty() {
@@ -79,14 +79,14 @@ impl Location {
         Ok(Some(Self { service, bucket, key: parsed, url }))
     }
 
-    /// The place of an object below this one.
+    /// The location of an object below this one.
     pub(super) fn below(&self, key: &Key) -> Self {
         let bucket_url = &self.url[..self.url.len() - self.key.as_ref().len()];
         let url = format!("{}/{key}", bucket_url.trim_end_matches('/'));
         Self { key: key.clone(), url, ..self.clone() }
     }
 
-    /// Whether a place is this one or below it.
+    /// Whether a location is this one or below it.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         self.service == other.service
             && self.bucket == other.bucket
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_are_told_from_paths() {
+    fn locations_are_distinguished_from_paths() {
         for path in ["a/b.parquet", "/a", "-", "c:/x", "://x", "a b://c"] {
             assert_eq!(parse(path), None, "{path}");
         }
@@ -138,7 +138,7 @@ mod tests {
         let message = |url: &str| Location::parse(Path::new(url)).unwrap_err().to_string();
         assert_eq!(
             message("http://h/x.csv"),
-            "http://h/x.csv: the store is not known; use s3://, gs:// or az://"
+            "http://h/x.csv: unknown store; use s3://, gs:// or az://"
         );
         assert_eq!(message("s3:///k"), "s3:///k: there is no bucket; write it as s3://bucket/key");
         for url in ["s3://b/a/../c", "gs://b/a//c", "az://c/./x"] {

@@ -1,7 +1,7 @@
-//! Where bytes are: files of this machine and objects of a store behind one face.
+//! Local files and objects in a store behind one interface.
 //!
-//! A place is written like a path. `s3://`, `gs://` and `az://` name objects; whatever ends in `/`, or is not
-//! an object itself, is a folder of those below it. Without the feature `object-store` such places are refused.
+//! A location is written like a path. `s3://`, `gs://` and `az://` name objects; a location that ends in `/`, or is not
+//! an object itself, is a folder of the objects below it. Without the feature `object-store` such locations are rejected.
 
 #[cfg(not(feature = "object-store"))]
 mod absent;
@@ -58,7 +58,7 @@ pub(crate) fn open(path: &Path) -> Result<InputFile> {
 }
 
 impl InputFile {
-    /// The same file once more, to be read from its beginning. What changed since is not looked at.
+    /// Opens the same file again, to be read from the start. Changes in between are not detected.
     pub fn again(&self, path: &Path) -> Result<Self> {
         match self {
             Self::Local { .. } => open(path),
@@ -66,7 +66,7 @@ impl InputFile {
         }
     }
 
-    /// A name that the store has for the state of the object.
+    /// The store's own identifier for the state of the object.
     pub fn fingerprint(&self) -> Option<String> {
         match self {
             Self::Local { .. } => None,
@@ -120,16 +120,15 @@ impl ChunkReader for InputFile {
     }
 }
 
-/// A whole file of at most `most` bytes.
+/// Reads a whole file of at most `most` bytes.
 ///
 /// # Errors
-/// [`Error::Read`] or [`Error::Store`] if it is not there, [`Error::Content`] if it is larger.
+/// [`Error::Read`] or [`Error::Store`] if it does not exist, [`Error::Content`] if it is larger.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     explained(|| {
         let file = open(path)?;
         if file.len() > most {
-            let what =
-                format!("{} bytes are too many where at most {most} are expected", file.len());
+            let what = format!("{} bytes, expected at most {most}", file.len());
             return Err(Error::content(path, what));
         }
         let mut content = Vec::new();
@@ -138,10 +137,10 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     })
 }
 
-/// Whether there is a file or folder.
+/// Returns whether a file or folder exists.
 ///
 /// # Errors
-/// [`Error::Store`] if a store does not tell.
+/// [`Error::Store`] if the store fails.
 pub fn exists(path: &Path) -> Result<bool> {
     match Location::parse(path)? {
         Some(at) => at.exists(),
@@ -150,7 +149,7 @@ pub fn exists(path: &Path) -> Result<bool> {
 }
 
 /// The files below a folder in the order of their paths, or `None` if `path` is a file. Names that
-/// `skips` are passed over, folders of such names with all they hold.
+/// `skips` matches are skipped, such folders with all their content.
 pub(crate) fn list(path: &Path, skips: fn(&str) -> bool) -> Result<Option<Vec<PathBuf>>> {
     let mut files = Vec::new();
     if let Some(at) = Location::parse(path)? {
@@ -187,10 +186,10 @@ pub(crate) fn put(path: &Path, content: &[u8]) -> Result<bool> {
     }
 }
 
-/// Whether two places of a store are the same or one is inside the other; `None` unless both are in one.
+/// Returns whether two locations in a store are the same or one contains the other; `None` unless both are in one.
 ///
 /// # Errors
-/// [`Error::Content`] for a place that cannot be.
+/// [`Error::Content`] for an invalid location.
 pub fn overlap(a: &Path, b: &Path) -> Result<Option<bool>> {
     let (Some(a), Some(b)) = (Location::parse(a)?, Location::parse(b)?) else { return Ok(None) };
     Ok(Some(a.holds(&b) || b.holds(&a)))

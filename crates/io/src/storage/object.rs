@@ -1,6 +1,6 @@
-//! An object that is read like a file: blocks of 4 MiB by ranged requests, the last few kept, the next one
-//! fetched ahead once two in a row were read. Every request is bound to the state that was there when the
-//! object was opened, so that no table is ever a mix of two.
+//! An object that is read like a file: blocks of 4 MiB by ranged requests, with the last few cached, and the next one
+//! prefetched after two consecutive reads. Every request is tied to the state of the object when it was opened, so that a
+//! table is never a mix of two versions.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::store::{Purpose, changed, client, explain, runtime};
 use crate::Result;
 
 const BLOCK: u64 = 4 << 20;
-/// Blocks kept: columns of a Parquet file are read by turns.
+/// Cached blocks: the columns of a Parquet file are read in turn.
 const KEPT: usize = 6;
 
 type Fetched = std::result::Result<Bytes, Failed>;
@@ -26,7 +26,7 @@ enum Failed {
     Changed,
 }
 
-/// An open object. Clones share their blocks but not their place.
+/// An open object. Clones share their cache but not their position.
 #[derive(Clone)]
 pub(crate) struct Object {
     shared: Arc<Shared>,
@@ -42,13 +42,13 @@ struct Shared {
 
 #[derive(Default)]
 struct Blocks {
-    /// The one used last at the end.
+    /// Most recently used last.
     kept: Vec<(u64, Bytes)>,
     ahead: Option<(u64, JoinHandle<Fetched>)>,
 }
 
 impl Object {
-    /// Asks what there is.
+    /// Requests the size and state of the object.
     pub fn open(at: &Location) -> Result<Self> {
         Self::open_in(client(at, Purpose::Read)?, at)
     }
@@ -65,7 +65,7 @@ impl Object {
         self.shared.meta.size
     }
 
-    /// A name for the state of the object.
+    /// An identifier of the state of the object.
     pub fn fingerprint(&self) -> String {
         let ObjectMeta { size, e_tag, last_modified, .. } = &self.shared.meta;
         match e_tag {
@@ -79,7 +79,7 @@ impl Object {
         Self { shared: Arc::clone(&self.shared), position }
     }
 
-    /// Some bytes; fewer than asked for at the end of a block, none at the end of the object.
+    /// Some bytes; fewer than requested at the end of a block, none at the end of the object.
     fn next_bytes(&mut self, most: usize) -> io::Result<Bytes> {
         let len = self.len();
         if self.position >= len || most == 0 {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_changed_is_not_read_on() {
+    fn reading_stops_if_an_object_changes() {
         let mut content = content();
         let (mut object, put) = opened(&content);
         let before = object.fingerprint();
@@ -262,7 +262,7 @@ mod tests {
             object.read_exact(&mut some).map_err(|e| crate::Error::content("t", e.to_string()))
         });
         let want = "s3://bucket/t: cannot read: the object changed while it was read; run the job again \
-                    when nobody writes to it";
+                    when no other process writes to it";
         assert_eq!(error.unwrap_err().to_string(), want);
         let again = Object::open_in(Arc::clone(&object.shared.store), &object.shared.at).unwrap();
         assert_ne!(before, again.fingerprint());

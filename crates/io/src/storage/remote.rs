@@ -1,4 +1,4 @@
-//! Places in a store as files and folders: what is there, and how it is published.
+//! Locations in a store as files and folders: listing and publishing.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ use super::upload;
 use crate::{Error, Result};
 
 impl Location {
-    /// Whether there is an object, or any below.
+    /// Whether an object exists here, or any below.
     pub(super) fn exists(&self) -> Result<bool> {
         Ok(is_object(self)? || !keys_below(self, |_| false)?.is_empty())
     }
 
-    /// The objects below, or `None` if `path`, as this place was written, is an object itself.
+    /// The objects below, or `None` if `path`, as this location was written, is an object itself.
     pub(super) fn list(
         &self,
         path: &Path,
@@ -50,7 +50,7 @@ fn is_object(at: &Location) -> Result<bool> {
     }
 }
 
-/// The objects below a place, level by level.
+/// The objects below a location, level by level.
 fn keys_below(at: &Location, skips: fn(&str) -> bool) -> Result<Vec<Key>> {
     let store = client(at, Purpose::Read)?;
     let mut keys = Vec::new();
@@ -66,15 +66,15 @@ fn keys_below(at: &Location, skips: fn(&str) -> bool) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// A place in a store that a table is written to.
+/// A location in a store that a table is written to.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote(Location);
 
-/// Written last, so that its presence says that all parts are there.
+/// Written last: its presence means that all parts are complete.
 const SUCCESS: &str = "_SUCCESS";
 
 impl Remote {
-    /// The place, if `path` is in a store.
+    /// The location, if `path` is in a store.
     pub fn of(path: &Path) -> Result<Option<Self>> {
         let at = Location::parse(path)?;
         if at.as_ref().is_some_and(|at| at.key.as_ref().is_empty()) {
@@ -88,7 +88,7 @@ impl Remote {
         upload::put(&self.0, content)
     }
 
-    /// The names of what is below, relative to here.
+    /// The names of the objects below, relative to here.
     pub fn names(&self) -> Result<Vec<String>> {
         let depth = self.0.key.parts().count();
         let name = |key: &Key| key.parts().skip(depth).map(|p| p.as_ref().to_owned()).collect();
@@ -101,8 +101,8 @@ impl Remote {
         upload::send(from, &self.0, cancel)
     }
 
-    /// Publishes the files of a folder in the place of those that are there: parts first, what says that
-    /// they are complete last.
+    /// Publishes the files of a folder in place of the existing ones: parts first, the completion marker
+    /// last.
     pub fn send_folder(&self, files: &[PathBuf], cancel: &Cancel) -> Result<()> {
         let place = |name: &str| {
             let name = name.split('/').fold(self.0.key.clone(), |key, part| key.join(part));

@@ -1,17 +1,17 @@
-//! Where an output for a store grows until it is published: objects can be neither appended to nor renamed.
+//! The local folder of an output to a store until it is published: objects can be neither appended to nor renamed.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The place in `folder` (or in the user's cache) that stands for the output `url`: the end of its name to
-/// be recognised, a hash to be its own.
+/// The path in `folder` (or in the user's cache) for the output `url`: the end of its name for
+/// recognition, and a hash for uniqueness.
 pub(crate) fn staging_path(url: &Path, folder: Option<&Path>) -> Result<PathBuf> {
     let folder = match folder {
         Some(folder) => folder.to_owned(),
         None => cache(|name| std::env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
             let what =
-                "there is no home to keep the unfinished output in; name a folder with ⟨staging⟩";
+                "there is no home folder for the unfinished output; name a folder with ⟨staging⟩";
             Error::content(url, what)
         })?,
     };
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_output_has_a_place_of_its_own_that_can_be_recognised() {
+    fn every_output_has_a_place_of_its_own_that_can_be_recognized() {
         let at = |url: &str| staging_path(Path::new(url), Some(Path::new("/s"))).unwrap();
         let place = at("s3://b/k/phi.parquet");
         assert!(place.starts_with("/s") && place.to_string_lossy().ends_with("-phi.parquet"));

@@ -1,7 +1,7 @@
-//! Clients of object stores, the runtime they need, and what their errors mean.
+//! Clients of object stores, their runtime, and explanations of their errors.
 //!
-//! Credentials and endpoints come from the environment, as the tools of each service have it. An answer
-//! is waited for ten seconds and a connection five, with three more tries within fifteen seconds: a store
+//! Credentials and endpoints come from the environment, as for each service's own tools. A response
+//! times out after ten seconds and a connection after five, with three retries within fifteen seconds: a store
 //! that cannot be reached is reported soon.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use veridical_core::Error as Core;
 use super::location::{Location, Service};
 use crate::{Error, Result};
 
-/// What a client is for: a part that is sent takes longer than an answer.
+/// The purpose of a client: sending a part takes longer than receiving a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     Read,
@@ -40,7 +40,7 @@ pub(super) fn runtime() -> Result<&'static Runtime> {
         .map_err(|e| Core::System { what: "start the threads for storage", why: e.clone() }.into())
 }
 
-/// The client for a place.
+/// The client for a location.
 pub(super) fn client(at: &Location, purpose: Purpose) -> Result<Arc<dyn ObjectStore>> {
     static CLIENTS: OnceLock<Mutex<Clients>> = OnceLock::new();
     let clients = CLIENTS.get_or_init(Mutex::default);
@@ -55,7 +55,7 @@ pub(super) fn client(at: &Location, purpose: Purpose) -> Result<Arc<dyn ObjectSt
 }
 
 fn connect(at: &Location, purpose: Purpose) -> object_store::Result<Arc<dyn ObjectStore>> {
-    // Fails if there is one already, which is as good.
+    // Fails if one is already installed, which is equally good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig {
         backoff: BackoffConfig {
@@ -98,13 +98,13 @@ fn connect(at: &Location, purpose: Purpose) -> object_store::Result<Arc<dyn Obje
     })
 }
 
-/// The error of a store in our words: what was asked for, why it failed, what to do.
+/// Explains the error of a store: what was requested, why it failed, what to do.
 pub(super) fn explain(at: &Location, action: &str, error: &object_store::Error) -> Error {
     use object_store::Error as E;
     let (bucket, key, service) = (&at.bucket, &at.key, at.service);
     let text = chain(error);
     let no_bucket = ["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
-    // Lists are refused without a kind of their own.
+    // A rejected listing has no error kind of its own.
     let is_denied =
         ["status code: 401", "status code: 403"].iter().any(|status| text.contains(status))
             || matches!(error, E::PermissionDenied { .. } | E::Unauthenticated { .. });
@@ -122,7 +122,7 @@ pub(super) fn explain(at: &Location, action: &str, error: &object_store::Error) 
         _ if is_denied => {
             let code = code(&text).map(|code| format!(" ({code})")).unwrap_or_default();
             format!(
-                "access to `{key}` in bucket `{bucket}` is denied{code}; check {} and what they may do",
+                "access to `{key}` in bucket `{bucket}` is denied{code}; check {} and their permissions",
                 service.credentials()
             )
         }
@@ -138,17 +138,17 @@ pub(super) fn explain(at: &Location, action: &str, error: &object_store::Error) 
 }
 
 const CHANGED: &str =
-    "the object changed while it was read; run the job again when nobody writes to it";
-/// Where machines of a cloud ask for credentials when the environment has none.
+    "the object changed while it was read; run the job again when no other process writes to it";
+/// Where cloud machines request credentials when the environment has none.
 const METADATA_SERVICES: [&str; 3] = ["latest/api/token", "latest/meta-data", "computeMetadata"];
 
-/// The object is not the one that was opened.
+/// The error for an object that changed after it was opened.
 pub(super) fn changed(at: &Location) -> Error {
     let (path, what) = (at.url.clone(), format!("cannot read: {CHANGED}"));
     Error::Store { path, what, is_transient: false }
 }
 
-/// An error with all that caused it.
+/// An error with all its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |e| e.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -164,7 +164,7 @@ fn reason(error: &dyn std::error::Error) -> String {
     if short.len() < line.len() { short + "..." } else { short }
 }
 
-/// The `<Code>` of an answer of S3 or Azure.
+/// The `<Code>` of a response from S3 or Azure.
 fn code(text: &str) -> Option<&str> {
     let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
     Some(code)
@@ -216,7 +216,7 @@ mod tests {
             (
                 "s3://bucket/folder/t.parquet: cannot read: access to `folder/t.parquet` in bucket \
                  `bucket` is denied (SignatureDoesNotMatch); check AWS_ACCESS_KEY_ID, \
-                 AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN and what they may do"
+                 AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN and their permissions"
                     .into(),
                 true
             )
@@ -226,14 +226,14 @@ mod tests {
             message(&changed),
             (
                 "s3://bucket/folder/t.parquet: cannot read: the object changed while it was read; run \
-                 the job again when nobody writes to it"
+                 the job again when no other process writes to it"
                     .into(),
                 false
             )
         );
         let source = "http://169.254.169.254/latest/api/token".into();
-        let nobody = object_store::Error::Generic { store: "S3", source };
-        assert!(message(&nobody).0.contains("there are no credentials; set AWS_ACCESS_KEY_ID"));
+        let anonymous = object_store::Error::Generic { store: "S3", source };
+        assert!(message(&anonymous).0.contains("there are no credentials; set AWS_ACCESS_KEY_ID"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Publishing in a store: an object appears whole or not at all.
+//! Publishing to a store: an object appears whole or not at all.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,10 +11,10 @@ use super::location::Location;
 use super::store::{Purpose, client, explain, runtime};
 use crate::{Error, Result};
 
-/// Bytes of a part; larger for files of which more than the parts a store allows would be made.
+/// Bytes per part; larger for files that would exceed the number of parts a store allows.
 const PART: u64 = 8 << 20;
 const MAX_PARTS: u64 = 9_000;
-/// Parts on their way at a time.
+/// Parts in flight at a time.
 const AT_ONCE: usize = 3;
 
 /// Puts a small object.
@@ -25,7 +25,7 @@ pub(super) fn put(at: &Location, content: &[u8]) -> Result<()> {
     put.map(|_| ()).map_err(|e| explain(at, "write", &e))
 }
 
-/// Takes an object away; one that is not there is as good.
+/// Deletes an object; one that does not exist counts as deleted.
 pub(super) fn delete(at: &Location) -> Result<()> {
     let store = client(at, Purpose::Write)?;
     match runtime()?.block_on(store.delete(&at.key)) {
@@ -34,7 +34,7 @@ pub(super) fn delete(at: &Location) -> Result<()> {
     }
 }
 
-/// Sends a file; a stop between two parts leaves nothing.
+/// Uploads a file; a cancellation between two parts leaves nothing behind.
 pub(super) fn send(from: &Path, at: &Location, cancel: &Cancel) -> Result<()> {
     let unreadable = |e| Error::read(from, "read", e);
     let mut file = File::open(from).map_err(unreadable)?;

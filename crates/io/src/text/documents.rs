@@ -1,4 +1,4 @@
-//! Documents one after the other, from a file of lines, a column, or a folder.
+//! Streams documents from a file of lines, a column, or a folder.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::read::plain_text;
 use crate::records::{self, Cell, RecordOptions, Role};
 use crate::{Error, RecordFormat, Result, storage};
 
-/// How a document is called.
+/// The id of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum DocId<T> {
-    /// Its place in the input.
+    /// Its position in the input.
     Row(u64),
-    /// An integer of a table.
+    /// An integer id.
     Integer(i64),
-    /// A name.
+    /// A text id.
     Name(T),
 }
 
@@ -81,12 +81,12 @@ pub(super) const ID_ROLE: Role = Role {
 };
 const ROLES: [Role; 2] = [TEXT_ROLE, ID_ROLE];
 
-/// A file that is a document may have so many bytes.
+/// The maximum size in bytes of a file that is one document.
 const MAX_DOCUMENT: u64 = 1 << 30;
 
 type Take<'a> = dyn FnMut(DocId<&str>, &str) -> Result<()> + 'a;
 
-/// Hands every document to `take`, until it fails; what there is to say about the reading.
+/// Passes every document to `take`, until it fails; returns notes on the reading.
 pub(super) fn read(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Result<Vec<String>> {
     storage::explained(|| {
         let files = records::files(path)?;

@@ -1,7 +1,7 @@
-//! Documents from files.
+//! Reads documents.
 
 mod documents;
-mod labelled;
+mod labeled;
 mod stream;
 
 use std::path::Path;
@@ -10,19 +10,19 @@ use arrow_array::{Int64Array, StringArray};
 use veridical_data::{Corpus, CorpusBuilder, Ids, Lists, Vocabulary};
 
 use self::documents::DocId;
-pub use self::labelled::{LabelledOptions, read_labelled};
+pub use self::labeled::{LabeledOptions, read_labeled};
 pub use self::stream::Documents;
 use crate::{Error, RecordOptions, Result};
 
-/// How documents are read.
+/// Options for reading documents.
 #[derive(Clone, Debug)]
 pub struct TextOptions {
-    /// How files are read; the columns of a table are `text`, which holds the documents, and `id`, which names them. Without
-    /// an id, rows are numbered. A file of format text is one document per line.
+    /// How the files are read; the columns of a table are `text`, the documents, and `id`. Without
+    /// ids, rows are numbered. A file of format text has one document per line.
     pub records: RecordOptions,
-    /// Words are compared in lower case.
+    /// Whether words are converted to lower case.
     pub lowercase: bool,
-    /// Rarer words are left out.
+    /// The minimum count of a word; rarer words are dropped.
     pub min_count: u64,
 }
 
@@ -33,7 +33,7 @@ impl Default for TextOptions {
 }
 
 /// Reads documents: one per line of a text file, one per row of a column, or one per file of a folder of
-/// `.txt` files.
+/// `.txt` files. Also returns notes for the user.
 ///
 /// ```
 /// use veridical_io::{TextOptions, read_corpus};
@@ -50,7 +50,7 @@ impl Default for TextOptions {
 /// ```
 ///
 /// # Errors
-/// [`Error::Content`] for what cannot be read, and if no document has a word that is kept.
+/// [`Error::Content`] for input that cannot be read, and if no document has a word in the vocabulary.
 pub fn read_corpus(path: &Path, options: &TextOptions) -> Result<(Corpus, Vec<String>)> {
     let (mut ids, mut builder) = (Vec::new(), CorpusBuilder::default());
     let mut notes = documents::read(path, options, &mut |id, text| {
@@ -72,10 +72,10 @@ pub fn read_corpus(path: &Path, options: &TextOptions) -> Result<(Corpus, Vec<St
     Ok((corpus, notes))
 }
 
-/// Reads documents under the vocabulary of an earlier corpus, to infer their vectors.
+/// Reads documents with the vocabulary of an earlier corpus, to infer their vectors.
 ///
 /// # Errors
-/// As [`read_corpus`], except that documents may all be without a known word.
+/// The errors of [`read_corpus`], except that documents need not have known words.
 pub fn read_corpus_with(
     path: &Path,
     options: &TextOptions,
@@ -100,7 +100,7 @@ pub fn read_corpus_with(
     Ok((corpus, notes))
 }
 
-/// The ids of documents. Where they repeat, documents are numbered instead, unless the user chose the column.
+/// The ids of documents. Duplicate ids are replaced by numbers, unless the user chose the column.
 fn doc_ids(
     ids: Vec<DocId<String>>,
     options: &TextOptions,
@@ -115,7 +115,7 @@ fn doc_ids(
             let what = format!("⟨id-column⟩ {column}: `{id}` names more than one document");
             return Err(Error::content(path, what));
         }
-        notes.push(format!("ids repeat (`{id}`): documents are numbered from 0 instead"));
+        notes.push(format!("duplicate ids (`{id}`): documents are numbered from 0 instead"));
         return Ok(Ids::numbered(0, n));
     }
     let integers: Option<Vec<i64>> = ids.iter().map(DocId::integer).collect();

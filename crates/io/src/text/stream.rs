@@ -1,4 +1,4 @@
-//! Documents whose texts are never in memory together: read once for their ids and for what is wrong with them, then again
+//! Documents whose texts are never all in memory: read once for their ids and for errors, then again
 //! for their texts.
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use veridical_data::Ids;
 use super::{TextOptions, doc_ids, documents};
 use crate::{Error, Result, fingerprint, records};
 
-/// Documents under their ids.
+/// A stream of documents with their ids.
 #[derive(Debug)]
 pub struct Documents {
     path: PathBuf,
@@ -18,10 +18,10 @@ pub struct Documents {
 }
 
 impl Documents {
-    /// Reads all documents, as [`read_corpus`](super::read_corpus) does, and keeps their ids.
+    /// Reads all documents, as [`read_corpus`](super::read_corpus) does, and keeps their ids. Also returns notes for the user.
     ///
     /// # Errors
-    /// [`Error::Content`] for what cannot be read and for ids that repeat, [`Error::NoRows`] if there is none.
+    /// [`Error::Content`] for input that cannot be read and for duplicate ids, [`Error::NoRows`] if there are no documents.
     pub fn open(path: &Path, options: &TextOptions) -> Result<(Self, Vec<String>)> {
         let mut ids = Vec::new();
         let mut notes = documents::read(path, options, &mut |id, _| {
@@ -35,24 +35,24 @@ impl Documents {
         Ok((Self { path: path.to_owned(), options: options.clone(), ids }, notes))
     }
 
-    /// One id per document, in the order of the input.
+    /// Returns one id per document, in the order of the input.
     pub fn ids(&self) -> &Ids {
         &self.ids
     }
 
-    /// The fingerprint of every file, in order.
+    /// Returns the fingerprint of every file, in order.
     ///
     /// # Errors
-    /// [`Error::Read`] if one is gone.
+    /// [`Error::Read`] if a file no longer exists.
     pub fn fingerprints(&self) -> Result<Vec<String>> {
         let files = records::files(&self.path)?;
         files.iter().map(|file| fingerprint::of_file(file)).collect()
     }
 
-    /// Hands the texts to `take` from the document `first` on, until it fails.
+    /// Passes the texts to `take` from document `first` on, until it fails.
     ///
     /// # Errors
-    /// What `take` returns; [`Error::Content`] if there are more or fewer documents by now.
+    /// The error of `take`; [`Error::Content`] if the number of documents has changed.
     pub fn for_each<E: From<Error>>(
         &self,
         first: usize,
@@ -68,7 +68,7 @@ impl Documents {
             let outcome = if seen > first { take(text) } else { Ok(()) };
             outcome.map_err(|error| {
                 failure = Some(error);
-                Error::from(Core::Interrupted) // ends the reading; `failure` is what is told
+                Error::from(Core::Interrupted) // stops reading; `failure` is reported
             })
         });
         match failure {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_the_reading_and_is_told() {
+    fn a_failure_stops_reading_and_is_reported() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.txt");
         std::fs::write(&path, "one\ntwo\nthree\n").unwrap();

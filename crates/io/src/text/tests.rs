@@ -46,7 +46,7 @@ fn lines_are_documents_and_words_go_by_count_then_bytes() {
         notes,
         [
             "one document per line, numbered from 0",
-            "1 of 4 documents have no word of the vocabulary"
+            "1 of 4 documents have no words in the vocabulary"
         ]
     );
 }
@@ -70,19 +70,19 @@ fn columns_and_folders_hold_documents() {
 }
 
 #[test]
-fn ids_that_repeat_give_way_to_numbers() {
+fn duplicate_ids_are_replaced_by_numbers() {
     let folder = folder();
     let content = "id,text\n5,a\n5,b\n";
     let (corpus, notes) = folder.read("a.csv", content, &least(1)).unwrap();
     assert_eq!(corpus.docs, Ids::numbered(0, 2));
-    assert_eq!(notes[1], "ids repeat (`5`): documents are numbered from 0 instead");
+    assert_eq!(notes[1], "duplicate ids (`5`): documents are numbered from 0 instead");
     let named = TextOptions { records: columns("id=id"), ..least(1) };
     let message = folder.read("a.csv", content, &named).unwrap_err().to_string();
     assert!(message.ends_with("⟨id-column⟩ id: `5` names more than one document"), "{message}");
 }
 
 #[test]
-fn documents_that_cannot_serve_are_refused() {
+fn unusable_documents_are_refused() {
     let folder = folder();
     let refused = |name: &str, content: &str, options: &TextOptions| {
         let error = folder.read(name, content, options).unwrap_err().to_string();
@@ -101,7 +101,7 @@ fn documents_that_cannot_serve_are_refused() {
     );
     let message = refused("b.csv", "id,words\n1,a\n", &least(1));
     assert!(
-        message.contains("no column is known to hold the text")
+        message.contains("no column is recognized as the text")
             && message.contains("⟨column⟩ COLUMN"),
         "{message}"
     );
@@ -130,7 +130,7 @@ fn new_documents_are_read_under_an_old_vocabulary() {
         (&new.words, new.tokens.get(0), new.tokens.get(1)),
         (&corpus.words, &[1, 0][..], &[][..])
     );
-    assert_eq!(notes[1], "1 of 2 documents have no word of the vocabulary");
+    assert_eq!(notes[1], "1 of 2 documents have no words in the vocabulary");
     assert_eq!(vocabulary.tokenize("b a"), [0, 1]);
 }
 

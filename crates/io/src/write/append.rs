@@ -1,4 +1,4 @@
-//! A file that only grows, and that can be cut back to where it was good.
+//! A file that only grows, and that can be truncated to its valid length.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -8,7 +8,7 @@ use veridical_core::Error as Core;
 use super::Continue;
 use crate::{Error, Result};
 
-/// Appends to a file and counts.
+/// Appends to a file and counts bytes.
 #[derive(Debug)]
 pub(super) struct Append {
     path: PathBuf,
@@ -18,12 +18,12 @@ pub(super) struct Append {
 }
 
 impl Append {
-    /// A new file, or an old one cut back to `from`.
+    /// Opens a new file, or an old one truncated to `from`.
     pub fn open(path: &Path, from: Option<&Continue<'_>>) -> Result<Self> {
         Self::open_at(path, from.map(|from| from.bytes))
     }
 
-    /// A new file, or an old one cut back to `len` bytes.
+    /// Opens a new file, or an old one truncated to `len` bytes.
     pub fn open_at(path: &Path, len: Option<u64>) -> Result<Self> {
         let failed = |e| Error::write(path, e);
         let mut file = OpenOptions::new()
@@ -35,8 +35,10 @@ impl Append {
         let len = len.unwrap_or(0);
         let there = file.metadata().map_err(failed)?.len();
         if there < len {
-            let what =
-                format!("{}: {there} bytes are there where the journal says {len}", path.display());
+            let what = format!(
+                "{}: the file has {there} bytes but the journal says {len}",
+                path.display()
+            );
             return Err(Core::damaged(what, "start over with ⟨force⟩").into());
         }
         file.set_len(len).map_err(failed)?;
@@ -48,7 +50,7 @@ impl Append {
         self.write_all(bytes).map_err(|e| Error::write(&self.path, e))
     }
 
-    /// Hands everything to the operating system; the length of the file.
+    /// Flushes everything to the operating system; returns the length of the file.
     pub fn flushed(&mut self) -> Result<u64> {
         self.file.flush().map_err(|e| Error::write(&self.path, e))?;
         Ok(self.len)
@@ -63,7 +65,7 @@ impl Append {
             .map_err(|e| Error::write(&self.path, e))
     }
 
-    /// Everything reaches the disk before the file gets its name.
+    /// Flushes everything to disk before the file is renamed.
     pub fn close(&mut self) -> Result<()> {
         self.flushed()?;
         self.file.get_ref().sync_data().map_err(|e| Error::write(&self.path, e))
@@ -91,7 +93,7 @@ impl Write for Append {
 }
 
 /// An [`Append`] for a library that insists on writing from the start: the bytes that the file
-/// already has are swallowed.
+/// already has are discarded.
 #[derive(Debug)]
 pub(super) struct Replay {
     pub inner: Append,

@@ -1,4 +1,4 @@
-//! Arrow IPC: the file format on disk, the stream format on stdout. One record batch a piece.
+//! Arrow IPC: the file format on disk, the stream format on stdout. One record batch per piece.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Stdout};
@@ -19,8 +19,8 @@ use crate::{Error, Result};
 /// The magic of the file format, padded to the alignment of the writer, before the first message.
 const FILE_START: u64 = 64;
 
-/// Writes an IPC file. The footer of the format lists every batch, so a file is continued by playing
-/// the batches it has to the writer once more while nothing reaches the disk.
+/// Writes an IPC file. The footer of the format lists every batch, so a file is resumed by replaying
+/// its batches to the writer while nothing reaches the disk.
 pub(super) struct FileEncoder {
     writer: FileWriter<Replay>,
     schema: Arc<OutputSchema>,
@@ -115,7 +115,7 @@ impl Encoder for StreamEncoder {
     }
 }
 
-/// A refusal of the disk stays one, so that the job can be resumed.
+/// An I/O error stays one, so that the job can be resumed.
 fn error(path: &Path, error: ArrowError) -> Error {
     match error {
         ArrowError::IoError(_, io) => Error::write(path, io),

@@ -1,6 +1,6 @@
 //! Result tables: a few named columns, written row by row and published whole.
 //!
-//! Rows are handed to the format in pieces of 65,536 whatever the batches they come in, so the bytes depend on
+//! Rows are passed to the format in pieces of 65,536 whatever their batches, so the bytes depend on
 //! the rows alone.
 
 use std::fmt::Write as _;
@@ -27,11 +27,11 @@ use crate::{Error, Result};
 
 const CREATED_BY: &str = concat!("veridical ", env!("CARGO_PKG_VERSION"));
 
-/// Writes a table of columns to Parquet, Arrow, CSV, TSV or JSON lines, by the ending of its name. The file
-/// appears when it is finished; one that is not leaves nothing behind.
+/// Writes a table of named columns to Parquet, Arrow, CSV, TSV or JSON Lines, by the file extension. The file
+/// appears when it is finished; an unfinished one leaves nothing behind.
 pub struct ColumnWriter {
     output: PathBuf,
-    /// Where the file grows, until it is finished.
+    /// The temporary file, until it is finished.
     aside: Option<Aside>,
     remote: Option<Remote>,
     schema: Arc<Schema>,
@@ -50,15 +50,17 @@ enum Sink {
 const KNOWN: &str = ".parquet, .arrow, .csv, .tsv and .jsonl";
 
 impl ColumnWriter {
-    /// Begins a file with these columns.
+    /// Starts a file with these columns.
     ///
     /// # Errors
-    /// [`Error::Content`] for an ending that is not known, [`Error::Write`] if the disk refuses.
+    /// [`Error::Content`] for an unknown file extension, [`Error::Write`] if writing fails.
     pub fn create(output: &Path, fields: Vec<Field>) -> Result<Self> {
-        let ending = output.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        if !["parquet", "pq", "arrow", "csv", "tsv", "jsonl", "ndjson"].contains(&&*ending) {
-            let what =
-                format!("cannot tell the format to write from the name; known endings are {KNOWN}");
+        let extension =
+            output.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        if !["parquet", "pq", "arrow", "csv", "tsv", "jsonl", "ndjson"].contains(&&*extension) {
+            let what = format!(
+                "cannot infer the output format from the file name; known extensions are {KNOWN}"
+            );
             return Err(Error::content(output, what));
         }
         let remote = Remote::of(output)?;
@@ -83,7 +85,7 @@ impl ColumnWriter {
             n_waiting: 0,
         };
         let other = |e: &dyn std::fmt::Display| failed(std::io::Error::other(e.to_string()));
-        writer.sink = Some(match &*ending {
+        writer.sink = Some(match &*extension {
             "parquet" | "pq" => {
                 let properties = WriterProperties::builder()
                     .set_created_by(CREATED_BY.to_owned())
@@ -109,10 +111,10 @@ impl ColumnWriter {
         Ok(writer)
     }
 
-    /// Adds rows: one array per column, of the types that were named.
+    /// Appends rows: one array per column, of the declared types.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Shape`] if the arrays do not fit the columns, [`Error::Write`] if the disk refuses.
+    /// [`veridical_core::Error::Shape`] if the arrays do not match the columns, [`Error::Write`] if writing fails.
     pub fn write(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map_err(|e| Core::shape(format!("{}: {e}", self.output.display()), ""))?;
@@ -124,7 +126,7 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Hands the first `n` waiting rows to the format.
+    /// Passes the first `n` waiting rows to the format.
     fn pass_on(&mut self, n: usize) -> Result<()> {
         let all = arrow_select::concat::concat_batches(&self.schema, &self.waiting)
             .map_err(|e| Core::shape(format!("{}: {e}", self.output.display()), ""))?;
@@ -161,10 +163,10 @@ impl ColumnWriter {
         }
     }
 
-    /// Writes what is left and gives the file its name.
+    /// Writes the remaining rows and publishes the file.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses.
+    /// [`Error::Write`] if writing fails.
     pub fn finish(mut self) -> Result<()> {
         if self.n_waiting > 0 {
             self.pass_on(self.n_waiting)?;
@@ -261,9 +263,9 @@ mod tests {
     fn bytes_do_not_depend_on_batches() {
         let dir = tempfile::tempdir().unwrap();
         let n = 2 * GROUP_ROWS as i64 + 5;
-        for ending in ["parquet", "arrow", "csv", "tsv", "jsonl"] {
+        for extension in ["parquet", "arrow", "csv", "tsv", "jsonl"] {
             let written = |name: &str, step: i64| {
-                let path = dir.path().join(format!("{name}.{ending}"));
+                let path = dir.path().join(format!("{name}.{extension}"));
                 let mut writer = ColumnWriter::create(&path, fields()).unwrap();
                 for from in (0..n).step_by(step as usize) {
                     writer.write(rows(from, (from + step).min(n))).unwrap();
@@ -272,7 +274,7 @@ mod tests {
                 writer.finish().unwrap();
                 fs::read(&path).unwrap()
             };
-            assert!(written("one", n) == written("many", 50_000), "{ending}");
+            assert!(written("one", n) == written("many", 50_000), "{extension}");
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 10);
     }
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing() {
+    fn an_unfinished_file_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.parquet");
         fs::write(&path, "before").unwrap();
@@ -314,7 +316,7 @@ mod tests {
         assert!(
             message
                 .to_string()
-                .ends_with("known endings are .parquet, .arrow, .csv, .tsv and .jsonl")
+                .ends_with("known extensions are .parquet, .arrow, .csv, .tsv and .jsonl")
         );
     }
 }

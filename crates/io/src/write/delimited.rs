@@ -1,5 +1,5 @@
-//! CSV and TSV: `id`, `v0`, `v1`, ..., then the columns carried along. Floats have as many digits as
-//! it takes to read them back.
+//! CSV and TSV: `id`, `v0`, `v1`, ..., then the copied columns. Floats have as many digits as
+//! needed to read back the same value.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -83,7 +83,7 @@ impl Encoder for DelimitedEncoder {
     }
 }
 
-/// Shortest digits that read back the same, with an exponent where plain digits would be long.
+/// The shortest digits that read back the same, with an exponent where plain digits would be long.
 pub(super) fn push_float(text: &mut String, value: f32) {
     let size = value.abs();
     // Writing to a String cannot fail.

@@ -1,10 +1,9 @@
-//! Writing a table so that it appears whole or not at all, and so that a killed job goes on where it
-//! was.
+//! Writes a table so that it appears whole or not at all, and so that a killed job can be resumed.
 //!
-//! Rows arrive in pieces of a fixed size ([`TableWriter::piece_rows`]), are cut into groups of
+//! Rows arrive in pieces of a fixed size ([`TableWriter::cuts`]), are split into groups of
 //! [`GROUP_ROWS`] and, for folders, into parts of `rows_per_part`, always at the same absolute row
-//! numbers: the bytes depend on the rows alone. After every group the journal records how far the
-//! file is good; see [`partial`](self::partial).
+//! numbers: the bytes depend on the rows alone. After every group the journal records how much of the
+//! file is valid; see [`partial`](self::partial).
 
 mod append;
 mod arrow;
@@ -36,28 +35,28 @@ use crate::format::is_index;
 use crate::publish::{Existing, IfExists, Lock};
 use crate::{Dtype, Error, Format, IdKind, Output, Result, Source};
 
-/// Rows of a row group.
+/// The number of rows in a row group.
 pub const GROUP_ROWS: usize = 65_536;
 /// Bytes of vectors in a piece.
 const PIECE_BYTES: usize = 8 << 20;
 
-/// What a table on disk will look like.
+/// The schema of a table to be written.
 #[derive(Clone, Debug)]
 pub struct OutputSchema {
-    /// Width of the vectors.
+    /// The dimension of the vectors.
     pub dim: usize,
-    /// F32 or F16; Bf16 where the format has it.
+    /// F32 or F16; Bf16 where the format supports it.
     pub dtype: Dtype,
-    /// What the ids are.
+    /// The kind of ids.
     pub ids: IdKind,
-    /// Columns carried along.
+    /// The columns copied from the input.
     pub kept: Vec<Field>,
-    /// Text stored with the table, where the format has room for it.
+    /// Key-value metadata stored with the table, where the format supports it.
     pub metadata: Vec<(String, String)>,
 }
 
 impl OutputSchema {
-    /// The Arrow schema: `id`, `vector`, then the columns carried along.
+    /// The Arrow schema: `id`, `vector`, then the copied columns.
     fn arrow(&self) -> Schema {
         let id = if self.ids == IdKind::Text { DataType::Utf8 } else { DataType::Int64 };
         let item = Arc::new(Field::new("item", self.item_type(), false));
@@ -78,9 +77,9 @@ impl OutputSchema {
 /// Vectors to write, row-major.
 #[derive(Clone, Debug)]
 pub enum Vectors {
-    /// Singles.
+    /// 32-bit floats.
     F32(ScalarBuffer<f32>),
-    /// Halves.
+    /// 16-bit floats.
     F16(ScalarBuffer<f16>),
 }
 
@@ -92,7 +91,7 @@ impl Vectors {
         }
     }
 
-    /// The values as little-endian bytes, in pieces of bounded size; singles are rounded to `dtype` if
+    /// The values as little-endian bytes, in pieces of bounded size; f32 values are rounded to `dtype` if
     /// that is bf16.
     fn for_each_bytes(&self, dtype: Dtype, mut put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         const VALUES: usize = 1 << 14;
@@ -121,7 +120,7 @@ impl Vectors {
         Ok(())
     }
 
-    /// Value `i` as a single.
+    /// Value `i` as f32.
     fn get(&self, i: usize) -> f32 {
         match self {
             Self::F32(values) => values[i],
@@ -130,16 +129,16 @@ impl Vectors {
     }
 }
 
-/// Rows to write.
+/// Rows to be written.
 #[derive(Clone, Debug)]
 pub struct Piece {
     /// One id per row.
     pub ids: Ids,
-    /// Row-major.
+    /// The vectors, row-major.
     pub vectors: Vectors,
-    /// Columns carried along.
+    /// The columns copied from the input.
     pub kept: Vec<ArrayRef>,
-    /// Rows of the input that are used up with this piece.
+    /// The number of input rows consumed by this piece.
     pub input_rows: u64,
 }
 
@@ -165,7 +164,7 @@ impl Piece {
 choices! {
     /// How the pages of Parquet are compressed.
     pub enum ParquetCompression {
-        /// Not at all
+        /// No compression
         None = "none",
         /// Zstandard
         Zstd = "zstd",
@@ -175,9 +174,9 @@ choices! {
 settings! {
     /// How to write a table.
     pub struct WriteOptions in "Writing" {
-        /// Columns to carry along, separated by commas
+        /// Columns to copy to the output, separated by commas
         pub keep_columns: Vec<String> = Vec::new() => [by_comma(), value("A,B")],
-        /// Number type of the written vectors; bf16 for safetensors alone
+        /// Number type of the written vectors; bf16 for safetensors only
         pub dtype: WrittenDtype = WrittenDtype::F32 => [value("DTYPE")],
         /// Write a folder of files with N rows each
         pub rows_per_part: Option<u64> = None => [at_least(1.0)],
@@ -187,10 +186,10 @@ settings! {
         pub compression: ParquetCompression = ParquetCompression::None => [value("WHAT")],
         /// Write npy although it cannot hold the ids
         pub drop_ids: bool = false => [switch()],
-        /// Folder where an output for an object store grows
+        /// Folder for unfinished output to an object store
         pub staging: Option<Output> = None => [value("DIR"), otherwise("the user's cache")],
     } with {
-        /// What to do about an earlier output.
+        /// What to do about an existing output.
         pub existing: Existing,
     }
 }
@@ -218,11 +217,11 @@ impl From<WrittenDtype> for Dtype {
 }
 
 impl WriteOptions {
-    /// Every option that decides what is written, by its name. Ids that are dropped and the place to grow in change no
-    /// row that is there; what to do about an earlier output is asked anew by every process. Columns that are carried along
-    /// and the number type stand in the schema of the output.
+    /// Returns every option that affects the output, by name. Dropped ids and the staging folder do not change the written
+    /// rows; what to do about existing output is decided anew by every process. Copied columns and the number type are
+    /// part of the output schema.
     pub fn describe(&self) -> Value {
-        // Without `..`: an option that is forgotten here does not compile.
+        // Without `..`: a forgotten option does not compile.
         let Self {
             keep_columns: _,
             dtype: _,
@@ -241,37 +240,37 @@ impl WriteOptions {
     }
 }
 
-/// How far an unfinished job had come.
+/// The progress of an unfinished job.
 #[derive(Clone, Debug)]
 pub struct Resumed {
-    /// Rows of the input that are used up.
+    /// The number of input rows consumed.
     pub input_rows: u64,
-    /// Rows that are written.
+    /// The number of rows written.
     pub output_rows: u64,
-    /// What the job had noted for itself.
+    /// The state that the job had stored for itself.
     pub tally: Value,
-    /// Only the last rename was missing: there is nothing left to do.
+    /// Whether only the final rename was missing, so that nothing is left to do.
     pub finished: bool,
 }
 
-/// One file being written.
+/// Encodes one file.
 trait Encoder: Send {
     /// Appends rows.
     fn write(&mut self, piece: &Piece) -> Result<()>;
-    /// Ends a group: everything so far is handed to the operating system. Returns the length of the
-    /// file that is good, and what is needed to go on from there.
+    /// Ends a group: everything so far is flushed to the operating system. Returns the valid length of the
+    /// file, and the state needed to resume from there.
     fn end_group(&mut self) -> Result<(u64, Value)>;
     /// Completes the file.
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
-/// Where a good file ends and how to go on.
+/// Where a valid file ends, and the state to resume from.
 struct Continue<'a> {
     bytes: u64,
     state: &'a Value,
 }
 
-/// Where rows are cut: into pieces of a power of two rows that depends on the output alone, groups of
+/// Where rows are split: into pieces of a power of two rows that depends on the output alone, groups of
 /// [`GROUP_ROWS`] and parts of a folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Cuts {
@@ -286,7 +285,7 @@ impl Cuts {
     fn new(dim: usize, rows_per_part: Option<u64>, part_rows: u64) -> Self {
         let fitting = PIECE_BYTES / (dim * size_of::<f32>());
         let piece_rows = (1 << fitting.max(1).ilog2()).clamp(64, GROUP_ROWS);
-        // Jobs are taken up at the end of a group.
+        // Jobs are resumed at the end of a group.
         Self {
             piece_rows,
             rows_per_part: rows_per_part.unwrap_or(u64::MAX),
@@ -295,14 +294,14 @@ impl Cuts {
         }
     }
 
-    /// Rows that the next piece must have, unless the input ends before.
+    /// Returns the number of rows that the next piece must have, unless the input ends before.
     pub fn next_rows(&self) -> usize {
         let left_in_part =
             usize::try_from(self.rows_per_part - self.part_rows).unwrap_or(usize::MAX);
         self.piece_rows.min(GROUP_ROWS - self.group_rows).min(left_in_part)
     }
 
-    /// A piece of `n` rows was taken.
+    /// Records that a piece of `n` rows was taken.
     pub fn advance(&mut self, n: usize) {
         self.group_rows += n;
         self.part_rows += n as u64;
@@ -327,7 +326,7 @@ pub struct TableWriter {
     schema: Arc<OutputSchema>,
     options: WriteOptions,
     encoder: Option<Box<dyn Encoder>>,
-    /// After the encoder: the lock is let go when nothing is written any more.
+    /// After the encoder: the lock is released when nothing is written any more.
     target: Target,
     at: Journal,
     cuts: Cuts,
@@ -340,23 +339,23 @@ enum Target {
 }
 
 impl TableWriter {
-    /// Refuses an output that [`create`](Self::create) would refuse, as far as that can be told before
-    /// the table is known: for jobs that look at their input for long before they write.
+    /// Rejects an output that [`create`](Self::create) would reject, as far as this is known before
+    /// the table is: for jobs that process their input for long before they write.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// The errors of [`create`](Self::create).
     pub fn check(output: &Source, options: &WriteOptions) -> Result<()> {
         let Some(path) = output.path() else { return Ok(()) };
         output_format(path, options)?;
         partial_of(path, options)?.check(options.existing.if_exists())
     }
 
-    /// Begins or takes up a job. `job` describes it (spec, options, fingerprints of the inputs): a
-    /// job can only be taken up if the description is the same.
+    /// Starts or resumes a job. `job` describes it (spec, options, fingerprints of the inputs): a
+    /// job can only be resumed if the description is the same.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Exists`] if there is something at `output` that `options` do not allow to touch or that
-    /// another job is writing, [`veridical_core::Error::Request`] if the format cannot hold the table.
+    /// [`veridical_core::Error::Exists`] if `options` do not allow to replace an existing `output` or if
+    /// another job is writing it, [`veridical_core::Error::Request`] if the format cannot store the table.
     pub fn create(
         output: &Source,
         schema: OutputSchema,
@@ -413,25 +412,25 @@ impl TableWriter {
         })
     }
 
-    /// How far the job had come that this one takes up.
+    /// Returns the progress of the job that this one resumes, if any.
     pub fn resumed(&self) -> Option<&Resumed> {
         self.resumed.as_ref()
     }
 
-    /// Whether an interrupted job can be taken up again; a stream cannot.
+    /// Returns whether an interrupted job can be resumed; a stream cannot.
     pub fn is_resumable(&self) -> bool {
         matches!(self.target, Target::Disk { .. })
     }
 
-    /// Where the rows to come are cut.
+    /// Returns where the coming rows are split.
     pub fn cuts(&self) -> Cuts {
         self.cuts
     }
 
-    /// Writes the next piece; `tally` is the state of the job, kept for a process that takes it up.
+    /// Writes the next piece; `tally` is the state of the job, stored for a process that resumes it.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses.
+    /// [`Error::Write`] if writing fails.
     pub fn write_noting(&mut self, piece: Piece, tally: Value) -> Result<()> {
         let encoder = match &mut self.encoder {
             Some(encoder) => encoder,
@@ -461,22 +460,22 @@ impl TableWriter {
         Ok(())
     }
 
-    /// [`write_noting`](Self::write_noting) with nothing to note.
+    /// Writes the next piece without storing any state of the job.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`write_noting`](Self::write_noting).
     pub fn write(&mut self, piece: Piece) -> Result<()> {
         self.write_noting(piece, Value::Null)
     }
 
-    /// Completes the output and publishes it under its name; the way to a store can be stopped between two parts.
+    /// Completes the output and publishes it; an upload to a store can be canceled between two parts.
     ///
     /// # Errors
-    /// [`Error::Write`] if the disk refuses, [`veridical_core::Error::Unfit`] if no row was written.
+    /// [`Error::Write`] if writing fails, [`veridical_core::Error::Unfit`] if no row was written.
     pub fn finish(mut self, cancel: &Cancel) -> Result<()> {
         let done = self.resumed.as_ref().is_some_and(|resumed| resumed.finished);
         if !done && self.at.output_rows == 0 {
-            return Err(Core::unfit("no rows are left to write", "").into());
+            return Err(Core::unfit("no rows remain to be written", "").into());
         }
         if !done && (self.encoder.is_some() || self.at.part_rows > 0) {
             if let Some(encoder) = &mut self.encoder {
@@ -494,7 +493,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Takes away what was written: the input was bad, so resuming would not help.
+    /// Removes everything written so far: the input was bad, so resuming would not help.
     pub fn abandon(mut self) {
         self.encoder = None;
         if let Target::Disk { partial, .. } = &self.target {
@@ -529,7 +528,7 @@ impl TableWriter {
 }
 
 impl Target {
-    /// Opens the file of a part, anew or where it was left.
+    /// Opens the file of a part, new or where it was left.
     fn open(
         &self,
         part: u64,
@@ -582,7 +581,10 @@ fn output_format(path: &Path, options: &WriteOptions) -> Result<Format> {
     let by_name = Format::of_path(path)
         .map_err(|e| Core::request(e.to_string(), "or write a folder with ⟨rows-per-part⟩ N"))?;
     if options.format.is_some_and(|format| format != by_name) {
-        return refused(path, "⟨format⟩ is for folders; a single file goes by its ending");
+        return refused(
+            path,
+            "⟨format⟩ is for folders; the format of a single file follows from its extension",
+        );
     }
     Ok(by_name)
 }
@@ -590,13 +592,13 @@ fn output_format(path: &Path, options: &WriteOptions) -> Result<Format> {
 const BF16_REFUSED: &str = "of all formats safetensors alone holds bf16; write .safetensors, or pass \
                             ⟨dtype⟩ f16";
 
-/// The refusal of a request in its own words: what, then what to do.
+/// The error for a rejected request, split into what and hint.
 fn refused<T>(path: &Path, what: &str) -> Result<T> {
     let (what, hint) = what.split_once("; ").unwrap_or((what, ""));
     Err(Core::request(format!("{}: {what}", path.display()), hint).into())
 }
 
-/// Refuses what a format cannot hold.
+/// Rejects tables that a format cannot store.
 fn check_format(
     path: &Path,
     format: Format,
@@ -612,7 +614,7 @@ fn check_format(
     }
     if format == Format::Npy && schema.ids != IdKind::RowNumber && !options.drop_ids {
         return refused(
-            "npy holds no ids; write .parquet or .safetensors, or lose them with ⟨drop-ids⟩",
+            "npy holds no ids; write .parquet or .safetensors, or drop them with ⟨drop-ids⟩",
         );
     }
     if is_index(path) && options.rows_per_part.is_none() {
@@ -630,7 +632,7 @@ fn check_format(
         return refused(BF16_REFUSED);
     }
     if schema.dtype != Dtype::F32 && format == Format::Word2vecBinary {
-        return refused("word2vec binary holds f32 alone; leave out ⟨dtype⟩");
+        return refused("word2vec binary holds f32 only; leave out ⟨dtype⟩");
     }
     if options.compression == ParquetCompression::Zstd && format != Format::Parquet {
         return refused("⟨compression⟩ is for Parquet");

@@ -8,7 +8,7 @@ use super::append::Append;
 use super::{Continue, Encoder, OutputSchema, Piece};
 use crate::{Dtype, Result};
 
-/// Room for every shape, a multiple of 64 as the format asks.
+/// Enough for every shape, and a multiple of 64 as the format requires.
 pub(super) const HEADER: usize = 128;
 
 pub(super) struct NpyEncoder {

@@ -16,7 +16,7 @@ use crate::{Dtype, IdKind, Result};
 
 const VECTORS: &str = "vectors.npy";
 const IDS: &str = "ids.npy";
-/// Before the first value.
+/// Bytes before the first value.
 const START: usize = zip::local_len(VECTORS) + npy::HEADER;
 
 pub(super) struct NpzEncoder {
@@ -25,7 +25,7 @@ pub(super) struct NpzEncoder {
     id_kind: IdKind,
     dim: usize,
     dtype: Dtype,
-    /// Of the values so far.
+    /// The checksum of the values so far.
     crc: Hasher,
 }
 
@@ -61,7 +61,7 @@ impl NpzEncoder {
     }
 }
 
-/// The bytes of `ids.npy`, in pieces; how many there are.
+/// Passes the bytes of `ids.npy` in pieces; returns their number.
 fn for_each_id_bytes(
     ids: &mut IdSpool,
     kind: IdKind,
@@ -91,7 +91,7 @@ impl Encoder for NpzEncoder {
         if let Ids::Text(ids) = &piece.ids
             && let Some(id) = ids.iter().flatten().find(|id| id.ends_with('\0'))
         {
-            let what = format!("the id {id:?} ends in a zero character, which npz cannot hold");
+            let what = format!("the id {id:?} ends in a NUL character, which npz cannot store");
             return Err(Core::unfit(what, "write .parquet").into());
         }
         self.ids.push(&piece.ids)?;

@@ -1,7 +1,7 @@
-//! Parquet: the vector column PLAIN, without dictionary and statistics, uncompressed unless asked.
+//! Parquet: the vector column PLAIN, without dictionary and statistics, uncompressed unless requested.
 //!
-//! The footer that would complete the file is kept in the journal after every row group, so an
-//! interrupted file is continued behind its last good row group.
+//! The footer that would complete the file is stored in the journal after every row group, so an
+//! interrupted file is resumed after its last valid row group.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use super::{Continue, Encoder, GROUP_ROWS, OutputSchema, Piece};
 use crate::{Error, Result};
 
 const CREATED_BY: &str = concat!("veridical ", env!("CARGO_PKG_VERSION"));
-/// Values that the writer takes at once: larger than its default, which is made for scalars.
+/// Values that the writer takes at once: more than its default, which is meant for scalars.
 const BATCH_VALUES: usize = 1 << 16;
 const PAGE_BYTES: usize = 4 << 20;
-/// Length and magic behind the metadata of a footer.
+/// Length and magic after the metadata of a footer.
 const FOOTER_TAIL: usize = 8;
 
 pub(super) struct ParquetEncoder {
@@ -37,7 +37,7 @@ pub(super) struct ParquetEncoder {
     schema: Arc<OutputSchema>,
     arrow: Arc<Schema>,
     parquet: Arc<SchemaDescriptor>,
-    /// Row groups that an earlier process wrote.
+    /// Row groups written by an earlier process.
     before: Vec<RowGroupMetaData>,
 }
 
@@ -73,10 +73,10 @@ impl ParquetEncoder {
         error(self.writer.inner().inner.path(), e)
     }
 
-    /// The bytes that complete the file as it is now.
+    /// The bytes that complete the file in its current state.
     ///
     /// Reading metadata back drops optional details that the writer kept (histograms of levels), so
-    /// every footer goes through that once: a resumed file must not differ.
+    /// every footer makes this round trip once: a resumed file must not differ.
     fn footer(&self) -> Result<Vec<u8>> {
         let groups = self.before.iter().chain(self.writer.flushed_row_groups()).cloned();
         let number = |(i, group): (usize, RowGroupMetaData)| {
@@ -161,8 +161,8 @@ fn properties(
     Ok(properties.build())
 }
 
-/// Moves the writer's own count of bytes to where the file is continued. The zeros go nowhere: the
-/// sink swallows as many bytes as the file has.
+/// Advances the writer's own byte count to where the file is resumed. The zeros are discarded: the
+/// sink drops as many bytes as the file has.
 fn advance(writer: &mut ArrowWriter<Replay>, to: u64) -> std::io::Result<()> {
     const MAGIC: u64 = 4; // written when the writer was made
     let zeros = vec![0; 1 << 20];
@@ -193,7 +193,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// A refusal of the disk stays one, so that the job can be resumed.
+/// An I/O error stays one, so that the job can be resumed.
 fn error(path: &Path, error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {

@@ -1,15 +1,15 @@
 //! `OUTPUT.partial/`: the unfinished output.
 //!
-//! _manifest.json  what the job is; a job is taken up only if this is the same
-//! _journal.json   how far the files are good, replaced by rename after every group
+//! _manifest.json  the job's description; a job is resumed only if it is the same
+//! _journal.json   how much of the files is valid, replaced by rename after every group
 //! data            the file itself, or `_part-NNNNN.ext` while a part of a folder is being written
 //!
-//! For an output in an object store the folder is a local one ([`staging_path`]), and sending the files
+//! For an output in an object store this is a local folder ([`staging_path`]), and uploading the files
 //! publishes them: an object appears whole or not at all.
 //!
-//! One job at a time works here ([`Lock`]). The last rename publishes the whole. A process killed at
-//! any moment leaves either the output or a `.partial` from which the same bytes come out. (After a
-//! loss of power the journal may be ahead of the disk: start over with `--force`.)
+//! One job at a time works here ([`Lock`]). The last rename publishes the whole output. A process killed at
+//! any moment leaves either the output or a `.partial` that produces the same bytes when resumed. (After a
+//! power failure the journal may be ahead of the disk: start over with `--force`.)
 
 use std::fs;
 use std::io;
@@ -24,18 +24,18 @@ use crate::storage::{self, Remote, staging_path};
 use crate::{Error, Format, Result};
 
 const FORMAT: &str = "veridical-partial/1";
-// Names that every reader skips, should a folder be published with them for a moment.
+// Names that every reader skips, in case a folder is briefly published with them.
 const MANIFEST: &str = "_manifest.json";
 const JOURNAL: &str = "_journal.json";
 const START_OVER: &str = "start over with ⟨force⟩";
 
-/// How far a job has come.
+/// The progress of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Journal {
     pub input_rows: u64,
     pub output_rows: u64,
-    /// The part being written, its rows, and the bytes of it that are good.
+    /// The part being written, its rows, and its valid bytes.
     pub part: u64,
     pub part_rows: u64,
     pub bytes: u64,
@@ -48,11 +48,11 @@ pub(super) struct Journal {
 #[derive(Debug)]
 pub(super) struct Partial {
     output: PathBuf,
-    /// The output itself, or the place on this machine that stands for it.
+    /// The output itself, or its local stand-in.
     place: PathBuf,
     folder: PathBuf,
     is_folder: bool,
-    /// Where the output is published, if that is not on this machine.
+    /// Where the output is published, if not on this machine.
     remote: Option<Remote>,
 }
 
@@ -73,7 +73,7 @@ impl Partial {
         Ok(Self { output: output.to_owned(), place, folder, is_folder, remote })
     }
 
-    /// Refuses to touch what is there, unless `if_exists` allows it.
+    /// Refuses to touch existing output, unless `if_exists` allows it.
     pub fn check(&self, if_exists: IfExists) -> Result<()> {
         Lock::refuse_held_as(&self.place, &self.output)?;
         self.check_place()?;
@@ -96,7 +96,7 @@ impl Partial {
 
     fn check_place(&self) -> Result<()> {
         if self.remote.is_some() {
-            return Ok(()); // the folder of unfinished outputs is made when it is needed
+            return Ok(()); // the staging folder is created on demand
         }
         let parent = self.output.parent().filter(|p| !p.as_os_str().is_empty());
         if let Some(parent) = parent.filter(|p| !p.is_dir()) {
@@ -113,7 +113,7 @@ impl Partial {
             fs::create_dir_all(parent).map_err(|e| Error::write(parent, e))?;
         }
         let lock = Lock::acquire_as(&self.place, &self.folder, &self.output)?;
-        self.check_existing(if_exists)?; // again, now that nobody else can change it
+        self.check_existing(if_exists)?; // again, now that the lock is held
         Ok((lock, self.take_up(job, if_exists)?))
     }
 
@@ -133,13 +133,13 @@ impl Partial {
         Ok(None)
     }
 
-    /// Whether there is an unfinished job; a process killed before its manifest was there had begun
+    /// Whether an unfinished job exists; a process killed before it wrote its manifest had started
     /// nothing.
     fn is_begun(&self) -> bool {
         self.folder.join(MANIFEST).exists()
     }
 
-    /// Whether a folder was published by a process killed before it had tidied up.
+    /// Whether a folder was published by a process killed before it had cleaned up.
     fn is_untidy(&self) -> bool {
         let is_local_folder = self.is_folder && self.remote.is_none();
         is_local_folder && !self.is_begun() && self.output.join(JOURNAL).exists()
@@ -151,7 +151,7 @@ impl Partial {
         let ours = |name: &str| {
             name.starts_with('_') || name.starts_with("part-") || name.ends_with(".crc")
         };
-        const NOT_OURS: &str = "holds files that are not parts of a table";
+        const NOT_OURS: &str = "contains files that are not parts of a table";
         const OTHER: &str = "choose another name";
         if let Some(remote) = &self.remote {
             let names = if self.is_folder { remote.names()? } else { Vec::new() };
@@ -173,7 +173,7 @@ impl Partial {
         Ok(())
     }
 
-    /// The journal of an untidy folder, if it is of the same job.
+    /// The journal of a folder that was not cleaned up, if it is of the same job.
     fn published(&self, manifest: &Value) -> Option<Journal> {
         let read = |name| serde_json::from_slice(&fs::read(self.output.join(name)).ok()?).ok();
         let same = read(MANIFEST).is_none_or(|before: Value| before == *manifest);
@@ -194,7 +194,7 @@ impl Partial {
         if let Some((at, before, now)) = difference(&before, now, "") {
             let at = at.trim_start_matches(".job.");
             let why =
-                format!("this is not the job that was begun: {at} was {before} and is now {now}");
+                format!("this is not the job that was started: {at} was {before} and is now {now}");
             return Err(hopeless(Core::exists, why).into());
         }
         Ok(())
@@ -213,10 +213,10 @@ impl Partial {
         Ok(Some(journal))
     }
 
-    /// Records how far the job is.
+    /// Records the progress of the job.
     pub fn note(&self, journal: &Journal) -> Result<()> {
-        // INVARIANT: numbers and JSON values always serialise.
-        let text = serde_json::to_vec(journal).expect("a journal serialises");
+        // INVARIANT: numbers and JSON values always serialize.
+        let text = serde_json::to_vec(journal).expect("a journal serializes");
         publish::note(&self.folder.join(JOURNAL), &text)
     }
 
@@ -228,13 +228,13 @@ impl Partial {
         let path = self.folder.join(format!("_{}", part_name(part, format)));
         let done = self.folder.join(part_name(part, format));
         if resumed && !path.exists() && done.exists() {
-            // Killed between the rename of the part and the journal: take it back.
+            // Killed between the rename of the part and the journal: undo the rename.
             fs::rename(&done, &path).map_err(|e| Error::write(&path, e))?;
         }
         Ok(path)
     }
 
-    /// Gives a finished part of a folder its name.
+    /// Renames a finished part of a folder to its final name.
     pub fn end_part(&self, part: u64, format: Format) -> Result<()> {
         if !self.is_folder {
             return Ok(());
@@ -244,7 +244,7 @@ impl Partial {
         publish::finished(&path, &done).map_err(|e| Error::write(&done, e))
     }
 
-    /// The last rename, then tidying up. May be called again by a process that finds it half done.
+    /// The final rename, then cleanup. May be called again by a process that finds it half done.
     pub fn publish(&self, lock: &mut Lock, cancel: &Cancel) -> Result<()> {
         match &self.remote {
             Some(remote) => self.send(remote, cancel).map_err(|e| self.waits(e))?,
@@ -268,7 +268,7 @@ impl Partial {
         remote.send_folder(&parts, cancel)
     }
 
-    /// The table is complete but for its way to the store.
+    /// The table is complete but not uploaded.
     fn waits(&self, error: Error) -> Error {
         match error {
             Error::Store { path, what, .. } => {
@@ -282,20 +282,20 @@ impl Partial {
 
     fn publish_folder(&self, lock: &mut Lock) -> Result<()> {
         if self.folder.exists() {
-            // The earlier output will have the name of the unfinished one for a moment: it must not look like it.
+            // The existing output will briefly have the name of the unfinished one: it must not look like it.
             self.tidy()?;
             lock.publish()?;
         }
         self.tidy()
     }
 
-    /// Removes from the output what the job wrote for itself.
+    /// Removes the job's own files from the output.
     fn tidy(&self) -> Result<()> {
         if !self.output.exists() {
             return Ok(());
         }
         let failed = |e| Error::write(&self.output, e);
-        // The journal last: it tells that the rest may go.
+        // The journal last: it marks that the rest may be removed.
         let entries = fs::read_dir(&self.output).map_err(failed)?.flatten();
         let own = |name: &str| name.starts_with('_') && name != MANIFEST && name != JOURNAL;
         let own = entries
@@ -319,7 +319,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Takes the folder away, if it is there.
+    /// Removes the folder, if it exists.
     pub fn remove(&self) {
         // A folder that cannot be removed is reported when it is created again.
         let _ = fs::remove_dir_all(&self.folder);
@@ -331,13 +331,13 @@ fn part_name(part: u64, format: Format) -> String {
 }
 
 fn pretty(value: &Value) -> Vec<u8> {
-    // INVARIANT: JSON values always serialise.
-    let mut text = serde_json::to_vec_pretty(value).expect("a JSON value serialises");
+    // INVARIANT: JSON values always serialize.
+    let mut text = serde_json::to_vec_pretty(value).expect("a JSON value serializes");
     text.push(b'\n');
     text
 }
 
-/// The first place where two JSON values differ, with both sides.
+/// Returns the first position where two JSON values differ, with both values.
 pub fn difference(before: &Value, now: &Value, at: &str) -> Option<(String, String, String)> {
     match (before, now) {
         (Value::Object(a), Value::Object(b)) => {

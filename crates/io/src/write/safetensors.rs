@@ -1,5 +1,5 @@
-//! safetensors: a header of fixed size, the tensor `vectors`, then the ids, which wait in files of
-//! their own until the last row is known.
+//! safetensors: a header of fixed size, the tensor `vectors`, then the ids, which are spooled to separate
+//! files until the last row is known.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl SafetensorsEncoder {
         schema: Arc<OutputSchema>,
         from: Option<Continue<'_>>,
     ) -> Result<Self> {
-        // The longest header there can be, with room to align the data.
+        // The longest possible header, including the padding that aligns the data.
         let header_len =
             (header(&schema, u64::MAX / 1024, u64::MAX / 2).len() + 8).next_multiple_of(64);
         let mut file = Append::open(path, from.as_ref())?;

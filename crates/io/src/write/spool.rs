@@ -1,4 +1,4 @@
-//! Ids that wait in files of their own until the last row is known: formats that hold all vectors before
+//! Ids spooled to separate files until the last row is known: formats that store all vectors before
 //! all ids need them at the end.
 
 use std::fs;
@@ -15,17 +15,17 @@ pub(super) struct IdSpool {
     kind: IdKind,
     /// Integer ids, or the text of text ids.
     ids: Append,
-    /// Where each text id ends.
+    /// The end of each text id.
     offsets: Append,
     pub n_rows: u64,
-    /// Bytes of all text ids.
+    /// Total bytes of all text ids.
     pub text_len: u64,
-    /// Characters of the longest text id.
+    /// Length of the longest text id in characters.
     pub longest: u64,
 }
 
 impl IdSpool {
-    /// Files beside `path`, anew or as `state` describes them.
+    /// Opens files beside `path`, new or as `state` describes them.
     pub fn open(path: &Path, kind: IdKind, state: Option<&Value>) -> Result<Self> {
         let number = |key: &str| state.and_then(|state| state[key].as_u64());
         let at = |key| number(key).or(state.map(|_| 0));
@@ -55,7 +55,7 @@ impl IdSpool {
         }
     }
 
-    /// Hands everything to the operating system; what is needed to go on from here.
+    /// Flushes everything to the operating system; returns the state needed to resume from here.
     pub fn end_group(&mut self) -> Result<Value> {
         Ok(json!({
             "n_rows": self.n_rows, "text_len": self.text_len, "longest": self.longest,
@@ -63,14 +63,14 @@ impl IdSpool {
         }))
     }
 
-    /// The integers, or all text in a row, as they lie on disk. The files stay until the output is
+    /// The integers, or all text concatenated, as stored on disk. The files stay until the output is
     /// published: a process killed from here on must find them again.
     pub fn for_each_bytes(&mut self, put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.ids.flushed()?;
         blocks(self.ids.path(), put)
     }
 
-    /// Where each text id ends, as 64-bit integers.
+    /// The end of each text id, as 64-bit integers.
     pub fn for_each_offset_bytes(&mut self, put: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.offsets.flushed()?;
         blocks(self.offsets.path(), put)

@@ -31,7 +31,7 @@ fn schema_of(table: &Table) -> OutputSchema {
     OutputSchema { dim: table.dim, dtype: Dtype::F32, ids, kept: Vec::new(), metadata }
 }
 
-/// Writes rows from where the writer stands, at most `stop_after` groups of them.
+/// Writes rows from the writer's position, at most `stop_after` groups of them.
 fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> bool {
     let mut at = writer.resumed().map_or(0, |r| r.input_rows as usize);
     let chunk = Chunk {
@@ -57,7 +57,7 @@ fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> boo
     true
 }
 
-/// Words of word2vec and GloVe hold no blanks.
+/// Words of word2vec and GloVe contain no spaces.
 fn without_blanks(table: &Table) -> Table {
     let Ids::Text(ids) = &table.ids else { return table.clone() };
     let ids = ids.iter().flatten().map(|id| id.replace(' ', "_"));
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// Stopped after every group in turn, then resumed: the same bytes as in one go.
+/// Stopped after every group in turn, then resumed: the same bytes as without interruption.
 #[test]
 fn a_resumed_file_equals_an_uninterrupted_one() {
     let table = table(3 * GROUP_ROWS + 777, 2, true);
@@ -196,7 +196,7 @@ fn a_different_job_is_not_resumed_and_existing_output_is_left_alone() {
     write_rows(&mut writer, &table, 1);
     writer.finish(&Cancel::default()).unwrap();
     let before = fs::read(&path).unwrap();
-    assert!(refused(IfExists::Refuse, Value::Null).contains("exists already"));
+    assert!(refused(IfExists::Refuse, Value::Null).contains("already exists"));
     create(IfExists::Force, Value::Null).unwrap().abandon();
     assert_eq!(fs::read(&path).unwrap(), before);
     assert!(!partial_path(&path).exists());
@@ -306,7 +306,7 @@ fn bf16_is_written_to_safetensors_rounded_to_nearest_and_refused_elsewhere() {
 }
 
 #[test]
-fn words_that_other_readers_would_cut_are_not_written() {
+fn words_that_other_readers_would_split_are_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, id: &str| {
         let table = Table { ids: Ids::Text(vec![id].into()), dim: 1, vectors: vec![1.0] };
@@ -314,16 +314,16 @@ fn words_that_other_readers_would_cut_are_not_written() {
     };
     for id in ["a b", "", "a\n", "\ta", "a\x0bb"] {
         for name in ["t.vec", "t.bin", "t.txt"] {
-            let what = "is empty or holds white space, which word2vec and GloVe cannot hold";
+            let what = "is empty or contains whitespace, which word2vec and GloVe cannot store";
             let want = format!("the id {id:?} {what}; write .parquet or .npz");
             assert_eq!(refused(name, id), want);
         }
     }
-    let want = r#"the id "a\0" ends in a zero character, which npz cannot hold; write .parquet"#;
+    let want = r#"the id "a\0" ends in a NUL character, which npz cannot store; write .parquet"#;
     assert_eq!(refused("t.npz", "a\0"), want);
 }
 
-/// Two writes give the same bytes: no clock goes into the archive.
+/// Two writes produce the same bytes: the archive contains no timestamps.
 #[test]
 fn npz_has_no_timestamp_and_its_checksums_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -338,7 +338,7 @@ fn npz_has_no_timestamp_and_its_checksums_hold() {
         fs::write(&path, damaged).unwrap();
         let message = crate::read_table(&Source::Path(path.clone()), &ReadOptions::default());
         let message = message.unwrap_err().to_string();
-        assert!(message.contains(".npy` does not have its checksum"), "{message}");
+        assert!(message.contains(".npy` has a wrong checksum"), "{message}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! word2vec and GloVe: a word, then its values; word2vec says `rows width` in a first line, whose rows are
-//! known at the end and have leading zeros to leave room for them.
+//! word2vec and GloVe: a word, then its values; word2vec starts with a line `rows width`, in which the number of rows is
+//! only known at the end, so it is padded with leading zeros.
 //!
-//! The binary form has a line break behind every vector, as the original tool writes it.
+//! The binary form has a line break after every vector, as the original tool writes it.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ impl WordsEncoder {
         Ok(encoder)
     }
 
-    /// As long for one row as for all there can be.
+    /// Has the same length for one row as for the largest table.
     fn header(&self) -> Vec<u8> {
         match self.format {
             Format::Glove => Vec::new(),
@@ -46,12 +46,12 @@ impl WordsEncoder {
     }
 }
 
-/// Readers cut lines at blanks.
+/// Readers split lines at whitespace.
 fn check_word(word: &str) -> Result<()> {
     if !word.is_empty() && !word.contains(|c: char| c.is_ascii_whitespace() || c == '\x0b') {
         return Ok(());
     }
-    let what = "is empty or holds white space, which word2vec and GloVe cannot hold";
+    let what = "is empty or contains whitespace, which word2vec and GloVe cannot store";
     Err(Core::unfit(format!("the id {word:?} {what}"), "write .parquet or .npz").into())
 }
 

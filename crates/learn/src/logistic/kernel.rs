@@ -1,8 +1,8 @@
-//! The two products of an evaluation, between a block of rows and a narrow matrix: X W' and X'G.
+//! The two matrix products of one loss evaluation, between a block of rows and a narrow matrix: X W' and X'G.
 //!
 //! Both are tiles of 4 rows (or columns) of X times 3 vectors of classes, kept in registers over the whole sum: per step
-//! three loads, four broadcasts of an f32 made f64, twelve fused multiply-adds. Classes are padded with zeros to whole
-//! panels of three vectors. A library's product spends its time on packing where one side is this narrow.
+//! three loads, four broadcasts of an f32 converted to f64, twelve fused multiply-adds. Classes are padded with zeros to whole
+//! panels of three vectors. A general GEMM spends its time on packing when one side is this narrow.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -11,13 +11,13 @@ const VECTORS: usize = 3;
 
 type Sums<S> = [[<S as Simd>::f64s; VECTORS]; TILE];
 
-/// Where classes are padded to whole panels.
+/// Layout in which classes are padded to whole panels.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     arch: Arch,
     dim: usize,
     classes: usize,
-    /// Classes of a panel.
+    /// Number of classes per panel.
     panel: usize,
 }
 
@@ -34,12 +34,12 @@ impl Layout {
         Self { arch, dim, classes, panel: VECTORS * arch.dispatch(Lanes) }
     }
 
-    /// Classes with their padding.
+    /// Number of classes including padding.
     pub(super) fn padded(self) -> usize {
         self.classes.next_multiple_of(self.panel)
     }
 
-    /// W (classes x dim) as panels: step by step the values of the classes of a panel.
+    /// W (classes x dim) packed into panels: for each input value, the weights of the classes of a panel.
     pub(super) fn pack(self, w: &[f64]) -> Vec<f64> {
         let mut packed = vec![0.0; self.padded() * self.dim];
         for (k, w) in w.chunks_exact(self.dim).enumerate() {
@@ -50,12 +50,12 @@ impl Layout {
         packed
     }
 
-    /// X W' into rows of padded classes.
+    /// Writes X W' as rows of padded classes.
     pub(super) fn scores(self, rows: &[f32], packed: &[f64], out: &mut [f64]) {
         self.arch.dispatch(Scores { layout: self, rows, packed, out });
     }
 
-    /// Adds X'G, to rows of padded classes.
+    /// Adds X'G, as rows of padded classes.
     pub(super) fn add_gradient(self, rows: &[f32], g: &[f64], out: &mut [f64]) {
         self.arch.dispatch(Gradient { layout: self, rows, g, out });
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Sums of up to 40 products of values up to 1 in another order: 40^2 eps.
+        /// Sums of up to 40 products of values up to 1, in another order: 40^2 eps.
         #[test]
         fn both_products_are_those_of_the_definition(
             n in 0usize..40, dim in 1usize..40, classes in 1usize..40,

@@ -1,26 +1,26 @@
-//! Minimising a smooth function with limited memory (Liu & Nocedal 1989; Nocedal & Wright, algorithms 7.4 and 7.5).
+//! L-BFGS: minimizing a smooth function with limited memory (Liu & Nocedal 1989; Nocedal & Wright, algorithms 7.4 and 7.5).
 //!
 //! direction   p = -H g with H from the last [`MEMORY`] pairs s = x' - x, y = g' - g around H_0 = c P, P the
 //!             preconditioner of the function and c = s'y / y'Py
 //! step        the first t with f(x + t p) <= f + 1e-4 t g'p and g(x + t p)'p >= 0.9 g'p, by doubling and bisection
 //!             from t = 1 (Lewis & Overton 2013, algorithm 2.6)
-//! end         largest |g_i| <= tolerance, or no step that rounding can tell from none
+//! stopping    largest |g_i| <= tolerance, or no step that changes the function by more than rounding
 
-/// Pairs that are kept.
+/// Number of (s, y) pairs in memory.
 const MEMORY: usize = 10;
-/// Trials of one step.
+/// Maximum number of trial steps in one line search.
 const TRIALS: usize = 40;
 
-/// A function with its gradient.
+/// A smooth function with its gradient and a preconditioner.
 pub(super) trait Smooth {
-    /// f(x), and its gradient into `gradient`.
+    /// Returns f(x) and writes its gradient to `gradient`.
     fn evaluate(&self, x: &[f64], gradient: &mut [f64]) -> f64;
 
-    /// P g in the place of g, P positive definite and near the inverse of the second derivatives.
+    /// Replaces g by P g, where P is positive definite and approximates the inverse Hessian.
     fn precondition(&self, g: &mut [f64]);
 }
 
-/// How a minimisation ended.
+/// Outcome of a minimization.
 pub(super) struct Ended {
     pub value: f64,
     pub iterations: usize,
@@ -35,7 +35,7 @@ fn add(x: &mut [f64], factor: f64, y: &[f64]) {
     x.iter_mut().zip(y).for_each(|(x, y)| *x += factor * y);
 }
 
-/// s, y, 1 / s'y and s'y / y'Py.
+/// One pair s, y with 1 / s'y and s'y / y'Py.
 struct Pair {
     s: Vec<f64>,
     y: Vec<f64>,
@@ -43,7 +43,7 @@ struct Pair {
     scale: f64,
 }
 
-/// -H g by two loops over the pairs.
+/// The search direction -H g, by the two-loop recursion.
 fn direction(f: &impl Smooth, pairs: &[Pair], g: &[f64]) -> Vec<f64> {
     let mut p: Vec<f64> = g.iter().map(|g| -g).collect();
     let mut shares = Vec::with_capacity(pairs.len());
@@ -63,8 +63,8 @@ fn direction(f: &impl Smooth, pairs: &[Pair], g: &[f64]) -> Vec<f64> {
     p
 }
 
-/// Goes downhill from `x`, which ends at the minimum.
-pub(super) fn minimise(
+/// Minimizes f starting from `x`, which is overwritten with the minimizer.
+pub(super) fn minimize(
     f: &impl Smooth,
     x: &mut Vec<f64>,
     tolerance: f64,
@@ -89,7 +89,7 @@ pub(super) fn minimise(
             x_new.copy_from_slice(x);
             add(&mut x_new, t, &p);
             let new = f.evaluate(&x_new, &mut g_new);
-            // Near the minimum values differ by less than rounding: there the slope alone decides.
+            // Near the minimum, function values differ by less than rounding, so the slope alone decides.
             let room = 4.0 * f64::EPSILON * value.abs();
             let lower = new <= value + 1e-4 * t * slope + room;
             (lower, dot(&g_new, &p) >= 0.9 * slope, new)
@@ -129,7 +129,7 @@ pub(super) fn minimise(
 mod tests {
     use super::*;
 
-    /// Rosenbrock's valley in pairs of coordinates, whose minimum is 0 at (1, .., 1).
+    /// Rosenbrock's function in pairs of coordinates; the minimum is 0 at (1, .., 1).
     struct Valley;
 
     impl Smooth for Valley {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn the_bottom_of_the_valley_is_found() {
         let mut x = [-1.2, 1.0, 0.3, -4.0].repeat(5);
-        let ended = minimise(&Valley, &mut x, 1e-8, 1000);
+        let ended = minimize(&Valley, &mut x, 1e-8, 1000);
         assert!(ended.converged && ended.iterations < 200, "{}", ended.iterations);
         assert!(ended.value < 1e-14);
         assert!(x.iter().all(|x| (x - 1.0).abs() < 1e-7), "{x:?}");
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_limit_of_iterations_is_kept() {
         let mut x = vec![-1.2, 1.0];
-        let ended = minimise(&Valley, &mut x, 1e-8, 3);
+        let ended = minimize(&Valley, &mut x, 1e-8, 3);
         assert!(!ended.converged && ended.iterations == 3);
     }
 }

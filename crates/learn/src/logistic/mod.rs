@@ -2,14 +2,14 @@
 //!
 //! min over W, b of (1/n) sum_i [log sum_k exp(s_ik) - s_i,y_i] + |W|^2 / (2 C n),   s_i = W x_i + b
 //!
-//! This is scikit-learn's objective for three classes and more, divided by C n; intercepts are not penalised. For two
-//! classes scikit-learn fits one score w with |w|^2 / 2, which is this with 2 C in the place of C. [`OneVsRest`] gives
-//! every class a binary problem of its own, with scikit-learn's penalty.
+//! This is scikit-learn's objective for three or more classes, divided by C n; intercepts are not penalized. For two
+//! classes scikit-learn fits one score w with |w|^2 / 2, which equals this objective with 2 C in place of C. [`OneVsRest`]
+//! fits a separate binary problem per class, with scikit-learn's penalty.
 //!
-//! The minimum does not depend on the coordinates: a rotation of the rows turns W and changes no score.
+//! The minimum does not depend on the coordinate system: rotating the rows rotates W and leaves every score unchanged.
 //!
-//! A class without examples has no minimum (its intercept falls for ever): its weights are 0 and its intercept is
-//! minus infinity, so it is never predicted.
+//! A class without examples has no minimum (its intercept diverges to minus infinity): its weights are 0 and its intercept
+//! is minus infinity, so it is never predicted.
 
 mod kernel;
 mod lbfgs;
@@ -18,18 +18,18 @@ mod objective;
 use objective::{Axes, Examples, Objective, Targets};
 use veridical_core::{Result, Rows};
 
-use self::lbfgs::minimise;
+use self::lbfgs::minimize;
 use crate::dense::{product, row_major, view};
 use crate::votes::check_labels;
 
-/// How a regression is fitted.
+/// Settings of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogisticSettings {
-    /// Inverse strength of the penalty.
+    /// Inverse regularization strength C.
     pub c: f64,
-    /// Largest entry of the gradient at the end.
+    /// Stopping tolerance: the fit has converged when no entry of the gradient is larger.
     pub tolerance: f64,
-    /// Most iterations.
+    /// Maximum number of L-BFGS iterations.
     pub max_iterations: usize,
 }
 
@@ -39,23 +39,23 @@ impl Default for LogisticSettings {
     }
 }
 
-/// Scores of classes that are linear in a row.
+/// A fitted logistic regression: class scores that are linear in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logistic {
     /// W: one row of `dim` values per class.
     pub weights: Vec<f64>,
-    /// b.
+    /// Intercepts b, one per class.
     pub intercepts: Vec<f64>,
-    /// Steps that were taken.
+    /// Number of L-BFGS iterations that were run.
     pub iterations: usize,
-    /// The objective at the end.
+    /// Objective value at the solution.
     pub loss: f64,
-    /// Whether the gradient came below the tolerance.
+    /// Whether the gradient fell below the tolerance.
     pub converged: bool,
 }
 
 impl Logistic {
-    /// Fits rows with a class each, from `start` if there is one.
+    /// Fits rows with one class label each, warm-started from `start` if it is given.
     ///
     /// # Errors
     /// [`Error::Shape`](veridical_core::Error::Shape) if there is not one label per row,
@@ -81,7 +81,7 @@ impl Logistic {
         Ok(Problem::of_classes(rows, labels, classes)?.fit(settings, start))
     }
 
-    /// The scores, one per class for every row.
+    /// Returns the scores (logits), one per class for every row.
     pub fn scores(&self, rows: &[f32]) -> Vec<f64> {
         let classes = self.intercepts.len();
         let dim = self.weights.len() / classes;
@@ -94,7 +94,7 @@ impl Logistic {
         scores
     }
 
-    /// The class of the largest score for every row, the first of equal ones.
+    /// Returns the class with the largest score for every row, the smallest class on ties.
     pub fn predict(&self, rows: &[f32]) -> Vec<u32> {
         let best =
             |scores: &[f64]| {
@@ -106,10 +106,12 @@ impl Logistic {
     }
 }
 
-/// Fits for several C, each from the one before it in the order of growing C; answers in the order of `cs`.
+/// Fits a path of regularization strengths; each C is warm-started from the next smaller one.
+///
+/// The fits are returned in the order of `cs`.
 ///
 /// # Errors
-/// As [`Logistic::fit`].
+/// The same as [`Logistic::fit`].
 pub fn logistic_path(
     rows: Rows<'_, f32>,
     labels: &[u32],
@@ -130,7 +132,7 @@ pub fn logistic_path(
     Ok(fits.into_iter().flatten().collect())
 }
 
-/// A binary regression for every class: classes do not exclude each other.
+/// Multi-label classification: an independent binary logistic regression per class.
 ///
 /// ```
 /// use veridical_core::Rows;
@@ -146,10 +148,10 @@ pub fn logistic_path(
 pub struct OneVsRest(pub Logistic);
 
 impl OneVsRest {
-    /// Fits rows with a set of classes each, which may be empty; a class stands in a set once.
+    /// Fits rows with a set of classes each; a set may be empty and must not repeat a class.
     ///
     /// # Errors
-    /// As [`Logistic::fit`].
+    /// The same as [`Logistic::fit`].
     pub fn fit(
         rows: Rows<'_, f32>,
         sets: &[Vec<u32>],
@@ -162,7 +164,7 @@ impl OneVsRest {
         Ok(Self(Problem::new(rows, Labels::Sets(sets), counts).fit(settings, None)))
     }
 
-    /// The classes with a positive score, for every row.
+    /// Returns, for every row, the classes with a positive score.
     pub fn predict(&self, rows: &[f32]) -> Vec<Vec<u32>> {
         let positive =
             |scores: &[f64]| (0..).zip(scores).filter(|(_, s)| **s > 0.0).map(|(k, _)| k).collect();
@@ -176,7 +178,7 @@ enum Labels<'a> {
     Sets(&'a [Vec<u32>]),
 }
 
-/// What all penalties share.
+/// The part of a fit that does not depend on the penalty.
 struct Problem<'a> {
     rows: &'a [f32],
     dim: usize,
@@ -193,7 +195,7 @@ impl<'a> Problem<'a> {
         Ok(Self::new(rows, Labels::Classes(labels), counts))
     }
 
-    /// Of rows whose labels were checked.
+    /// Builds the problem from labels that were already checked.
     fn new(rows: Rows<'a, f32>, labels: Labels<'a>, counts: Vec<usize>) -> Self {
         let (rows, dim) = (rows.values(), rows.dim());
         Self { rows, dim, labels, counts, axes: Axes::of(rows, dim) }
@@ -203,7 +205,7 @@ impl<'a> Problem<'a> {
         let (dim, classes) = (self.dim, self.counts.len());
         let n = self.rows.len() / dim;
         let sets = matches!(self.labels, Labels::Sets(_));
-        // Classes of none (or, one against the rest, of all) of the examples are settled without fitting.
+        // Classes with no examples (or, in one-vs-rest, with all of them) are settled without fitting.
         let open = |&k: &usize| self.counts[k] > 0 && !(sets && self.counts[k] == n);
         let open: Vec<usize> = (0..classes).filter(open).collect();
         let settled =
@@ -253,7 +255,7 @@ impl<'a> Problem<'a> {
             objective.shift_intercepts(&mut x, 1.0);
         }
         objective.to_zero_sum(&mut x);
-        let ended = minimise(&objective, &mut x, settings.tolerance, settings.max_iterations);
+        let ended = minimize(&objective, &mut x, settings.tolerance, settings.max_iterations);
         objective.shift_intercepts(&mut x, -1.0);
         let (w, b) = x.split_at(open.len() * dim);
         for (i, &k) in open.iter().enumerate() {
@@ -268,7 +270,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Parameters of the open classes: those of `start`, else no weights and the scores of the shares.
+    /// Initial parameters of the classes to fit: those of `start`, else zero weights and the log-odds of the class shares.
     fn start(&self, open: &[usize], shares: &[f64], start: Option<&Logistic>) -> Vec<f64> {
         let dim = self.dim;
         let same = |start: &&Logistic| {

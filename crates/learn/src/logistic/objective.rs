@@ -6,12 +6,12 @@
 //! sigmoid     L = (1/n) sum_ik [log(1 + exp(s_ik)) - s_ik 1[k in Y_i]], the same with p_ik = 1 / (1 + exp(-s_ik))
 //! penalty     |W|^2 / (2 C n)
 //!
-//! The preconditioner inverts q_k (1 - q_k) X'X / n + I / (C n) for every class, q_k its share among the rows: the second
-//! derivatives where all scores are b, without those between classes, and keeps steps of softmax at sum zero over the
-//! classes. X'X comes from some thousand rows.
+//! The preconditioner inverts q_k (1 - q_k) X'X / n + I / (C n) for every class, q_k its share among the rows: the Hessian
+//! where all scores are b, without its blocks between classes. It keeps softmax steps at sum zero over the classes. X'X is
+//! estimated from a few thousand rows.
 //!
-//! Limit: X is read once per evaluation, in blocks that stay in the cache for both products. Blocks belong to lanes; the
-//! lanes are given to threads and added in their order.
+//! Limit: X is read once per evaluation, in blocks that stay in the cache for both products. Blocks are assigned to lanes;
+//! threads process lanes, whose results are added in lane order.
 
 use rayon::prelude::*;
 
@@ -21,18 +21,18 @@ use crate::dense::{product, row_major, view};
 use crate::eigen;
 use crate::exp::exp;
 
-/// Multiply-adds of a product below which one thread is faster.
+/// Multiply-adds of a product below which a single thread is faster.
 const SMALL: usize = 1 << 19;
 
-/// What an example belongs to.
+/// Classes of every example.
 pub(super) enum Targets<'a> {
-    /// One class each.
+    /// Exactly one class per example.
     Softmax(&'a [u32]),
-    /// Any classes each.
+    /// Any set of classes per example.
     Sigmoid(&'a [Vec<u32>]),
 }
 
-/// Rows with their classes.
+/// Rows with their target classes.
 pub(super) struct Examples<'a> {
     pub rows: &'a [f32],
     pub dim: usize,
@@ -49,9 +49,9 @@ impl Examples<'_> {
 /// Mean and principal axes of the rows, shared by all penalties.
 pub(super) struct Axes {
     mean: Vec<f64>,
-    /// Second moments of centred rows along each axis.
+    /// Second moments of the centered rows along each axis.
     spread: Vec<f64>,
-    /// One axis per column.
+    /// Principal axes, one per column.
     axes: Vec<f64>,
 }
 
@@ -78,24 +78,24 @@ impl Axes {
     }
 }
 
-/// Loss with penalty; parameters are W by rows, then b.
+/// Penalized loss; the parameters are W by rows, then b.
 pub(super) struct Objective<'a> {
     pub examples: &'a Examples<'a>,
     pub axes: &'a Axes,
-    /// 1 / (C n).
+    /// Penalty weight 1 / (C n).
     pub penalty: f64,
-    /// Of each class among the examples.
+    /// Share of each class among the examples.
     pub shares: &'a [f64],
 }
 
-/// W and b as the products read them.
+/// W and b in the layout that the products read.
 struct Packed<'a> {
     layout: Layout,
     weights: Vec<f64>,
     intercepts: &'a [f64],
 }
 
-/// Loss, and gradient by W and b, of some rows.
+/// Loss and gradient with respect to W and b, summed over some rows.
 struct Partial {
     loss: f64,
     weights: Vec<f64>,
@@ -107,7 +107,7 @@ impl Objective<'_> {
         (self.examples.dim, self.examples.classes)
     }
 
-    /// Adds rows from `first` on; the gradient by W is dim x padded classes.
+    /// Adds the rows from `first` on; the gradient with respect to W is dim x padded classes.
     fn add(
         &self,
         packed: &Packed<'_>,
@@ -132,7 +132,7 @@ impl Objective<'_> {
         packed.layout.add_gradient(rows, scores, &mut sum.weights);
     }
 
-    /// The sums over all rows.
+    /// Sums over all rows.
     fn sums(&self, w: &[f64], b: &[f64]) -> Partial {
         let (dim, classes) = self.widths();
         let n = self.examples.count();
@@ -163,12 +163,13 @@ impl Objective<'_> {
             sum.intercepts.iter_mut().zip(next.intercepts).for_each(|(s, x)| *s += x);
             sum
         };
-        // INVARIANT: there are rows.
+        // INVARIANT: there is at least one row.
         partials.into_iter().reduce(add).expect("examples")
     }
 
-    /// Softmax knows scores up to a number per row, and the penalty chooses weights that sum to zero over the classes.
-    /// Steps stay there: across, the penalty alone has curvature, far less than the preconditioner believes.
+    /// Softmax is invariant to adding a constant to all scores of a row, and the penalty selects weights that sum to zero over
+    /// the classes. Steps stay in that subspace: orthogonal to it only the penalty has curvature, far less than the
+    /// preconditioner assumes.
     pub(super) fn to_zero_sum(&self, x: &mut [f64]) {
         if matches!(self.examples.targets, Targets::Sigmoid(_)) {
             return;
@@ -186,7 +187,7 @@ impl Objective<'_> {
         b.iter_mut().for_each(|b| *b -= mean);
     }
 
-    /// The intercept for rows that are not centred: b - W m, and back with the other sign.
+    /// Converts the intercepts to rows that are not centered, b - W m; the opposite sign converts back.
     pub(super) fn shift_intercepts(&self, x: &mut [f64], sign: f64) {
         let (dim, classes) = self.widths();
         let (w, b) = x.split_at_mut(dim * classes);
@@ -196,7 +197,7 @@ impl Objective<'_> {
     }
 }
 
-/// The loss of one example; scores become p - 1[k = label].
+/// Softmax loss of one example; scores become p - 1[k = label].
 fn softmax(scores: &mut [f64], label: u32) -> f64 {
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let own = scores[label as usize] - largest;
@@ -207,10 +208,10 @@ fn softmax(scores: &mut [f64], label: u32) -> f64 {
     sum.ln() - own
 }
 
-/// The loss of one example, all classes; scores become p - 1[k in labels].
+/// Sigmoid loss of one example over all classes; scores become p - 1[k in labels].
 fn sigmoid(scores: &mut [f64], labels: &[u32]) -> f64 {
     let mut loss: f64 = labels.iter().map(|&l| -scores[l as usize]).sum();
-    // Factors are at most 2, so products of this many are finite, and one logarithm serves them all.
+    // Factors are at most 2, so a product of this many is finite, and one logarithm serves them all.
     for scores in scores.chunks_mut(512) {
         let mut product = 1.0;
         for s in scores {

@@ -15,7 +15,7 @@ fn table(n: usize, dim: usize, at: u64) -> Vec<f32> {
     normals(n * dim, at).iter().map(|&x| x as f32).collect()
 }
 
-/// Classes by planted scores with noise.
+/// Labels from planted scores with noise.
 fn labels(rows: &[f32], dim: usize, classes: usize, at: u64) -> Vec<u32> {
     let planted = normals(classes * dim, at);
     let noise = normals(rows.len() / dim * classes, at + 1);
@@ -28,7 +28,7 @@ fn labels(rows: &[f32], dim: usize, classes: usize, at: u64) -> Vec<u32> {
     (0..rows.len() / dim).map(best).collect()
 }
 
-/// The objective from its definition.
+/// The objective by its definition.
 fn objective(rows: &[f32], labels: &[u32], fit: &Logistic, c: f64) -> f64 {
     let n = labels.len() as f64;
     let scores = fit.scores(rows);
@@ -92,7 +92,7 @@ fn the_loss_is_the_objective_and_its_minimum() {
     }
 }
 
-/// Beyond 2^19 products rows are given to threads.
+/// Above 2^19 products the rows are split across threads.
 #[test]
 fn bytes_are_the_same_on_any_threads() {
     let (n, dim, classes) = (6000, 20, 5);
@@ -118,8 +118,8 @@ fn bytes_are_the_same_on_any_threads() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(15))]
 
-    /// Gradients below 1e-8 with second derivatives of at least 1/(C n) > 1e-3 leave weights within 1e-5 in each
-    /// direction; f32 rounds the turned rows at 6e-8.
+    /// Gradients below 1e-8 with a Hessian of at least 1/(C n) > 1e-3 determine the weights to 1e-5 in each
+    /// direction; f32 rounds the rotated rows at 6e-8.
     #[test]
     fn a_rotation_changes_no_prediction(dim in 2usize..7, classes in 2usize..5, at in 0u64..100) {
         let n = 80;
@@ -162,7 +162,7 @@ fn a_path_has_the_fits_of_its_penalties() {
     let again =
         Logistic::fit(Rows::new(&rows, dim).unwrap(), &y, classes, &settings, Some(&path[0]))
             .unwrap();
-    assert!(again.iterations <= 1, "a warm start is the end");
+    assert!(again.iterations <= 1, "a warm start at the solution stops at once");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn classes_without_examples_are_never_predicted() {
     let warm =
         Logistic::fit(Rows::new(&rows, 1).unwrap(), &[3, 3, 0, 1, 1, 1], 5, &settings, Some(&fit))
             .unwrap();
-    assert!(warm.converged, "a start that knows fewer classes is none");
+    assert!(warm.converged, "a start with fewer classes is ignored");
     let one = Logistic::fit(Rows::new(&rows, 1).unwrap(), &[2; 6], 5, &settings, None).unwrap();
     assert_eq!((one.predict(&[-5.0, 5.0]), one.loss), (vec![2, 2], 0.0));
     let sets = [vec![0], vec![0], vec![0], vec![0, 2], vec![0, 2], vec![0, 2]];
@@ -190,7 +190,7 @@ fn classes_without_examples_are_never_predicted() {
     assert_eq!(multi.predict(&[-5.0, 1.5]), [vec![0], vec![0, 2]]);
 }
 
-/// Constant columns, rows of zeros and scales of 1e6 between columns.
+/// Constant columns, zero rows and columns whose scales differ by 1e6.
 #[test]
 fn odd_columns_do_no_harm() {
     let n = 60;

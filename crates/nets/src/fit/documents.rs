@@ -1,4 +1,4 @@
-//! A network that reads documents, with the table of its words.
+//! Training of a document classifier together with its word embeddings.
 
 use veridical_core::{Job, Seed, Stream};
 use veridical_data::examples::Targets;
@@ -9,14 +9,14 @@ use super::{Evaluation, Learner, Step};
 use crate::metrics::{Measures, measures};
 use crate::{Addend, Error, Mode, Net, Result, Table, Target, Trainer, TrainerSettings, Workspace};
 
-/// Vectors of words in a checkpoint, and before the names of what their optimizer keeps.
+/// Name of the word embeddings in a checkpoint, and prefix of the names of their optimizer state.
 const WORDS: &str = "words";
-/// First vectors are uniform within it, as in the tutorial that the paper follows.
+/// Word embeddings are initialized uniformly within this bound, as in the tutorial that the paper follows.
 const BOUND: f64 = 0.05;
-/// Words of one pass, or those of the longest document.
+/// Words per forward pass, unless the longest document has more.
 const PASS: usize = 1 << 13;
 
-/// The first vectors of `n` words.
+/// Initializes the embeddings of `n` words.
 pub fn first_vectors(n: usize, dim: usize, seed: Seed) -> Vec<f32> {
     let stream = Stream::new(seed, "init/embedding");
     let row = |word: usize| {
@@ -26,22 +26,24 @@ pub fn first_vectors(n: usize, dim: usize, seed: Seed) -> Vec<f32> {
     (0..n).flat_map(row).collect()
 }
 
-/// Documents as numbers of words, with their classes.
+/// Tokenized documents with their classes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Documents {
-    /// Where the words of each begin, and the end of the last.
+    /// Offsets of the documents in the words, ending with the number of words.
     starts: Vec<usize>,
     words: Vec<u32>,
-    /// Their classes.
+    /// Classes of the documents.
     pub targets: Targets,
-    /// How many were longer than what is read,
+    /// Number of documents that were truncated.
     pub cut: usize,
-    /// and how many have no word of the vocabulary.
+    /// Number of documents without any word of the vocabulary.
     pub unknown: usize,
 }
 
 impl Documents {
-    /// Reads the first `most` known words of each; a document without any is the one word after the last.
+    /// Tokenizes texts and keeps the first `most` known words of each.
+    ///
+    /// A document without known words gets a single placeholder word, the one after the last of the vocabulary.
     pub fn new<'a>(
         texts: impl Iterator<Item = &'a str>,
         vocabulary: &Vocabulary,
@@ -64,33 +66,33 @@ impl Documents {
         new
     }
 
-    /// How many documents.
+    /// Returns the number of documents.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no documents.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The words of one.
+    /// Returns the words of document `i`.
     pub fn words(&self, i: usize) -> &[u32] {
         &self.words[self.starts[i]..self.starts[i + 1]]
     }
 
-    /// How many words the `n` longest have together.
+    /// Returns the total number of words of the `n` longest documents.
     pub fn most_words(&self, n: usize) -> usize {
         let mut lengths: Vec<usize> = (0..self.len()).map(|i| self.words(i).len()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         lengths.iter().take(n).sum()
     }
 
-    /// What there is to say about them.
+    /// Returns a note about truncated documents and documents without known words, if there are any.
     pub fn note(&self, what: &str, most: usize) -> Option<String> {
         let all = self.len();
         let cut = format!("{} of {all} {what} are longer than ⟨max-length⟩ {most}", self.cut);
-        let cut = (self.cut > 0).then(|| format!("{cut}: their first {most} words are read"));
+        let cut = (self.cut > 0).then(|| format!("{cut}: only their first {most} words are used"));
         let unknown = format!("{} of {all} {what} have no known word", self.unknown);
         let unknown = (self.unknown > 0).then_some(unknown);
         let notes: Vec<String> = cut.into_iter().chain(unknown).collect();
@@ -98,7 +100,7 @@ impl Documents {
     }
 }
 
-/// A network, its words, and the documents that it learns from and is evaluated on.
+/// A network with its word embeddings, and the documents it is trained and evaluated on.
 #[derive(Debug)]
 pub struct DocumentLearner<'a> {
     trainer: Trainer<f32>,
@@ -111,7 +113,7 @@ pub struct DocumentLearner<'a> {
     batch: Batch,
 }
 
-/// The documents of a step.
+/// The documents of one step.
 #[derive(Debug, Default)]
 struct Batch {
     starts: Vec<usize>,
@@ -137,10 +139,10 @@ impl Batch {
 }
 
 impl<'a> DocumentLearner<'a> {
-    /// Before the first step; if `moves_words`, the vectors are learned too. `classes` is how many there are.
+    /// Prepares training on documents with the given number of `classes`; with `moves_words` the embeddings are trained too.
     ///
     /// # Errors
-    /// As [`Trainer::new`].
+    /// The same as [`Trainer::new`].
     pub fn new(
         net: Net<f32>,
         settings: TrainerSettings,
@@ -157,10 +159,10 @@ impl<'a> DocumentLearner<'a> {
         Ok(Self { trainer, words, moves_words, train, validation, classes, passes, batch })
     }
 
-    /// What the network is worth on documents.
+    /// Evaluates the network on documents.
     ///
     /// # Errors
-    /// If it gives values that are no numbers, or the user asks the job to stop.
+    /// If an output is NaN or infinite, or the user stops the job.
     pub fn measure(&self, documents: &Documents, job: &Job<'_>) -> Result<Measures> {
         let (net, loss) = (self.trainer.net(), self.trainer.settings().loss);
         let mut passes = DocumentPasses::new(net, documents.most_words(1));
@@ -168,7 +170,7 @@ impl<'a> DocumentLearner<'a> {
         measures(&outputs, net.outputs(), &documents.targets, loss, self.classes)
     }
 
-    /// The network and the vectors of its words, when training is over.
+    /// Returns the trained network and its word embeddings.
     pub fn into_parts(self) -> (Net<f32>, Table<f32>) {
         (self.trainer.into_net(), self.words)
     }
@@ -221,10 +223,10 @@ impl Learner for DocumentLearner<'_> {
     }
 
     fn kept(&self) -> Vec<(String, &[f32])> {
-        let state = self.trainer.optimiser().state();
+        let state = self.trainer.optimizer().state();
         let mut all: Vec<_> = state.into_iter().map(|(name, v)| (name.to_owned(), v)).collect();
         if self.moves_words {
-            let state = self.words.optimiser().state();
+            let state = self.words.optimizer().state();
             all.extend(state.into_iter().map(|(name, v)| (format!("{WORDS}.{name}"), v)));
         }
         all
@@ -238,7 +240,7 @@ impl Learner for DocumentLearner<'_> {
             return Ok(());
         }
         let Some((_, values)) = words.get(WORDS) else {
-            return Err(Error::damaged("it has no vectors of words".into()));
+            return Err(Error::damaged("it has no word embeddings".into()));
         };
         let kept: Vec<(&str, &[f32])> = words
             .iter()
@@ -253,8 +255,8 @@ impl Learner for DocumentLearner<'_> {
         let is_restored = match (self.moves_words, learned.get(WORDS)) {
             (false, _) => true,
             (true, Some((_, values))) => {
-                // What was kept of the steps is of no use any more: training is over.
-                self.words.resume(values, 0, &self.words.clone().optimiser().state()).is_ok()
+                // The optimizer state is not restored: training is over.
+                self.words.resume(values, 0, &self.words.clone().optimizer().state()).is_ok()
             }
             (true, None) => false,
         };
@@ -262,7 +264,7 @@ impl Learner for DocumentLearner<'_> {
     }
 }
 
-/// Room for passes over documents.
+/// Workspace for evaluating a network on documents.
 #[derive(Debug)]
 pub struct DocumentPasses {
     work: Workspace<f32>,
@@ -271,16 +273,16 @@ pub struct DocumentPasses {
 }
 
 impl DocumentPasses {
-    /// For documents of up to so many words.
+    /// Allocates a workspace for documents of up to `longest` words.
     pub fn new(net: &Net<f32>, longest: usize) -> Self {
         let capacity = longest.max(PASS);
         Self { work: Workspace::new(net, capacity, None), capacity, batch: Batch::default() }
     }
 
-    /// The outputs of all documents, one after the other; `job` hears of it as `what`.
+    /// Computes the outputs of all documents, one after the other, reporting progress to `job` as `what`.
     ///
     /// # Errors
-    /// If the user asks the job to stop.
+    /// If the user stops the job.
     pub fn outputs(
         &mut self,
         net: &Net<f32>,

@@ -1,4 +1,4 @@
-//! A network that learns from examples of one shape.
+//! Training of a network on examples of one shape.
 
 use veridical_core::Job;
 use veridical_data::TensorMap;
@@ -11,7 +11,7 @@ use crate::{Error, Feed, Net, Result, Target, Trainer, TrainerSettings};
 const PARAMETERS: &str = "parameters";
 const BUFFERS: &str = "buffers";
 
-/// A network, and the examples that it learns from and is evaluated on.
+/// A network with the examples it is trained and evaluated on.
 #[derive(Debug)]
 pub struct ExampleLearner<'a> {
     trainer: Trainer<f32>,
@@ -23,7 +23,7 @@ pub struct ExampleLearner<'a> {
 }
 
 impl<'a> ExampleLearner<'a> {
-    /// Before the first step; `classes` is how many there are, 0 for numbers.
+    /// Prepares training with the given number of `classes`, 0 for regression.
     pub fn new(
         trainer: Trainer<f32>,
         (feed, examples): (Feed<'a>, &'a Examples),
@@ -35,7 +35,7 @@ impl<'a> ExampleLearner<'a> {
         Self { trainer, feed, examples, validation, classes, gathered: Gathered::default() }
     }
 
-    /// The network, when training is over.
+    /// Returns the trained network.
     pub fn into_net(self) -> Net<f32> {
         self.trainer.into_net()
     }
@@ -74,7 +74,7 @@ impl Learner for ExampleLearner<'_> {
     }
 
     fn kept(&self) -> Vec<(String, &[f32])> {
-        let state = self.trainer.optimiser().state();
+        let state = self.trainer.optimizer().state();
         state.into_iter().map(|(name, values)| (name.to_owned(), values)).collect()
     }
 
@@ -87,12 +87,12 @@ impl Learner for ExampleLearner<'_> {
     }
 }
 
-/// What is learned in a network.
+/// The learned tensors of a network.
 pub(super) fn lists(net: &Net<f32>) -> Vec<(String, &[f32])> {
     vec![(PARAMETERS.into(), &net.params), (BUFFERS.into(), &net.buffers)]
 }
 
-/// Goes on from the lists of a network and of its optimizer.
+/// Resumes from the tensors of a network and of its optimizer.
 pub(super) fn resume(trainer: &mut Trainer<f32>, mut state: TensorMap, steps: u64) -> Result<()> {
     let mut take = |name: &str| state.remove(name).map(|(_, values)| values);
     let missing = || Error::damaged("it has no parameters".into());
@@ -103,7 +103,7 @@ pub(super) fn resume(trainer: &mut Trainer<f32>, mut state: TensorMap, steps: u6
     trainer.resume(&params, &buffers, &kept, steps)
 }
 
-/// Puts back what was learned in a network; `false` if it is of another one.
+/// Restores the learned tensors of a network; `false` if they belong to another network.
 pub(super) fn restore(net: &mut Net<f32>, learned: &TensorMap) -> bool {
     [(PARAMETERS, &mut net.params), (BUFFERS, &mut net.buffers)].into_iter().all(
         |(name, values)| match learned.get(name) {
@@ -117,7 +117,7 @@ pub(super) fn restore(net: &mut Net<f32>, learned: &TensorMap) -> bool {
     )
 }
 
-/// The targets of some samples, gathered.
+/// Targets of some samples, gathered into one list.
 #[derive(Debug, Default)]
 struct Gathered {
     classes: Vec<u32>,

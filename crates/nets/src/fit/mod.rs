@@ -1,19 +1,19 @@
-//! The loop around the steps of a network: epochs, metrics, checkpoints, early stopping.
+//! The training loop: epochs, metrics, checkpoints, early stopping.
 //!
 //! Step s of E epochs with m steps each belongs to epoch e = floor(s / m) and takes the samples order_e(t), t from
-//! (s mod m) B on. All draws are indexed by epoch, sample and step, so a state after any step is parameters, buffers, what the
-//! optimizer keeps, and s.
+//! (s mod m) B on. All draws are indexed by epoch, sample and step, so the state after any step consists of the parameters,
+//! the buffers, the optimizer state and s.
 //!
-//! Early stopping (paper 000, F.2): the end is reached when what is watched, the loss or the accuracy, has not improved by more
-//! than `min_delta` for `patience` epochs ([`veridical_core::stopping`]); it is that of the validation examples if there are
-//! some.
+//! Early stopping (paper 000, F.2): training ends when the watched metric, the loss or the accuracy, has not improved by
+//! more than `min_delta` for `patience` epochs ([`veridical_core::stopping`]); it is measured on the validation set if there
+//! is one.
 //!
 //! ```
 //! use veridical_core::{Job, Seed};
 //! use veridical_data::generate;
 //! use veridical_nets::fit::{Course, ExampleLearner, fit};
 //! use veridical_nets::{
-//!     Curve, Feed, Loss, Model, OptimiserKind, OptimiserSettings, Schedule, Trainer, TrainerSettings,
+//!     Curve, Feed, Loss, Model, OptimizerKind, OptimizerSettings, Schedule, Trainer, TrainerSettings,
 //! };
 //!
 //! let seed = Seed::new(0)?;
@@ -21,7 +21,7 @@
 //! let feed = Feed::of(&examples, &[0.5], &[0.3], seed);
 //! let settings = TrainerSettings {
 //!     loss: Loss::CrossEntropy { smoothing: 0.0 },
-//!     optimiser: OptimiserSettings::of(OptimiserKind::Adam),
+//!     optimizer: OptimizerSettings::of(OptimizerKind::Adam),
 //!     lr: 1e-2,
 //!     schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
 //!     clip: None,
@@ -54,132 +54,132 @@ pub use self::examples::ExampleLearner;
 use crate::{Error, Result, TrainerSettings};
 use veridical_core::Pace;
 
-/// Epochs are told about at most so often.
+/// Minimum time between notes about epochs.
 const NOTE_AFTER: Duration = Duration::from_secs(1);
 
-/// How a training went.
+/// Summary of a training run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
-    /// Epochs that were run.
+    /// Number of epochs that were run.
     pub epochs: u32,
-    /// Steps that were made.
+    /// Number of steps that were taken.
     pub steps: u64,
-    /// The mean loss of the steps of the last epoch.
+    /// Mean training loss over the steps of the last epoch.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loss: Option<f64>,
-    /// The share of examples that were right in these steps.
+    /// Training accuracy over the steps of the last epoch.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f64>,
-    /// Measures on the validation examples after the last epoch.
+    /// Metrics on the validation set after the last epoch.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<Evaluation>,
-    /// The epoch with the best value of what is watched, on the validation examples if there are some.
+    /// The epoch with the best value of the watched metric, on the validation set if there is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub best: Option<Best>,
-    /// Whether training ended before the last epoch.
+    /// Whether early stopping ended training before the last epoch.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub stopped_early: bool,
 }
 
-/// The best epoch and its value.
+/// The best epoch and its value of the watched metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// Counted from 1.
+    /// Number of the epoch, counted from 1.
     pub epoch: u32,
-    /// What is watched.
+    /// Value of the watched metric.
     pub value: f64,
 }
 
-/// Measures on the validation examples.
+/// Metrics on the validation set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// The mean loss.
+    /// Mean loss.
     pub loss: f64,
-    /// The share that is right.
+    /// Accuracy, for classification.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f64>,
-    /// The root of the mean squared error.
+    /// Root mean squared error, for regression.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rmse: Option<f64>,
 }
 
-/// The loss of a step, and how many classes were right.
+/// Loss of a step, and the number of correct predictions.
 pub type Step = (f64, Option<usize>);
 
-/// What learns, step by step.
+/// A model that is trained step by step.
 pub trait Learner {
-    /// How it is trained.
+    /// Returns the training settings.
     fn settings(&self) -> &TrainerSettings;
 
-    /// Steps that were made.
+    /// Returns the number of steps taken.
     fn steps(&self) -> u64;
 
-    /// The learning rate of the next step.
+    /// Returns the learning rate of the next step.
     fn rate(&self) -> f64;
 
-    /// One step on some examples; the loss before it, and how many classes were right.
+    /// Takes one step on some examples and returns the loss before it, with the number of correct predictions.
     ///
     /// # Errors
-    /// [`Error::LossDiverged`] if the loss is no number any more.
+    /// [`Error::LossDiverged`] if the loss is NaN or infinite.
     fn step(&mut self, samples: &[usize], epoch: u32) -> Result<Step>;
 
-    /// Measures on the validation examples, if there are some.
+    /// Evaluates on the validation set, if there is one.
     ///
     /// # Errors
-    /// If the network gives values that are no numbers, or the user asks the job to stop.
+    /// If an output is NaN or infinite, or the user stops the job.
     fn evaluate(&mut self, job: &Job<'_>) -> Result<Option<Evaluation>>;
 
-    /// Everything that is learned.
+    /// Returns all learned tensors by name.
     fn learned(&self) -> Vec<(String, &[f32])>;
 
-    /// What the optimizer keeps besides.
+    /// Returns the tensors of the optimizer state by name.
     fn kept(&self) -> Vec<(String, &[f32])>;
 
-    /// Goes on from an earlier state: what is learned and what is kept.
+    /// Resumes from an earlier state: learned tensors and optimizer state.
     ///
     /// # Errors
-    /// If the state is of another network.
+    /// If the state belongs to another network.
     fn resume(&mut self, state: TensorMap, steps: u64) -> Result<()>;
 
-    /// Goes back to what was learned before; `false` if it is of another network.
+    /// Restores earlier learned tensors; `false` if they belong to another network.
     fn restore(&mut self, learned: &TensorMap) -> bool;
 }
 
-/// What decides which epoch is the best and when training ends.
+/// The metric that determines the best epoch and early stopping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Watched {
-    /// The loss; lower is better.
+    /// Loss; lower is better.
     #[default]
     Loss,
-    /// The share of classes that are right; higher is better.
+    /// Accuracy; higher is better.
     Accuracy,
 }
 
-/// How the steps follow each other.
+/// Course of a training run: epochs, early stopping, checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Course {
-    /// How many examples are learned from.
+    /// Number of training examples.
     pub n: usize,
-    /// Decides their order.
+    /// Random seed of the order of the examples.
     pub seed: Seed,
-    /// How often all are seen, at most.
+    /// Maximum number of epochs.
     pub epochs: u32,
-    /// What is watched.
+    /// Metric that is watched.
     pub watched: Watched,
-    /// Epochs without an improvement after which training ends.
+    /// Number of epochs without improvement after which training stops.
     pub patience: Option<u32>,
-    /// The smallest gain that is an improvement.
+    /// Smallest change that counts as an improvement.
     pub min_delta: f64,
-    /// Whether the network is left as it was after its best epoch.
+    /// Whether to return the network of the best epoch instead of the last.
     pub keeps_best: bool,
-    /// Whether classes are told apart.
+    /// Whether the task is classification.
     pub has_classes: bool,
-    /// Steps between two checkpoints; `None`: as often as is worth it.
+    /// Number of steps between checkpoints; `None` chooses it from the cost of saving.
     pub checkpoint_every: Option<u64>,
 }
 
 impl Course {
-    /// All epochs of numbers to be predicted, the last one kept.
+    /// Creates a course for regression that runs all epochs and keeps the last.
     pub const fn new(n: usize, epochs: u32, seed: Seed) -> Self {
         Self {
             n,
@@ -211,25 +211,27 @@ impl Course {
     }
 }
 
-/// Where the loop stands besides the network. Names are those of checkpoints.
+/// Progress of the loop besides the network. Field names are those of checkpoints.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Memo {
     #[serde(rename = "learnt")]
     learned: Learned,
-    /// Sums over the epoch that is under way.
+    /// Sums over the current epoch.
     loss_sum: f64,
     right: u64,
     seen: u64,
-    /// The value that an improvement is measured from, and the epochs since.
+    /// The value that improvements are measured against, and the epochs since.
     mark: Option<f64>,
     waited: u32,
 }
 
-/// Trains to the end or to the stop; `keep` takes the metrics of each epoch and states that `from` goes on from.
+/// Trains to the end or to an early stop.
+///
+/// `keep` receives the metrics of each epoch and the checkpoints; training resumes from `from` if it is given.
 ///
 /// # Errors
-/// [`Error::TrainingDiverged`] with what to do, a state that is of another network, what `keep` says, and interruptions:
-/// what is done then is kept.
+/// [`Error::TrainingDiverged`] with a suggestion, a state that belongs to another network, errors of `keep`, and
+/// interruptions; a checkpoint is saved before an interruption is returned.
 pub fn fit<E: From<Error>>(
     course: &Course,
     learner: &mut dyn Learner,
@@ -293,7 +295,7 @@ pub fn fit<E: From<Error>>(
 }
 
 impl Course {
-    /// Whether a state is to be kept after a step.
+    /// Whether to save a checkpoint after a step.
     fn is_due(&self, steps: u64, saves: &Pace) -> bool {
         match self.checkpoint_every {
             Some(every) => steps.is_multiple_of(every),
@@ -302,13 +304,13 @@ impl Course {
     }
 }
 
-/// Where the loop stands.
+/// State of the loop.
 struct State {
     memo: Memo,
-    /// The best state so far, if it is kept.
+    /// Learned tensors of the best epoch so far, if they are kept.
     best: Option<TensorMap>,
     metrics_bytes: u64,
-    /// The learning rate of the last step.
+    /// Learning rate of the last step.
     rate: f64,
 }
 
@@ -319,7 +321,7 @@ impl State {
         };
         let memo = serde_json::from_value(memo).map_err(|e| damaged(&e.to_string()))?;
         learner.resume(state, u64::from(done)).map_err(|e| damaged(&e.to_string()))?;
-        job.note(&format!("continuing after step {done}"));
+        job.note(&format!("resuming after step {done}"));
         Ok(Self { memo, best, metrics_bytes, rate: 0.0 })
     }
 
@@ -329,7 +331,7 @@ impl State {
         self.memo.seen += n as u64;
     }
 
-    /// A loss or a weight that is no number, with what can be done.
+    /// Adds a suggestion to the error of a loss or weight that is not finite.
     fn diverged(&self, cause: Error, epoch: u32, settings: &TrainerSettings) -> Error {
         if !matches!(cause, Error::LossDiverged { .. } | Error::WeightDiverged { .. }) {
             return cause;
@@ -347,7 +349,7 @@ impl State {
         }
     }
 
-    /// Evaluates, decides whether to go on, and keeps the line of the epoch.
+    /// Evaluates, decides whether to continue, and writes the metrics of the epoch.
     fn end_epoch<E: From<Error>>(
         &mut self,
         course: &Course,
@@ -403,7 +405,7 @@ impl State {
     ) -> Result<(), E> {
         let Some(keep) = keep else { return Ok(()) };
         let at = Checkpoint {
-            done: learner.steps() as u32, // no more: the caller refuses longer schedules
+            done: learner.steps() as u32, // fits: the caller rejects longer schedules
             memo: json!(self.memo),
             metrics_bytes: self.metrics_bytes,
             ..Checkpoint::default()
@@ -418,16 +420,16 @@ impl State {
         keep.save(&at, &tensors, best.as_deref())
     }
 
-    /// Goes back to the best epoch, if it is kept.
+    /// Restores the best epoch, if it is kept.
     fn finish(self, learner: &mut dyn Learner, job: &Job<'_>) -> Result<Learned> {
         let Self { memo: Memo { learned, .. }, best, .. } = self;
         if let (Some(best), Some(at)) = (best, learned.best)
             && at.epoch != learned.epochs
         {
             if !learner.restore(&best) {
-                return Err(damaged("its best state is of another network"));
+                return Err(damaged("its best state belongs to another network"));
             }
-            job.note(&format!("epoch {} was the best and is kept", at.epoch));
+            job.note(&format!("keeping epoch {}, the best", at.epoch));
         }
         Ok(learned)
     }
@@ -456,7 +458,7 @@ fn owned(learner: &dyn Learner) -> TensorMap {
     lists.map(|(name, values)| (name, (vec![values.len()], values.to_vec()))).collect()
 }
 
-/// The time that is left, from the steps so far.
+/// The estimated remaining time, from the steps so far.
 fn left(begun: Instant, done: u64, to_do: u64) -> String {
     let seconds = begun.elapsed().as_secs_f64() / done.max(1) as f64 * to_do as f64;
     match seconds {

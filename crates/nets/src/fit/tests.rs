@@ -6,9 +6,9 @@ use veridical_data::examples::Examples;
 use veridical_data::generate;
 
 use super::*;
-use crate::{Curve, Feed, Loss, Model, OptimiserKind, OptimiserSettings, Schedule, Trainer};
+use crate::{Curve, Feed, Loss, Model, OptimizerKind, OptimizerSettings, Schedule, Trainer};
 
-/// Keeps the last state in memory and asks the job to stop after some of them.
+/// Keeps the last state in memory and stops the job after a number of them.
 #[derive(Default)]
 struct Memory {
     lines: RefCell<Vec<Value>>,
@@ -55,7 +55,7 @@ fn learner<'a>(train: &'a Examples, held_out: &'a Examples, lr: f64) -> ExampleL
     let seed = Seed::new(1).unwrap();
     let settings = TrainerSettings {
         loss: Loss::CrossEntropy { smoothing: 0.0 },
-        optimiser: OptimiserSettings::of(OptimiserKind::Adam),
+        optimizer: OptimizerSettings::of(OptimizerKind::Adam),
         lr,
         schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
         clip: None,
@@ -72,9 +72,9 @@ fn course() -> Course {
     Course { has_classes: true, checkpoint_every: Some(3), ..Course::new(60, 4, seed) }
 }
 
-/// 60 examples in batches of 16 are four steps an epoch, so step 6 is in the middle of the second.
+/// 60 examples in batches of 16 are four steps per epoch, so step 6 is in the middle of the second.
 #[test]
-fn a_training_goes_on_inside_an_epoch_to_the_same_bytes() {
+fn training_resumes_inside_an_epoch_to_the_same_bytes() {
     let (train, held_out) = parts();
     let whole = Memory::default();
     let mut straight = learner(&train, &held_out, 1e-2);
@@ -87,7 +87,7 @@ fn a_training_goes_on_inside_an_epoch_to_the_same_bytes() {
     assert!(error.is_interrupted());
     job.cancel.reset();
     let from = halves.last.borrow_mut().take();
-    // The job is asked to stop while step 6 is kept and notices after step 7, which is kept too.
+    // The job is stopped while step 6 is saved and notices after step 7, which is saved too.
     assert_eq!(from.as_ref().map(|at| at.done), Some(7));
     let mut second = learner(&train, &held_out, 1e-2);
     let halves = Memory { stop_after: None, ..halves };
@@ -125,7 +125,7 @@ fn the_best_epoch_by_accuracy_is_kept() {
 }
 
 #[test]
-fn a_training_that_diverges_says_what_to_do() {
+fn the_error_for_diverged_training_suggests_a_fix() {
     let (train, held_out) = parts();
     let mut learner = learner(&train, &held_out, 1e30);
     let error = fit::<Error>(&course(), &mut learner, None, None, &Job::silent()).unwrap_err();

@@ -1,7 +1,7 @@
-//! Activations, plain and normalised.
+//! Activation functions, plain and normalized.
 //!
-//! y = sigma(x), or normalised y = (sigma(x) - mu)/s with mu = E sigma(z) and s^2 = Var sigma(z) for z from N(0, 1), so that
-//! outputs have mean 0 and variance 1 where inputs are Gaussian (paper 004, section 5: Assumption 3.2, Table 8).
+//! y = sigma(x), or normalized y = (sigma(x) - mu)/s with mu = E sigma(z) and s^2 = Var sigma(z) for z from N(0, 1), so that
+//! outputs have mean 0 and variance 1 for Gaussian inputs (paper 004, section 5: Assumption 3.2, Table 8).
 //!
 //! | sigma    | formula                                  | sigma'                     |
 //! |----------|------------------------------------------|----------------------------|
@@ -21,29 +21,29 @@ use crate::elementary::{erf, normal, sigmoid, softplus, tanh};
 use crate::float::wide;
 use crate::{Backward, Error, Float, Forward, Layer, Result, Shape};
 
-/// A function of one number.
+/// An activation function of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// max(x, 0).
+    /// Rectified linear unit max(x, 0).
     Relu,
-    /// x Phi(x).
+    /// Gaussian error linear unit x Phi(x), exact.
     Gelu,
-    /// tanh x.
+    /// Hyperbolic tangent.
     Tanh,
-    /// 1/(1 + e^-x).
+    /// Logistic sigmoid 1/(1 + e^-x).
     Sigmoid,
-    /// ln(1 + e^x).
+    /// Softplus ln(1 + e^x).
     Softplus,
-    /// The error function.
+    /// Error function erf x.
     Erf,
 }
 
 impl Kind {
-    /// All of them.
+    /// All activation functions.
     pub const ALL: [Self; 6] =
         [Self::Relu, Self::Gelu, Self::Tanh, Self::Sigmoid, Self::Softplus, Self::Erf];
 
-    /// Its name.
+    /// Returns the name of the activation, as in `tanh`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Relu => "relu",
@@ -55,9 +55,10 @@ impl Kind {
         }
     }
 
-    /// mu = E sigma(z) and s = sqrt(Var sigma(z)), z from N(0, 1). Closed forms: relu 1/sqrt(2 pi) and sqrt(1/2 - 1/(2 pi));
-    /// gelu 1/(2 sqrt pi) and sqrt(1/3 + 1/(2 pi sqrt 3) - 1/(4 pi)); erf 0 and sqrt(2/pi arcsin 2/3). The others by
-    /// quadrature.
+    /// Returns mu = E sigma(z) and s = sqrt(Var sigma(z)) for z from N(0, 1).
+    ///
+    /// Closed forms: relu 1/sqrt(2 pi) and sqrt(1/2 - 1/(2 pi)); gelu 1/(2 sqrt pi) and
+    /// sqrt(1/3 + 1/(2 pi sqrt 3) - 1/(4 pi)); erf 0 and sqrt(2/pi arcsin 2/3). The others by quadrature.
     pub const fn moments(self) -> (f64, f64) {
         match self {
             Self::Relu => (0.398_942_280_401_432_7, 0.583_819_370_103_549),
@@ -76,47 +77,47 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What stands before the name of a normalised activation.
-const NORMALISED: &str = "normalized-";
+/// Prefix of the name of a normalized activation.
+const NORMALIZED: &str = "normalized-";
 
-/// An activation, value by value.
+/// An elementwise activation layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activation {
     kind: Kind,
-    normalised: bool,
+    normalized: bool,
 }
 
 impl Activation {
-    /// y = sigma(x).
+    /// Creates the plain activation y = sigma(x).
     pub const fn new(kind: Kind) -> Self {
-        Self { kind, normalised: false }
+        Self { kind, normalized: false }
     }
 
-    /// y = (sigma(x) - mu)/s.
-    pub const fn normalised(self) -> Self {
-        Self { normalised: true, ..self }
+    /// Returns the normalized activation y = (sigma(x) - mu)/s.
+    pub const fn normalized(self) -> Self {
+        Self { normalized: true, ..self }
     }
 
-    /// sigma.
+    /// Returns the activation function sigma.
     pub const fn kind(self) -> Kind {
         self.kind
     }
 
-    /// Whether mean 0 and variance 1.
-    pub const fn is_normalised(self) -> bool {
-        self.normalised
+    /// Returns whether outputs are normalized to mean 0 and variance 1.
+    pub const fn is_normalized(self) -> bool {
+        self.normalized
     }
 
-    /// mu and s, or 0 and 1.
+    /// mu and s, or 0 and 1 without normalization.
     const fn moments(self) -> (f64, f64) {
-        if self.normalised { self.kind.moments() } else { (0.0, 1.0) }
+        if self.normalized { self.kind.moments() } else { (0.0, 1.0) }
     }
 }
 
-/// As in "tanh" or "normalized-tanh".
+/// Formats as "tanh" or "normalized-tanh".
 impl fmt::Display for Activation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", if self.normalised { NORMALISED } else { "" }, self.kind)
+        write!(f, "{}{}", if self.normalized { NORMALIZED } else { "" }, self.kind)
     }
 }
 
@@ -124,17 +125,17 @@ impl FromStr for Activation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (normalised, name) = match text.strip_prefix(NORMALISED) {
+        let (normalized, name) = match text.strip_prefix(NORMALIZED) {
             Some(name) => (true, name),
             None => (false, text),
         };
         let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
             let names = Kind::ALL.map(Kind::name).join(", ");
             return Err(Error::request(format!(
-                "unknown activation `{text}`: it is one of {names}, each also as {NORMALISED}NAME"
+                "unknown activation `{text}`: choose one of {names}, or {NORMALIZED}NAME"
             )));
         };
-        Ok(Self { kind, normalised })
+        Ok(Self { kind, normalized })
     }
 }
 
@@ -148,7 +149,7 @@ fn gelu<T: Float>(x: T) -> T {
     x * normal(x).0
 }
 
-/// y = (f(x) - mu) s, value by value; exactly f(x) for 0 and 1.
+/// y = (f(x) - mu) s, elementwise; exactly f(x) for 0 and 1.
 #[inline(always)]
 fn map<T: Float>(x: &[T], y: &mut [T], mu: T, s: T, f: impl Fn(T) -> T) {
     wide(
@@ -161,7 +162,7 @@ fn map<T: Float>(x: &[T], y: &mut [T], mu: T, s: T, f: impl Fn(T) -> T) {
     );
 }
 
-/// dx = f(v, dy), value by value.
+/// dx = f(v, dy), elementwise.
 #[inline(always)]
 fn chain<T: Float>(v: &[T], dy: &[T], dx: &mut [T], f: impl Fn(T, T) -> T) {
     let (v, dy) = (&v[..dx.len()], &dy[..dx.len()]);
@@ -194,7 +195,7 @@ impl<T: Float> Layer<T> for Activation {
         }
     }
 
-    /// From y where that is cheaper, else from x.
+    /// Computed from y where that is cheaper, else from x.
     fn backward(&self, pass: Backward<'_, T>) {
         let Backward { x, y, dy, dx: Some(dx), .. } = pass else { return };
         let (mu, s) = self.moments();
@@ -265,7 +266,7 @@ mod tests {
     use crate::testing::Trial;
 
     fn all() -> impl Iterator<Item = Activation> {
-        Kind::ALL.map(Activation::new).into_iter().flat_map(|plain| [plain, plain.normalised()])
+        Kind::ALL.map(Activation::new).into_iter().flat_map(|plain| [plain, plain.normalized()])
     }
 
     #[test]
@@ -278,12 +279,12 @@ mod tests {
     }
 
     /// The trapezoid rule converges faster than any power of the step for smooth functions; relu's kink costs h^2/12
-    /// times the jump of the slope, about 6e-6, so its moments are held against their closed forms besides.
+    /// times the jump of the slope, about 6e-6, so its moments are also compared with their closed forms.
     #[test]
-    fn normalised_means_mean_0_and_variance_1() {
+    fn normalized_means_mean_0_and_variance_1() {
         let h = 1e-2;
         let grid: Vec<f64> = (-1200..=1200).map(|k| f64::from(k) * h).collect();
-        for layer in all().filter(|layer| layer.normalised) {
+        for layer in all().filter(|layer| layer.normalized) {
             let mut trial = Trial::new(&layer, Shape::row(grid.len()), 1, Mode::Frozen);
             trial.x.clone_from(&grid);
             let (y, _) = trial.forward();
@@ -292,7 +293,7 @@ mod tests {
                     * h
                     / (2.0 * std::f64::consts::PI).sqrt()
             };
-            // sum of |terms| is about 1, so rounding is about 1e-16 sqrt(2400) and constants cost an ulp.
+            // The sum of |terms| is about 1, so rounding is about 1e-16 sqrt(2400), and the constants cost an ulp.
             let allowed = if layer.kind == Kind::Relu { 1e-4 } else { 2e-14 };
             assert!(mean(1).abs() < allowed && (mean(2) - 1.0).abs() < allowed, "{layer}");
         }
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_stays_none() {
+    fn nan_stays_nan() {
         for layer in all() {
             let mut trial = Trial::new(&layer, Shape::row(9), 1, Mode::Frozen);
             trial.x[4] = f64::NAN;

@@ -1,17 +1,17 @@
-//! Attention in several heads (Vaswani et al. 2017, section 3.2).
+//! Multi-head attention (Vaswani et al. 2017, section 3.2).
 //!
 //! A row of x is [q k v], each of d values, and head h has c = d/heads of each. Inside a sequence, for each head,
 //!
 //! s_ij = q_i . k_j / sqrt(c),  p_i = softmax of s_i over the j that row i sees,  o_i = sum_j m_ij p_ij v_j
 //!
-//! Row i sees the rows up to itself ([`Mask::Causal`]) or all rows of its sequence ([`Mask::None`]); m = 1, or the factors of
-//! a dropout. Back, with D_i = do_i . o_i:
+//! Row i sees the rows up to itself ([`Mask::Causal`]) or all rows of its sequence ([`Mask::None`]); m = 1, or the dropout
+//! factors. Backward, with D_i = do_i . o_i:
 //!
 //! dv_j = sum_i m_ij p_ij do_i,  ds_ij = p_ij (m_ij do_i . v_j - D_i)/sqrt(c),  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i
 //!
-//! Rows i are taken in blocks of some dozen, small enough for s to stay in the cache; inside, tiles of a few rows stop at the
-//! last column that they see, so the masked half is never computed. p is computed again on the way back (Dao et al. 2022 do
-//! the same): it would be the largest thing of the network to keep.
+//! Rows i are processed in blocks of a few dozen, small enough for s to stay in the cache; inside, tiles of a few rows stop
+//! at the last column that they see, so the masked half is never computed. p is recomputed in the backward pass (as in Dao et
+//! al. 2022): it would be the largest activation of the network to store.
 
 mod tile;
 
@@ -23,16 +23,16 @@ use crate::float::{ByTiles, by_tiles, sum};
 use crate::layer::take;
 use crate::{Backward, Error, Float, Forward, Layer, Mode, Noise, Result, Sequences, Shape};
 
-/// Which rows a row sees.
+/// Attention mask: which rows a row attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     /// All rows of its sequence.
     None,
-    /// Those up to itself.
+    /// The rows up to and including itself.
     Causal,
 }
 
-/// Attention; the input is [q k v].
+/// Multi-head attention; the input is [q k v].
 #[derive(Clone, Debug)]
 pub struct Attention {
     width: usize,
@@ -41,37 +41,37 @@ pub struct Attention {
     dropout: Option<Dropout>,
 }
 
-/// Rows of s that are computed at once: whole tiles, of four rows or of six.
+/// Rows of s computed at once: whole tiles, of four rows or of six.
 const BLOCK: usize = 24;
-/// Values of a row of s that loops take at once; strips have whole multiples of it.
+/// Values of a row of s that loops process at once; strips hold a multiple of it.
 const LANES: usize = 16;
-/// Blocks of random bits of one row and head: those of 2^25 columns.
+/// Number of random blocks reserved per row and head: enough for 2^25 columns.
 const DRAWS: u32 = 1 << 22;
 
 impl Attention {
-    /// From q, k, v of `width` values in `heads` heads.
+    /// Creates attention over q, k, v of `width` values each, in `heads` heads.
     ///
     /// # Errors
-    /// A request if the heads do not divide the width.
+    /// A request error if the width is not divisible by the number of heads.
     pub fn new(width: usize, heads: usize, mask: Mask) -> Result<Self> {
         if heads == 0 || width == 0 || !width.is_multiple_of(heads) || heads > 1024 {
             return Err(Error::request(format!(
-                "{heads} heads do not divide {width} values; there are 1 to 1024 heads of equal width"
+                "the width {width} is not divisible by {heads} heads; use 1 to 1024 heads of equal width"
             )));
         }
         Ok(Self { width, heads, mask, dropout: None })
     }
 
-    /// With values of p left out at random in training.
+    /// Applies dropout with probability `p` to the attention weights in training.
     ///
     /// # Errors
-    /// A request unless p is in [0, 1).
+    /// A request error unless p is in [0, 1).
     pub fn dropout(self, p: f64) -> Result<Self> {
         let dropout = Dropout::new(p)?;
         Ok(Self { dropout: (dropout.probability() > 0.0).then_some(dropout), ..self })
     }
 
-    /// The heads of the sequences, one after the other.
+    /// The heads of all sequences, one after the other.
     fn tasks<'a, const R: usize, const C: usize>(
         &'a self,
         sequences: Sequences<'a>,
@@ -94,13 +94,13 @@ impl Attention {
     }
 }
 
-/// One head of one sequence, its products in tiles of R rows and C columns.
+/// One head of one sequence, with products in tiles of R rows and C columns.
 struct Head<'a, const R: usize, const C: usize> {
     width: usize,
-    /// c.
+    /// Width c of a head.
     size: usize,
     head: usize,
-    /// The first row of the sequence.
+    /// First row of the sequence.
     first: usize,
     rows: usize,
     mask: Mask,
@@ -116,9 +116,9 @@ struct Block {
     columns: usize,
 }
 
-/// Parts of a room, one after the other.
-fn cut<T, const N: usize>(mut room: &mut [T], lens: [usize; N]) -> [&mut [T]; N] {
-    lens.map(|len| room.split_off_mut(..len).unwrap_or_default())
+/// Splits scratch memory into consecutive parts.
+fn cut<T, const N: usize>(mut scratch: &mut [T], lens: [usize; N]) -> [&mut [T]; N] {
+    lens.map(|len| scratch.split_off_mut(..len).unwrap_or_default())
 }
 
 impl<const R: usize, const C: usize> Head<'_, R, C> {
@@ -131,7 +131,7 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
         })
     }
 
-    /// q (0), k (1) or v (2).
+    /// The view of q (0), k (1) or v (2).
     fn part<'v, T>(&self, x: &'v [T], part: usize) -> View<'v, T> {
         let stride = 3 * self.width;
         let first = part * self.width + self.head * self.size;
@@ -139,36 +139,36 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
         View { values, stride, first, rows: self.rows, columns: self.size }
     }
 
-    /// o or do.
+    /// The view of o or do.
     fn out<'v, T>(&self, y: &'v [T]) -> View<'v, T> {
         let values = &y[self.first * self.width..];
         let first = self.head * self.size;
         View { values, stride: self.width, first, rows: self.rows, columns: self.size }
     }
 
-    /// 1/sqrt(c).
+    /// The scale 1/sqrt(c).
     fn scale<T: Float>(&self) -> T {
         T::of(1.0 / (self.size as f64).sqrt())
     }
 
-    /// How many columns row i of a block sees.
+    /// Number of columns that row i of a block sees.
     #[inline(always)]
     fn seen(&self, block: Block, i: usize) -> usize {
         if self.mask == Mask::Causal { block.first + i + 1 } else { block.columns }
     }
 
-    /// How many columns the tile from row i on sees.
+    /// Number of columns that the tile from row i on sees.
     #[inline(always)]
     fn seen_by_tile(&self, block: Block, i: usize) -> usize {
         self.seen(block, (i + R).min(block.rows) - 1)
     }
 
-    /// The length of a row of s: whole tiles of columns, in whole strips.
+    /// Length of a row of s: whole tiles of columns, in whole strips.
     fn stride(&self) -> usize {
         self.rows.next_multiple_of(R).next_multiple_of(C)
     }
 
-    /// Rows of a block times the strips of the transpose of all rows, as far as each tile sees.
+    /// Products of the rows of a block with the strips of the transpose of all rows, as far as each tile sees.
     #[inline(always)]
     fn scores<T: Float>(&self, rows: View<'_, T>, strips: &[T], block: Block, s: &mut [T]) {
         let stride = self.stride();
@@ -183,7 +183,7 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
         }
     }
 
-    /// p of a block; zero where nothing is seen.
+    /// p of a block; zero where masked.
     #[inline(always)]
     fn weights<T: Float>(&self, q: View<'_, T>, keys: &[T], block: Block, p: &mut [T]) {
         self.scores(q, keys, block, p);
@@ -191,12 +191,12 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
         for (i, row) in rows.enumerate() {
             softmax(row, self.seen(block, i), self.scale());
         }
-        // Rows that fill the last tile.
+        // Rows that pad the last tile.
         let whole = block.rows.next_multiple_of(R);
         p[block.rows * self.stride()..whole * self.stride()].fill(T::ZERO);
     }
 
-    /// The factors m of row i of a block; `None` without a dropout.
+    /// The dropout factors m of row i of a block; `None` without dropout.
     #[inline(always)]
     fn factors<'m, T: Float>(&self, block: Block, i: usize, m: &'m mut [T]) -> Option<&'m [T]> {
         let dropout = self.dropout?;
@@ -206,7 +206,7 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
         Some(m)
     }
 
-    /// Rows of s times the strips of rows that each tile sees, to `to`, whose rows are those of a sequence.
+    /// Products of rows of s with the strips of rows that each tile sees, written to `to`, whose rows are those of a sequence.
     #[inline(always)]
     fn gather<T: Float>(
         &self,
@@ -243,7 +243,7 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
     fn scatter<T: Float>(&self, s: &[T], strips: &[T], block: Block, sums: &mut [T]) {
         let (long, wide) = (self.stride(), self.size.next_multiple_of(C));
         for j in (0..block.columns).step_by(R) {
-            // Rows before do not see the column.
+            // Earlier rows do not see the column.
             let hidden = if self.mask == Mask::Causal { j.saturating_sub(block.first) } else { 0 };
             let s = &s[hidden * long..block.rows * long];
             for (k, strip) in strips.chunks_exact(self.rows * C).enumerate() {
@@ -256,11 +256,11 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
     }
 
     #[inline(always)]
-    fn forward<T: Float>(&self, x: &[T], y: &mut [T], room: &mut Vec<T>) {
+    fn forward<T: Float>(&self, x: &[T], y: &mut [T], scratch: &mut Vec<T>) {
         let (q, k, v) = (self.part(x, 0), self.part(x, 1), self.part(x, 2));
         let stride = self.stride();
         let lens = [k.packed_transposed::<C>(), v.packed::<C>(), BLOCK * stride, stride];
-        let [keys, values, p, m] = cut(take(room, lens.iter().sum()), lens);
+        let [keys, values, p, m] = cut(take(scratch, lens.iter().sum()), lens);
         k.pack_transposed::<C>(keys);
         v.pack::<C>(values);
         for block in self.blocks() {
@@ -279,7 +279,7 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
     }
 
     #[inline(always)]
-    fn backward<T: Float>(&self, x: &[T], y: &[T], dy: &[T], dx: &mut [T], room: &mut Vec<T>) {
+    fn backward<T: Float>(&self, x: &[T], y: &[T], dy: &[T], dx: &mut [T], scratch: &mut Vec<T>) {
         let (q, k, v) = (self.part(x, 0), self.part(x, 1), self.part(x, 2));
         let (out, dout) = (self.out(y), self.out(dy));
         let stride = self.stride();
@@ -287,8 +287,8 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
         let (long, sums) = (k.packed_transposed::<C>(), self.rows.next_multiple_of(R) * wide);
         let lens = [long, long, k.packed::<C>(), k.packed::<C>(), k.packed::<C>(), sums, sums];
         let blocks = [BLOCK * stride, BLOCK * stride, stride];
-        let room = take(room, lens.iter().chain(&blocks).sum());
-        let (packed, rest) = room.split_at_mut(lens.iter().sum());
+        let scratch = take(scratch, lens.iter().chain(&blocks).sum());
+        let (packed, rest) = scratch.split_at_mut(lens.iter().sum());
         let [keys, values, own_keys, queries, douts, dk, dv] = cut(packed, lens);
         let [p, ds, m] = cut(rest, blocks);
         k.pack_transposed::<C>(keys);
@@ -327,7 +327,7 @@ impl<const R: usize, const C: usize> Head<'_, R, C> {
     }
 }
 
-/// From m do v' in its place to ds = p (m do v' - d) scale, and from p to m p; zero where nothing is seen.
+/// Replaces m do v' by ds = p (m do v' - d) scale, and p by m p; zero where masked.
 #[inline(always)]
 fn slopes<T: Float>(p: &mut [T], ds: &mut [T], m: Option<&[T]>, d: T, seen: usize, scale: T) {
     ds[seen..].fill(T::ZERO);
@@ -349,7 +349,7 @@ fn slopes<T: Float>(p: &mut [T], ds: &mut [T], m: Option<&[T]>, d: T, seen: usiz
     }
 }
 
-/// The first `seen` values of a row become exp(scale (s_j - max))/sum, the others 0.
+/// Replaces the first `seen` values of a row by exp(scale (s_j - max))/sum, the others by 0.
 #[inline(always)]
 fn softmax<T: Float>(row: &mut [T], seen: usize, scale: T) {
     let (whole, rest) = row[..seen].as_chunks::<LANES>();
@@ -363,7 +363,7 @@ fn softmax<T: Float>(row: &mut [T], seen: usize, scale: T) {
     for &s in lanes.iter().chain(rest) {
         largest = largest.larger(s);
     }
-    // Whole vectors; what is not seen is some other product.
+    // Whole vectors; values beyond `seen` are other products, which are ignored.
     let row_len = seen.next_multiple_of(LANES);
     for s in row[..row_len].as_chunks_mut::<LANES>().0.as_flattened_mut() {
         *s = ((*s - largest) * scale).exp();
@@ -383,7 +383,7 @@ impl<T: Float> Layer<T> for Attention {
     fn output(&self, input: Shape) -> Result<Shape> {
         if input != Shape::row(3 * self.width) {
             let what =
-                format!("takes rows of q, k, v with {} values each, got {input}", self.width);
+                format!("expects rows of q, k, v with {} values each, got {input}", self.width);
             return Err(Error::Shape { layer: "attention".into(), what });
         }
         Ok(Shape::row(self.width))
@@ -398,31 +398,31 @@ impl<T: Float> Layer<T> for Attention {
     }
 }
 
-/// The way from x to y.
+/// Forward pass as work on tiles.
 struct There<'a, T>(&'a Attention, Forward<'a, T>);
 
 impl<T: Float> ByTiles for There<'_, T> {
     #[inline(always)]
     fn run<const R: usize, const C: usize>(self) {
-        let Self(attention, Forward { sequences, mode, x, y, noise, room, .. }) = self;
+        let Self(attention, Forward { sequences, mode, x, y, noise, scratch, .. }) = self;
         for head in attention.tasks::<R, C>(sequences, mode, noise) {
-            head.forward(x, y, room);
+            head.forward(x, y, scratch);
         }
     }
 }
 
-/// The way back.
+/// Backward pass as work on tiles.
 struct Back<'a, T>(&'a Attention, Backward<'a, T>);
 
 impl<T: Float> ByTiles for Back<'_, T> {
     #[inline(always)]
     fn run<const R: usize, const C: usize>(self) {
         let Self(attention, pass) = self;
-        let Backward { sequences, mode, x, y, dy, dx: Some(dx), noise, room, .. } = pass else {
+        let Backward { sequences, mode, x, y, dy, dx: Some(dx), noise, scratch, .. } = pass else {
             return;
         };
         for head in attention.tasks::<R, C>(sequences, mode, noise) {
-            head.backward(x, y, dy, dx, room);
+            head.backward(x, y, dy, dx, scratch);
         }
     }
 }

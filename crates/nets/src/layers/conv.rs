@@ -1,12 +1,12 @@
-//! A convolution over images (as deep learning says: a cross-correlation).
+//! 2D convolution (strictly speaking a cross-correlation).
 //!
 //! y[o] at (oy, ox) = b[o] + sum over ky, kx, c of W[o, ky, kx, c] x[oy s + ky - p, ox s + kx - p, c]
 //!
 //! Computed as a product: y = A W' with the [`Windows`] of x as rows of A, a block of rows at a time so that A
-//! stays in the cache. Backwards dW = dy' A and dx = dy W, scattered back to the places that the windows come
-//! from; for stride 1 dx is itself a convolution, of dy with the weights turned around, which saves the scatter.
-//! Small images with many channels are one product over the whole batch: each of its strips reads only a part of the weights.
-//! Windows of 3 x 3 with stride 1 and many channels need fewer multiplications by tiles ([`Tiles`]).
+//! stays in the cache. Backward: dW = dy' A and dx = dy W, scattered to the positions that the windows were gathered
+//! from; for stride 1, dx is itself a convolution, of dy with the flipped weights, which avoids the scatter.
+//! Small images with many channels are one product over the whole batch: each of its strips reads only part of the weights.
+//! 3 x 3 windows with stride 1 and many channels take fewer multiplications with Winograd tiles ([`Tiles`]).
 //! Depthwise convolutions (one channel per group) are loops over channels.
 //!
 //! With a_p the row of A at position p, the gradient of one sample is dW = sum_p dy_p a_p'.
@@ -28,25 +28,35 @@ use crate::{
     Backward, Error, Factors, Float, Forward, Layer, Mode, Outer, Result, Scope, Shape, Spec,
 };
 
-/// Values of a block of A: it stays in the second cache level.
+/// Values per block of A: it stays in the L2 cache.
 const BLOCK: usize = 1 << 17;
-/// Rows of a block are a multiple of this.
+/// Rows per block are a multiple of this.
 const GRAIN: usize = 16;
-/// Images with so many positions or fewer are treated as one batch,
+/// Images with at most this many positions are processed as one batch,
 const FEW_POSITIONS: usize = 64;
-/// if the weights are so many that reading them for every chunk of samples would show.
+/// if there are at least this many weights, so that reading them for every chunk of samples would be costly.
 const MANY_WEIGHTS: usize = 1 << 16;
 
-/// How the first weights are drawn.
+/// Initialization of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConvInit {
-    /// PyTorch's: uniform in +-1/sqrt(fan-in).
+    /// PyTorch's default: uniform in +-1/sqrt(fan-in).
     Uniform,
-    /// He et al. 2015: N(0, 2 / fan-in), as CIFAR ResNets have it.
+    /// He initialization (He et al. 2015): N(0, 2 / fan-in), as in CIFAR ResNets.
     He,
 }
 
-/// A convolution.
+/// 2D convolution.
+///
+/// ```
+/// use veridical_nets::layers::Conv2d;
+/// use veridical_nets::{Layer, Shape};
+///
+/// let conv = Conv2d::new(3, 16, 3).stride(2).padding(1);
+/// let output = Layer::<f32>::output(&conv, Shape::image(32, 32, 3))?;
+/// assert_eq!(output, Shape::image(16, 16, 16));
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Conv2d {
     inputs: usize,
@@ -60,38 +70,38 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
-    /// Windows of `kernel` x `kernel`, stride 1, no padding, with a bias.
+    /// Creates a convolution with windows of `kernel` x `kernel`, stride 1, no padding and a bias.
     pub fn new(inputs: usize, outputs: usize, kernel: usize) -> Self {
         let init = ConvInit::Uniform;
         Self { inputs, outputs, kernel, stride: 1, padding: 0, groups: 1, bias: true, init }
     }
 
-    /// Every `stride`-th window.
+    /// Sets the stride.
     pub fn stride(self, stride: usize) -> Self {
         Self { stride, ..self }
     }
 
-    /// Zeros around the image.
+    /// Sets the zero padding around the image.
     pub fn padding(self, padding: usize) -> Self {
         Self { padding, ..self }
     }
 
-    /// Groups of channels that do not mix; as many as inputs: depthwise.
+    /// Sets the number of groups of channels that do not mix; as many groups as inputs is a depthwise convolution.
     pub fn groups(self, groups: usize) -> Self {
         Self { groups, ..self }
     }
 
-    /// Without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> Self {
         Self { bias: false, ..self }
     }
 
-    /// With other first weights.
+    /// Sets the initialization of the weights.
     pub fn init(self, init: ConvInit) -> Self {
         Self { init, ..self }
     }
 
-    /// Values of a row of A in one group.
+    /// Values per row of A in one group.
     fn row(&self) -> usize {
         self.kernel * self.kernel * self.inputs / self.groups
     }
@@ -109,7 +119,7 @@ impl Conv2d {
         Windows { input, output, kernel, stride, padding, groups }
     }
 
-    /// The tiles that give the same with fewer multiplications, where that is faster.
+    /// The Winograd tiles that give the same result with fewer multiplications, where that is faster.
     fn tiles(&self, input: Shape, output: Shape) -> Option<Tiles> {
         let Self { kernel, stride, padding, groups, .. } = *self;
         let scope = Layer::<f64>::scope(self, input, Mode::Frozen);
@@ -117,12 +127,12 @@ impl Conv2d {
         (kernel == 3 && stride == 1 && groups == 1 && tiles.pay()).then_some(tiles)
     }
 
-    /// Rows of a block of A.
+    /// Rows per block of A.
     fn block_rows(&self) -> usize {
         (BLOCK / (self.row() * self.groups)).next_multiple_of(GRAIN).clamp(4 * GRAIN, 4096)
     }
 
-    /// y = A W' for rows of A, group by group.
+    /// Computes y = A W' for rows of A, group by group.
     fn apply<T: Float>(&self, patches: &[T], rows: usize, weight: &[T], y: &mut [T]) {
         let (k, out) = (self.row(), self.outputs / self.groups);
         for g in 0..self.groups {
@@ -132,7 +142,7 @@ impl Conv2d {
         }
     }
 
-    /// dW = dy' A, or += from the second block on.
+    /// Computes dW = dy' A, or adds it from the second block on.
     fn weigh<T: Float>(&self, patches: &[T], rows: usize, dy: &[T], add: bool, dweight: &mut [T]) {
         let (k, out) = (self.row(), self.outputs / self.groups);
         for g in 0..self.groups {
@@ -142,7 +152,7 @@ impl Conv2d {
         }
     }
 
-    /// dA = dy W, group by group.
+    /// Computes dA = dy W, group by group.
     fn spread<T: Float>(&self, dy: &[T], rows: usize, weight: &[T], dpatches: &mut [T]) {
         let (k, out) = (self.row(), self.outputs / self.groups);
         for g in 0..self.groups {
@@ -152,7 +162,7 @@ impl Conv2d {
         }
     }
 
-    /// The windows of dy whose products with the turned weights are dx, for stride 1 in one group.
+    /// The windows of dy whose products with the flipped weights are dx, for stride 1 and one group.
     fn turned(&self, input: Shape, output: Shape) -> Option<Windows> {
         let fits = self.stride == 1 && self.groups == 1 && self.padding < self.kernel;
         let padding = (self.kernel - 1).checked_sub(self.padding)?;
@@ -167,7 +177,7 @@ impl Conv2d {
         })
     }
 
-    /// W'[c, ky, kx, o] = W[o, k-1-ky, k-1-kx, c], as rows of c.
+    /// Flips the weights: W'[c, ky, kx, o] = W[o, k-1-ky, k-1-kx, c], as rows of c.
     fn turn<T: Float>(&self, weight: &[T], turned: &mut [T]) {
         let (taps, c) = (self.kernel * self.kernel, self.inputs);
         for (o, filter) in weight.chunks_exact(taps * c).enumerate() {
@@ -180,28 +190,28 @@ impl Conv2d {
     }
 
     fn forward_tiles<T: Float>(&self, tiles: &Tiles, pass: Forward<'_, T>) {
-        let Forward { n, params, x, y, room, .. } = pass;
+        let Forward { n, params, x, y, scratch, .. } = pass;
         let (weight, bias) = params.split_at(self.weights());
         fill_bias(y, bias);
-        tiles.forward(n, weight, x, self.bias, y, room);
+        tiles.forward(n, weight, x, self.bias, y, scratch);
     }
 
     fn backward_tiles<T: Float>(&self, tiles: &Tiles, pass: Backward<'_, T>) {
-        let Backward { n, params, x, dy, dx, dparams, room, .. } = pass;
+        let Backward { n, params, x, dy, dx, dparams, scratch, .. } = pass;
         let weight = &params[..self.weights()];
         let Some(dparams) = dparams else {
-            return tiles.backward(n, weight, x, dy, dx, None, room);
+            return tiles.backward(n, weight, x, dy, dx, None, scratch);
         };
         let (dweight, dbias) = dparams.split_at_mut(self.weights());
-        tiles.backward(n, weight, x, dy, dx, Some(dweight), room);
+        tiles.backward(n, weight, x, dy, dx, Some(dweight), scratch);
         if self.bias {
             column_sums(dy, dbias);
         }
     }
 
-    /// Few samples on one thread, a block of rows at a time.
+    /// A few samples on one thread, a block of rows at a time.
     fn forward_samples<T: Float>(&self, pass: Forward<'_, T>) {
-        let Forward { n, input, output, params, x, y, room, .. } = pass;
+        let Forward { n, input, output, params, x, y, scratch, .. } = pass;
         let windows = self.windows(input, output);
         let (weight, bias) = params.split_at(self.weights());
         let (width, rows) = (windows.row(), n * output.positions());
@@ -214,14 +224,14 @@ impl Conv2d {
                 self.apply(&x[first * width..], rows, weight, y);
                 continue;
             }
-            let patches = take(room, rows * width);
+            let patches = take(scratch, rows * width);
             windows.gather(x, first, patches);
             self.apply(patches, rows, weight, y);
         }
     }
 
     fn backward_samples<T: Float>(&self, pass: Backward<'_, T>) {
-        let Backward { n, input, output, params, x, dy, dx, mut dparams, room, .. } = pass;
+        let Backward { n, input, output, params, x, dy, dx, mut dparams, scratch, .. } = pass;
         let windows = self.windows(input, output);
         let weight = &params[..self.weights()];
         let (width, rows) = (windows.row(), n * output.positions());
@@ -239,13 +249,13 @@ impl Conv2d {
                 if windows.is_identity() {
                     self.weigh(&x[first * width..], rows, dy, first > 0, dweight);
                 } else {
-                    let patches = take(room, rows * width);
+                    let patches = take(scratch, rows * width);
                     windows.gather(x, first, patches);
                     self.weigh(patches, rows, dy, first > 0, dweight);
                 }
             }
             if let (Some(dx), None) = (&mut dx, turned) {
-                let dpatches = take(room, rows * width);
+                let dpatches = take(scratch, rows * width);
                 self.spread(dy, rows, weight, dpatches);
                 scatter(&windows, dpatches, first, dx);
             }
@@ -254,11 +264,11 @@ impl Conv2d {
             column_sums(dy, &mut dparams[self.weights()..]);
         }
         if let (Some(dx), Some(windows)) = (dx, turned) {
-            self.backward_turned(windows, n, weight, dy, dx, room);
+            self.backward_turned(windows, n, weight, dy, dx, scratch);
         }
     }
 
-    /// dx as a convolution of dy.
+    /// Computes dx as a convolution of dy.
     fn backward_turned<T: Float>(
         &self,
         windows: Windows,
@@ -266,12 +276,12 @@ impl Conv2d {
         weight: &[T],
         dy: &[T],
         dx: &mut [T],
-        room: &mut Vec<T>,
+        scratch: &mut Vec<T>,
     ) {
         let (width, rows) = (windows.row(), n * windows.output.positions());
         let block = (BLOCK / width).next_multiple_of(GRAIN).clamp(4 * GRAIN, 4096);
-        let room = take(room, self.weights() + block * width);
-        let (turned, patches) = room.split_at_mut(self.weights());
+        let scratch = take(scratch, self.weights() + block * width);
+        let (turned, patches) = scratch.split_at_mut(self.weights());
         self.turn(weight, turned);
         let turned = Matrix::rows(turned, self.inputs, width).transposed();
         for first in (0..rows).step_by(block) {
@@ -292,10 +302,10 @@ impl Conv2d {
         windows: &Windows,
         n: usize,
         x: &[T],
-        room: &'r mut Vec<T>,
+        scratch: &'r mut Vec<T>,
     ) -> &'r mut [T] {
         let width = windows.row();
-        let patches = take(room, n * windows.output.positions() * width);
+        let patches = take(scratch, n * windows.output.positions() * width);
         let block = (BLOCK / width).max(GRAIN);
         patches.par_chunks_mut(block * width).enumerate().for_each(|(b, patches)| {
             windows.gather(x, b * block, patches);
@@ -304,32 +314,32 @@ impl Conv2d {
     }
 
     fn forward_batch<T: Float>(&self, pass: Forward<'_, T>) {
-        let Forward { n, input, output, params, x, y, room, .. } = pass;
+        let Forward { n, input, output, params, x, y, scratch, .. } = pass;
         let windows = self.windows(input, output);
         let (weight, bias) = params.split_at(self.weights());
         let (width, rows) = (windows.row(), n * output.positions());
         fill_bias(y, bias);
-        let patches = Self::gather_all(&windows, n, x, room);
+        let patches = Self::gather_all(&windows, n, x, scratch);
         let weight = Matrix::rows(weight, self.outputs, width).transposed();
         divided(y, self.bias, T::ONE, Matrix::rows(patches, rows, width), weight);
     }
 
     fn backward_batch<T: Float>(&self, pass: Backward<'_, T>) {
-        let Backward { n, input, output, params, x, dy, dx, dparams, room, .. } = pass;
+        let Backward { n, input, output, params, x, dy, dx, dparams, scratch, .. } = pass;
         let windows = self.windows(input, output);
         let weight = &params[..self.weights()];
         let (width, rows) = (windows.row(), n * output.positions());
         let delta = Matrix::rows(dy, rows, self.outputs);
         if let Some(dparams) = dparams {
             let (dweight, dbias) = dparams.split_at_mut(self.weights());
-            let patches = Self::gather_all(&windows, n, x, room);
+            let patches = Self::gather_all(&windows, n, x, scratch);
             divided(dweight, false, T::ONE, delta.transposed(), Matrix::rows(patches, rows, width));
             if self.bias {
                 column_sums(dy, dbias);
             }
         }
         let Some(dx) = dx else { return };
-        let dpatches = take(room, rows * width);
+        let dpatches = take(scratch, rows * width);
         divided(dpatches, false, T::ONE, delta, Matrix::rows(weight, self.outputs, width));
         let per_sample = output.positions() * width;
         dx.par_chunks_mut(input.values()).zip(dpatches.par_chunks(per_sample)).for_each(
@@ -341,7 +351,7 @@ impl Conv2d {
     }
 }
 
-/// [`Windows::scatter`] with wide vectors.
+/// [`Windows::scatter`], vectorized.
 fn scatter<T: Float>(windows: &Windows, patches: &[T], first: usize, dx: &mut [T]) {
     wide(
         #[inline(always)]
@@ -366,11 +376,12 @@ impl<T: Float> Layer<T> for Conv2d {
             || !self.outputs.is_multiple_of(groups.max(1))
         {
             return refuse(
-                "kernel and stride are at least 1 and groups divide the channels".into(),
+                "kernel and stride must be at least 1, and the channels divisible by the groups"
+                    .into(),
             );
         }
         if input.channels != self.inputs {
-            return refuse(format!("takes {} channels, got {input}", self.inputs));
+            return refuse(format!("expects {} channels, got {input}", self.inputs));
         }
         let size =
             |size: usize| (size + 2 * padding).checked_sub(kernel).map(|rest| rest / stride + 1);
@@ -387,7 +398,7 @@ impl<T: Float> Layer<T> for Conv2d {
         std::iter::once(weight).chain(bias).collect()
     }
 
-    fn initialise(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
+    fn initialize(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
         let stream = Stream::new(seed, &format!("init/{name}"));
         let fan_in = self.row() as f64;
         match self.init {
@@ -435,7 +446,7 @@ impl<T: Float> Layer<T> for Conv2d {
     }
 
     fn factors(&self, input: Shape) -> Factors {
-        // INVARIANT: the network has asked for the output of this input before.
+        // INVARIANT: the network has computed the output shape of this input before.
         let positions = Layer::<T>::output(self, input).map_or(0, Shape::positions);
         let (inputs, outputs) = (self.row(), self.outputs / self.groups);
         Factors::Outer(Outer { positions, groups: self.groups, inputs, outputs, bias: self.bias })
@@ -452,7 +463,7 @@ impl<T: Float> Layer<T> for Conv2d {
         true
     }
 
-    /// From out, in, ky, kx to out, ky, kx, in.
+    /// Reorders from out, in, ky, kx to out, ky, kx, in.
     fn import(&self, which: usize, values: &mut Vec<T>) {
         if which == 0 {
             *values = swapped(values, self.inputs / self.groups, self.kernel * self.kernel);
@@ -466,7 +477,7 @@ impl<T: Float> Layer<T> for Conv2d {
     }
 }
 
-/// Every a x b matrix becomes its transpose.
+/// Transposes every a x b matrix.
 fn swapped<T: Float>(values: &[T], a: usize, b: usize) -> Vec<T> {
     let mut out = Vec::with_capacity(values.len());
     for matrix in values.chunks_exact(a * b) {

@@ -1,55 +1,55 @@
 //! Dropout (Srivastava et al. 2014).
 //!
-//! y = x m / (1 - p) in training, with m = 0 with probability p and 1 otherwise, apart for each value; y = x when frozen.
+//! y = x m / (1 - p) in training, with m = 0 with probability p and 1 otherwise, independently for each value; y = x when frozen.
 //! dx = dy m / (1 - p).
 //!
-//! p counts in steps of 2^-16: a value is kept if its 16 random bits, as a number, are at least 2^16 p. The bits are those of
-//! the sample, however the batch is divided, and are drawn again on the way back instead of being kept. Sixteen blocks
-//! of four words have the bits of 128 values: all first words, then all second ones, .., low half before high half. In
-//! this order a loop draws several blocks at once.
+//! p is rounded to multiples of 2^-16: a value is kept if its 16 random bits, as a number, are at least 2^16 p. The bits
+//! depend on the sample alone, not on how the batch is split, and are drawn again in the backward pass instead of being
+//! stored. Sixteen blocks of four words hold the bits of 128 values: all first words, then all second ones, .., low half
+//! before high half. In this order a loop draws several blocks at once.
 
 use veridical_core::Place;
 
 use crate::float::wide;
 use crate::{Backward, Error, Float, Forward, Layer, Mode, Result, Shape};
 
-/// Drops values at random in training.
+/// Dropout layer, which zeroes values at random in training.
 #[derive(Clone, Debug)]
 pub struct Dropout {
-    /// 2^16 p.
+    /// Threshold 2^16 p.
     threshold: u16,
 }
 
-/// Blocks that are drawn at once,
+/// Number of blocks that are drawn at once,
 const BLOCKS: usize = 16;
-/// and the values whose masks they are.
+/// and the number of values that they mask.
 const VALUES: usize = 8 * BLOCKS;
 
 impl Dropout {
-    /// Drops values with probability `p`.
+    /// Creates dropout with probability `p`.
     ///
     /// # Errors
-    /// A request unless p is in [0, 1).
+    /// A request error unless p is in [0, 1).
     pub fn new(p: f64) -> Result<Self> {
         if !(0.0..1.0).contains(&p) {
             return Err(Error::request(format!(
-                "a dropout probability is at least 0 and below 1, got {p}"
+                "the dropout probability must be at least 0 and below 1, got {p}"
             )));
         }
         Ok(Self { threshold: (p * 65536.0).round().min(65535.0) as u16 })
     }
 
-    /// p.
+    /// Returns the dropout probability p.
     pub fn probability(&self) -> f64 {
         f64::from(self.threshold) / 65536.0
     }
 
-    /// 1/(1 - p).
+    /// The scale 1/(1 - p).
     fn scale<T: Float>(&self) -> T {
         T::of(65536.0 / (65536.0 - f64::from(self.threshold)))
     }
 
-    /// m / (1 - p), with the random bits of `place` from block `first` on. To be called inside [`wide`].
+    /// The factors m / (1 - p), with the random bits of `place` from block `first` on. Must be called inside [`wide`].
     #[inline(always)]
     pub(super) fn factors<T: Float>(&self, place: Place, mut first: u32, factors: &mut [T]) {
         let (threshold, scale) = (self.threshold, self.scale::<T>());
@@ -62,7 +62,7 @@ impl Dropout {
         }
     }
 
-    /// to = from m / (1 - p) for one sample.
+    /// Computes to = from m / (1 - p) for one sample.
     fn apply<T: Float>(&self, place: Place, from: &[T], to: &mut [T]) {
         let (threshold, scale) = (self.threshold, self.scale::<T>());
         wide(
@@ -80,7 +80,7 @@ impl Dropout {
         );
     }
 
-    /// The same for all samples.
+    /// Computes to = from m / (1 - p) for all samples.
     fn apply_all<T: Float>(
         &self,
         at: impl Fn(usize) -> Place,
@@ -95,7 +95,7 @@ impl Dropout {
     }
 }
 
-/// The bits of [`VALUES`] values, from block `first` on.
+/// Random bits of [`VALUES`] values, from block `first` on.
 #[inline(always)]
 fn halves(place: Place, first: u32) -> [u16; VALUES] {
     let mut words = [[0; BLOCKS]; 4];
@@ -141,7 +141,7 @@ mod tests {
     use crate::testing::Trial;
     use proptest::prelude::*;
 
-    /// The check also takes samples alone: their masks are those of the whole batch.
+    /// The check also runs samples alone: their masks are those of the whole batch.
     #[test]
     fn gradients_are_right_and_masks_belong_to_samples() {
         for p in [0.0, 0.1, 0.5, 0.9] {
@@ -176,13 +176,13 @@ mod tests {
             let error = Dropout::new(p).unwrap_err().to_string();
             assert!(error.contains("below 1, got"), "{error}");
         }
-        // Even the largest keeps something.
+        // Even the largest probability keeps some values.
         assert_eq!(Dropout::new(1.0 - 1e-9).unwrap().threshold, 65535);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
-        /// Of N values Binomial(N, 1 - p) are kept; five deviations and half a step of p, 2^-17, allowed.
+        /// Of N values Binomial(N, 1 - p) are kept; five standard deviations and half a step of p, 2^-17, are allowed.
         #[test]
         fn the_mean_is_that_of_x(p in 0.02..0.98f64) {
             let layer = Dropout::new(p).unwrap();

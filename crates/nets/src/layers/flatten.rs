@@ -1,18 +1,18 @@
-//! A grid as a plain row.
+//! Flattens a grid to a row.
 //!
 //! y[c P + p] = x[p C + c] for position p of P and channel c of C: PyTorch's order (channels, height, width), so that the
-//! weights of a dense layer behind it are PyTorch's. dx[p C + c] = dy[c P + p].
+//! weights of a following dense layer match PyTorch's. dx[p C + c] = dy[c P + p].
 
 use crate::{Backward, Float, Forward, Layer, Result, Shape};
 
-/// A grid as a plain row in PyTorch's order.
+/// Layer that flattens a grid to a row, in PyTorch's order.
 #[derive(Clone, Debug)]
 pub struct Flatten;
 
-/// Rows and columns of a block that stays in the first cache level while it is turned.
+/// Rows and columns of a block that stays in the L1 cache while it is transposed.
 const BLOCK: usize = 32;
 
-/// For each sample, rows x columns to columns x rows.
+/// Transposes rows x columns to columns x rows for each sample.
 fn transpose<T: Float>(from: &[T], to: &mut [T], rows: usize, columns: usize) {
     if rows == 1 || columns == 1 {
         return to.copy_from_slice(from);

@@ -4,14 +4,14 @@
 //!
 //! With g = w dy:  dx = r (g - mean(g) - xhat mean(g xhat)),  dw = sum over rows of dy xhat,  db = sum dy.
 //!
-//! mean and r are computed again on the way back: a row is in the cache then.
+//! mean and r are recomputed in the backward pass: the row is in the cache anyway.
 
 use veridical_core::Seed;
 
 use crate::float::{sum, wide};
 use crate::{Backward, Error, Factors, Float, Forward, Layer, Result, Shape, Spec};
 
-/// Rows get mean 0 and variance 1, then a scale and a shift of each value.
+/// Layer normalization: rows get mean 0 and variance 1, then a learned scale and shift per column.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     width: usize,
@@ -19,12 +19,12 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// Of rows with that many values, eps = 1e-5.
+    /// Creates a layer norm for rows of `width` values, with eps = 1e-5.
     pub fn new(width: usize) -> Self {
         Self { width, eps: 1e-5 }
     }
 
-    /// With another eps.
+    /// Sets eps.
     pub fn eps(self, eps: f64) -> Self {
         Self { eps, ..self }
     }
@@ -52,7 +52,7 @@ fn moments<T: Float>(x: &[T], eps: T) -> (T, T) {
 impl<T: Float> Layer<T> for LayerNorm {
     fn output(&self, input: Shape) -> Result<Shape> {
         if input != Shape::row(self.width) {
-            let what = format!("takes rows of {} values, got {input}", self.width);
+            let what = format!("expects rows of {} values, got {input}", self.width);
             return Err(Error::Shape { layer: "layer norm".into(), what });
         }
         Ok(input)
@@ -62,7 +62,7 @@ impl<T: Float> Layer<T> for LayerNorm {
         ["weight", "bias"].map(|name| Spec { name, shape: vec![self.width] }).into()
     }
 
-    fn initialise(&self, params: &mut [T], _: &mut [T], _: Seed, _: &str) {
+    fn initialize(&self, params: &mut [T], _: &mut [T], _: Seed, _: &str) {
         let (weight, bias) = params.split_at_mut(self.width);
         weight.fill(T::ONE);
         bias.fill(T::ZERO);
@@ -153,12 +153,12 @@ mod tests {
         }
     }
 
-    /// Without scale and shift the mean is 0 and the mean square var/(var + eps).
+    /// Without scale and shift, the mean is 0 and the mean square is var/(var + eps).
     #[test]
     fn rows_have_mean_0_and_variance_1() {
         let layer = LayerNorm::new(37).eps(0.25);
         let mut trial = Trial::new(&layer, Shape::row(37), 3, Mode::Frozen);
-        Layer::<f64>::initialise(&layer, &mut trial.params, &mut [], Seed::new(0).unwrap(), "");
+        Layer::<f64>::initialize(&layer, &mut trial.params, &mut [], Seed::new(0).unwrap(), "");
         let (y, _) = trial.forward();
         for (y, x) in y.chunks(37).zip(trial.x.chunks(37)) {
             let mean = |values: &[f64]| values.iter().sum::<f64>() / 37.0;

@@ -1,10 +1,10 @@
-//! A dense layer.
+//! Dense (fully connected) layer.
 //!
 //! y = s (W x) + t b
 //!
-//! Standard parameterisation: s = t = 1, W and b uniform in +-1/sqrt(fan-in) (PyTorch's default). NTK
-//! parameterisation (Jacot et al. 2018; paper 004, section 5, eq. 79): s = 1/sqrt(fan-in), entries of W from N(0, 1), b from
-//! N(0, 1) with t of the model's choice.
+//! Standard parameterization: s = t = 1, W and b uniform in +-1/sqrt(fan-in) (PyTorch's default). NTK
+//! parameterization (Jacot et al. 2018; paper 004, section 5, eq. 79): s = 1/sqrt(fan-in), entries of W from N(0, 1), b from
+//! N(0, 1) with t chosen by the model.
 //!
 //! dL/dW = s sum_i dy_i x_i',  dL/db = t sum_i dy_i,  dx = s W' dy. So a = x and delta = s dy.
 
@@ -19,20 +19,20 @@ use crate::{
     Backward, Error, Factors, Float, Forward, Layer, Mode, Outer, Result, Scope, Shape, Spec,
 };
 
-/// How parameters enter.
+/// Parameterization of a dense layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Parameterisation {
-    /// PyTorch's.
+pub enum Parameterization {
+    /// PyTorch's parameterization.
     Standard,
-    /// W / sqrt(fan-in) with entries from N(0, 1), and the bias times this.
+    /// NTK parameterization: W / sqrt(fan-in) with entries from N(0, 1), and a scaled bias.
     Ntk {
-        /// t.
+        /// Scale t of the bias.
         bias: f64,
     },
 }
 
-impl Parameterisation {
-    /// s and t of a layer with so many inputs.
+impl Parameterization {
+    /// Returns the scales s and t of a layer with `inputs` inputs.
     pub fn scales(self, inputs: usize) -> (f64, f64) {
         match self {
             Self::Standard => (1.0, 1.0),
@@ -41,65 +41,75 @@ impl Parameterisation {
     }
 }
 
-/// How weights are drawn where the parameterisation does not say; biases are 0 then.
+/// Explicit initialization of the weights, which replaces that of the parameterization; biases are then 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LinearInit {
-    /// N(0, deviation^2).
+    /// Normal with mean 0 and this standard deviation.
     Normal(f64),
     /// Uniform in +-bound.
     Uniform(f64),
 }
 
-/// A dense layer.
+/// Dense (fully connected) layer.
+///
+/// ```
+/// use veridical_nets::layers::Linear;
+/// use veridical_nets::{Layer, Shape};
+///
+/// let layer = Linear::new(3, 2);
+/// assert_eq!(Layer::<f32>::output(&layer, Shape::row(3))?, Shape::row(2));
+/// assert!(Layer::<f32>::output(&layer, Shape::row(4)).is_err());
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Linear {
     inputs: usize,
     outputs: usize,
     bias: bool,
-    parameterisation: Parameterisation,
+    parameterization: Parameterization,
     init: Option<LinearInit>,
 }
 
 impl Linear {
-    /// With a bias, in the standard parameterisation.
+    /// Creates a dense layer with a bias, in the standard parameterization.
     pub fn new(inputs: usize, outputs: usize) -> Self {
-        let parameterisation = Parameterisation::Standard;
-        Self { inputs, outputs, bias: true, parameterisation, init: None }
+        let parameterization = Parameterization::Standard;
+        Self { inputs, outputs, bias: true, parameterization, init: None }
     }
 
-    /// Without a bias.
+    /// Removes the bias.
     pub fn without_bias(self) -> Self {
         Self { bias: false, ..self }
     }
 
-    /// In another parameterisation.
-    pub fn parameterised(self, parameterisation: Parameterisation) -> Self {
-        Self { parameterisation, ..self }
+    /// Sets the parameterization.
+    pub fn parameterized(self, parameterization: Parameterization) -> Self {
+        Self { parameterization, ..self }
     }
 
-    /// With first weights drawn in another way.
+    /// Sets the initialization of the weights.
     pub fn init(self, init: LinearInit) -> Self {
         Self { init: Some(init), ..self }
     }
 
-    /// How many values it takes.
+    /// Returns the number of inputs.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Whether it has a bias.
+    /// Returns whether the layer has a bias.
     pub fn has_bias(&self) -> bool {
         self.bias
     }
 
-    /// How its parameters enter.
-    pub fn parameterisation(&self) -> Parameterisation {
-        self.parameterisation
+    /// Returns the parameterization.
+    pub fn parameterization(&self) -> Parameterization {
+        self.parameterization
     }
 
-    /// s and t.
+    /// The scales s and t.
     fn scales<T: Float>(&self) -> (T, T) {
-        let (s, t) = self.parameterisation.scales(self.inputs);
+        let (s, t) = self.parameterization.scales(self.inputs);
         (T::of(s), T::of(t))
     }
 
@@ -107,12 +117,12 @@ impl Linear {
         self.inputs * self.outputs
     }
 
-    /// Whether samples are treated apart.
+    /// Whether samples are processed independently.
     fn is_narrow(&self) -> bool {
         self.weights() <= NARROW
     }
 
-    /// alpha a b, or y + alpha a b, on this thread or on all.
+    /// Computes alpha a b, or y + alpha a b, on this thread or on all.
     fn product<T: Float>(
         &self,
         y: &mut [T],
@@ -126,16 +136,16 @@ impl Linear {
     }
 }
 
-/// With at most so many weights samples are treated apart: a copy of the gradient costs nothing, and what the layers before and behind
-/// read and write stays in the cache.
+/// Up to this many weights, samples are processed independently: a copy of the gradient is cheap, and the activations of
+/// adjacent layers stay in the cache.
 const NARROW: usize = 1 << 15;
-/// Rows that one thread adds a bias to at once, or sums.
+/// Rows to which one thread adds a bias, or that it sums, at once.
 const ROWS: usize = 64;
 
 impl<T: Float> Layer<T> for Linear {
     fn output(&self, input: Shape) -> Result<Shape> {
         if input != Shape::row(self.inputs) {
-            let what = format!("takes rows of {} values, got {input}", self.inputs);
+            let what = format!("expects rows of {} values, got {input}", self.inputs);
             return Err(Error::Shape { layer: "linear".into(), what });
         }
         Ok(Shape::row(self.outputs))
@@ -147,7 +157,7 @@ impl<T: Float> Layer<T> for Linear {
         std::iter::once(weight).chain(bias).collect()
     }
 
-    fn initialise(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
+    fn initialize(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
         let stream = Stream::new(seed, &format!("init/{name}"));
         if let Some(init) = self.init {
             let (weight, bias) = params.split_at_mut(self.weights());
@@ -157,11 +167,11 @@ impl<T: Float> Layer<T> for Linear {
                 LinearInit::Uniform(bound) => uniform(weight, stream, bound),
             };
         }
-        match self.parameterisation {
-            Parameterisation::Standard => {
+        match self.parameterization {
+            Parameterization::Standard => {
                 uniform(params, stream, 1.0 / (self.inputs as f64).sqrt());
             }
-            Parameterisation::Ntk { .. } => normal(params, stream, 1.0),
+            Parameterization::Ntk { .. } => normal(params, stream, 1.0),
         }
     }
 
@@ -201,7 +211,7 @@ impl<T: Float> Layer<T> for Linear {
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
-        let Backward { n, params, x, dy, dx, dparams, room, .. } = pass;
+        let Backward { n, params, x, dy, dx, dparams, scratch, .. } = pass;
         let (s, t) = self.scales::<T>();
         let weight = Matrix::rows(params, self.outputs, self.inputs);
         let delta = Matrix::rows(dy, n, self.outputs);
@@ -217,8 +227,8 @@ impl<T: Float> Layer<T> for Linear {
                 column_sums(dy, dbias);
             }
         } else {
-            // A product reads the columns of dy many times, and a long way apart.
-            let columns = take(room, dy.len());
+            // The product reads the columns of dy many times, with a large stride.
+            let columns = take(scratch, dy.len());
             transpose(dy, self.outputs, columns);
             divided(dweight, false, s, Matrix::rows(columns, self.outputs, n), x);
             row_sums(columns, dbias);
@@ -240,7 +250,7 @@ impl<T: Float> Layer<T> for Linear {
     }
 }
 
-/// The sums of the columns of a row-major matrix, row by row.
+/// Sums of the columns of a row-major matrix, row by row.
 pub(crate) fn column_sums<T: Float>(values: &[T], sums: &mut [T]) {
     wide(
         #[inline(always)]
@@ -255,7 +265,7 @@ pub(crate) fn column_sums<T: Float>(values: &[T], sums: &mut [T]) {
     );
 }
 
-/// The sums of the rows of a row-major matrix.
+/// Sums of the rows of a row-major matrix.
 fn row_sums<T: Float>(values: &[T], sums: &mut [T]) {
     let len = values.len() / sums.len().max(1);
     let rows = values.par_chunks(ROWS * len).zip(sums.par_chunks_mut(ROWS));
@@ -275,7 +285,7 @@ fn row_sums<T: Float>(values: &[T], sums: &mut [T]) {
     });
 }
 
-/// Uniform in +-bound.
+/// Fills with uniform numbers in +-bound.
 pub(crate) fn uniform<T: Float>(values: &mut [T], stream: Stream, bound: f64) {
     let place = stream.at(0, 0);
     for (i, x) in (0..).zip(values) {
@@ -283,7 +293,7 @@ pub(crate) fn uniform<T: Float>(values: &mut [T], stream: Stream, bound: f64) {
     }
 }
 
-/// N(0, deviation^2).
+/// Fills with normal numbers of mean 0 and standard deviation `deviation`.
 pub(crate) fn normal<T: Float>(values: &mut [T], stream: Stream, deviation: f64) {
     let mut drawn = vec![0.0; values.len()];
     stream.at(0, 0).fill_normals(&mut drawn);
@@ -296,25 +306,25 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn gradients_are_right_in_both_parameterisations() {
+    fn gradients_are_right_in_both_parameterizations() {
         for layer in [
             Linear::new(5, 4),
             Linear::new(3, 7).without_bias(),
-            Linear::new(6, 3).parameterised(Parameterisation::Ntk { bias: 0.1 }),
+            Linear::new(6, 3).parameterized(Parameterization::Ntk { bias: 0.1 }),
         ] {
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Training).check();
             Trial::new(&layer, Shape::row(layer.inputs), 3, Mode::Frozen).check();
         }
     }
 
-    /// Layers that see the whole batch, against the formulas written out; sums of 30 to 200 terms of size 1 round by far less.
+    /// Layers that process the whole batch, compared with the formulas; sums of 30 to 200 terms of order 1 round by far less.
     #[test]
     fn wide_layers_are_the_formula() {
-        let ntk = Parameterisation::Ntk { bias: 0.1 };
+        let ntk = Parameterization::Ntk { bias: 0.1 };
         for layer in [
             Linear::new(205, 163),
             Linear::new(163, 205).without_bias(),
-            Linear::new(190, 177).parameterised(ntk),
+            Linear::new(190, 177).parameterized(ntk),
         ] {
             assert!(!layer.is_narrow());
             let (n, i, o) = (37, layer.inputs, layer.outputs);

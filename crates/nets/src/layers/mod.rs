@@ -1,4 +1,4 @@
-//! The layers, one file each: formula, forward, backward, taps.
+//! Layers, one file each: formula, forward, backward, taps.
 
 mod activation;
 mod attention;
@@ -23,7 +23,7 @@ pub use dropout::Dropout;
 pub use flatten::Flatten;
 pub use layer_norm::LayerNorm;
 pub(crate) use linear::normal;
-pub use linear::{Linear, LinearInit, Parameterisation};
+pub use linear::{Linear, LinearInit, Parameterization};
 pub use norm::BatchNorm;
 pub use pool::{AveragePool, GlobalAverage, MaxPool};
 pub use positions::Positions;

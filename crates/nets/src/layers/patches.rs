@@ -1,13 +1,13 @@
-//! Windows of an image as rows of a matrix, and back.
+//! Windows of an image as rows of a matrix (im2col), and back.
 //!
 //! Row r = (sample, oy, ox) of the patches holds x[sample, oy s + ky - p, ox s + kx - p, c] in the order ky, kx, c, zeros
 //! outside: a convolution is the product of the patches with the weights. With channels last, the values of one ky
-//! are one run of memory. With groups the order is group, ky, kx, channel of the group.
+//! are contiguous in memory. With groups the order is group, ky, kx, channel of the group.
 
 use crate::float::wide;
 use crate::{Float, Shape};
 
-/// Where windows lie.
+/// Geometry of the windows of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Windows {
     pub input: Shape,
@@ -18,25 +18,25 @@ pub(crate) struct Windows {
     pub groups: usize,
 }
 
-/// One ky of one window: where its run lies.
+/// One ky of one window: the location of its contiguous run.
 struct Run {
-    /// In the row of patches.
+    /// Offset in the row of patches.
     to: usize,
-    /// In the sample, and how many values; 0 if all of it is outside.
+    /// Offset in the sample, and the number of values; 0 if all of it is outside.
     from: usize,
     len: usize,
-    /// Zeros before and after.
+    /// Number of zeros before and after.
     before: usize,
     after: usize,
 }
 
 impl Windows {
-    /// Values of a row of patches.
+    /// Values per row of patches.
     pub fn row(&self) -> usize {
         self.kernel * self.kernel * self.input.channels
     }
 
-    /// Whether patches are the input itself.
+    /// Whether the patches are the input itself.
     pub fn is_identity(&self) -> bool {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
@@ -81,7 +81,7 @@ impl Windows {
         );
     }
 
-    /// Windows of one sample on the line oy, from ox on.
+    /// Writes the windows of one sample on the line oy, from ox on.
     #[inline(always)]
     fn gather_line<T: Float>(&self, x: &[T], oy: usize, ox: usize, line: &mut [T]) {
         let Self { input, kernel, stride, padding, groups, .. } = *self;
@@ -101,7 +101,7 @@ impl Windows {
         }
     }
 
-    /// One ky of a window that reaches beyond the image, or whose groups lie apart.
+    /// Writes one ky of a window that reaches beyond the image, or whose groups are not contiguous.
     #[inline(never)]
     fn gather_edge<T: Float>(&self, x: &[T], oy: usize, ox: usize, ky: usize, row: &mut [T]) {
         let run = self.run(oy, ox, ky);
@@ -116,7 +116,7 @@ impl Windows {
         after.fill(T::ZERO);
     }
 
-    /// One ky with the channels of each group together.
+    /// Writes one ky with the channels of each group together.
     fn spread<T: Float>(&self, run: &Run, x: &[T], row: &mut [T], ky: usize) {
         let (c, k) = (self.input.channels, self.kernel);
         let own = c / self.groups;
@@ -134,7 +134,7 @@ impl Windows {
         }
     }
 
-    /// Adds rows of patches back to the samples they were taken from: the transpose of [`Windows::gather`].
+    /// Adds rows of patches to the samples they were gathered from: the transpose of [`Windows::gather`].
     #[inline(always)]
     pub fn scatter<T: Float>(&self, patches: &[T], first: usize, dx: &mut [T]) {
         let width = self.row();
@@ -163,7 +163,7 @@ impl Windows {
     }
 }
 
-/// A copy that knows the lengths of narrow images: 3 x 3 windows of one and of three channels.
+/// A copy specialized for the lengths of narrow images: 3 x 3 windows of one and of three channels.
 #[inline(always)]
 fn copy<T: Float>(to: &mut [T], from: &[T]) {
     if let (Ok(to), Ok(from)) = (<&mut [T; 3]>::try_from(&mut *to), <&[T; 3]>::try_from(from)) {

@@ -1,17 +1,17 @@
-//! Pooling: the largest value or the mean of windows, or the mean of the whole grid, channel by channel.
+//! Pooling: the maximum or mean of windows, or the mean of the whole grid, channel by channel.
 //!
-//! max      y = max over the window of x; dx = dy at the first of its maxima in row-major order, 0 elsewhere (PyTorch)
-//! average  y = sum over the window of x / k^2; dx = sum of dy / k^2 over the windows that hold x
+//! max      y = max over the window of x; dx = dy at the first maximum in row-major order, 0 elsewhere (PyTorch)
+//! average  y = sum over the window of x / k^2; dx = sum of dy / k^2 over the windows that contain x
 //! global   y = sum over all P positions of x / P; dx = dy / P
 //!
-//! Window (i, j) starts at (i s - p, j s - p). Positions outside the grid are never the largest, and count as zeros in a
-//! mean (PyTorch's `count_include_pad`). A padding is at most k/2, so every window holds a position of the grid. NaN is
-//! larger than any number.
+//! Window (i, j) starts at (i s - p, j s - p). Positions outside the grid are never the maximum, and count as zeros in a
+//! mean (PyTorch's `count_include_pad`). The padding is at most k/2, so every window contains a position of the grid. NaN
+//! counts as larger than any number.
 
 use crate::float::wide;
 use crate::{Backward, Error, Float, Forward, Layer, Result, Shape};
 
-/// Square windows.
+/// Geometry of square windows.
 #[derive(Clone, Copy, Debug)]
 struct Windows {
     kernel: usize,
@@ -25,7 +25,7 @@ impl Windows {
         let wrong = |what: String| Err(Error::Shape { layer: layer.into(), what });
         if kernel == 0 || stride == 0 || padding > kernel / 2 {
             return wrong(format!(
-                "kernel {kernel}, stride {stride}, padding {padding}: kernel and stride are at least 1 \
+                "kernel {kernel}, stride {stride}, padding {padding}: kernel and stride must be at least 1 \
                  and the padding at most half of the kernel"
             ));
         }
@@ -37,15 +37,15 @@ impl Windows {
         Ok(Shape { height: count(height), width: count(width), channels: input.channels })
     }
 
-    /// The positions along an axis of `length` that window `i` holds.
+    /// The positions along an axis of `length` that window `i` contains.
     #[inline(always)]
     fn along(&self, i: usize, length: usize) -> std::ops::Range<usize> {
         let start = i * self.stride;
         start.saturating_sub(self.padding)..(start + self.kernel - self.padding).min(length)
     }
 
-    /// Visits the positions of all windows in order: the number of the window, whether the position is its first, and the
-    /// number of the position, both counted over n samples.
+    /// Visits the positions of all windows in order: the index of the window, whether the position is its first, and the
+    /// index of the position, both counted over n samples.
     #[inline(always)]
     fn walk(
         &self,
@@ -94,22 +94,24 @@ fn add<T: Float>(to: &mut [T], values: &[T]) {
     }
 }
 
-/// The largest value of each window.
+/// Max pooling.
 #[derive(Clone, Debug)]
 pub struct MaxPool(Windows);
 
 impl MaxPool {
-    /// Windows of `kernel` x `kernel`.
+    /// Creates max pooling with windows of `kernel` x `kernel`.
     pub fn new(kernel: usize, stride: usize, padding: usize) -> Self {
         Self(Windows { kernel, stride, padding })
     }
 
-    /// dx, where `ADDS` says whether windows overlap: if not, every value of a window is written once.
+    /// Computes dx. `ADDS` is whether windows overlap: if not, every value of a window is written once.
     fn backward_windows<T: Float, const ADDS: bool>(&self, pass: Backward<'_, T>) {
-        let Backward { n, input, output, x, y, dy, dx: Some(dx), room, .. } = pass else { return };
+        let Backward { n, input, output, x, y, dy, dx: Some(dx), scratch, .. } = pass else {
+            return;
+        };
         let (windows, c) = (self.0, input.channels);
-        room.resize(c.max(room.len()), T::ZERO);
-        let left = &mut room[..c];
+        scratch.resize(c.max(scratch.len()), T::ZERO);
+        let left = &mut scratch[..c];
         let held = output.positions() * windows.kernel * windows.kernel;
         if ADDS || held < input.positions() {
             dx.fill(T::ZERO);
@@ -135,7 +137,7 @@ impl MaxPool {
     }
 }
 
-/// Channels that are always taken together, so that few of them make a vector too.
+/// Channels that are always processed together, so that even a few of them vectorize.
 const LANES: usize = 8;
 
 #[inline(always)]
@@ -158,8 +160,8 @@ fn keep_larger<T: Float>(best: &mut [T], values: &[T]) {
     rest.iter_mut().zip(last).for_each(|(best, &x)| *best = larger(*best, x));
 }
 
-/// Gives what is left of dy to the values that are the maximum, if no earlier one has got it; `ADDS` to what other windows
-/// gave.
+/// Passes the remaining dy to the values that are the maximum, unless an earlier one received it; with `ADDS`, adds to the
+/// gradients from other windows.
 #[inline(always)]
 fn give<T: Float, const ADDS: bool>(dx: &mut [T], left: &mut [T], x: &[T], y: &[T]) {
     let ((dx, dx_rest), (left, left_rest)) =
@@ -223,17 +225,17 @@ impl<T: Float> Layer<T> for MaxPool {
     }
 }
 
-/// The mean of each window.
+/// Average pooling.
 #[derive(Clone, Debug)]
 pub struct AveragePool(Windows);
 
 impl AveragePool {
-    /// Windows of `kernel` x `kernel`.
+    /// Creates average pooling with windows of `kernel` x `kernel`.
     pub fn new(kernel: usize, stride: usize, padding: usize) -> Self {
         Self(Windows { kernel, stride, padding })
     }
 
-    /// k^2.
+    /// Number of values per window, k^2.
     fn values<T: Float>(&self) -> T {
         T::of((self.0.kernel * self.0.kernel) as f64)
     }
@@ -291,7 +293,7 @@ impl<T: Float> Layer<T> for AveragePool {
     }
 }
 
-/// The mean of all positions, as a plain row.
+/// Global average pooling: the mean over all positions, as a row.
 #[derive(Clone, Debug)]
 pub struct GlobalAverage;
 
@@ -346,7 +348,7 @@ mod tests {
     use crate::testing::Trial;
     use proptest::prelude::*;
 
-    /// Kernel, stride, padding: apart, touching, overlapping, with gaps, with a border.
+    /// Kernel, stride, padding: separate, adjacent and overlapping windows, with gaps, with padding.
     const OPTIONS: [[usize; 3]; 6] =
         [[2, 2, 0], [3, 2, 1], [3, 1, 1], [2, 3, 0], [2, 1, 1], [1, 1, 0]];
 
@@ -365,7 +367,7 @@ mod tests {
         }
     }
 
-    /// Value by value from the definition, over a grid with a border.
+    /// Compared with the definition value by value, over a grid with padding.
     #[test]
     fn it_is_the_definition() {
         let (input, n) = (Shape::image(5, 7, 2), 2);
@@ -420,7 +422,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sums of k^2 equal values over k^2: k^2 roundings at most.
+        /// Sums of k^2 equal values divided by k^2: at most k^2 roundings.
         #[test]
         fn the_average_of_a_constant_is_the_constant(
             k in 1usize..5, s in 1usize..4, side in 4usize..9, value in -9.0..9.0,

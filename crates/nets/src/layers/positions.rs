@@ -1,7 +1,7 @@
-//! Embeddings of positions (Vaswani et al. 2017, learned; Kang & McAuley 2018).
+//! Learned position embeddings (Vaswani et al. 2017; Kang & McAuley 2018).
 //!
 //! y_r = s x_r + P_t for row r of a sequence of n rows, with t = r counted from the start, or t = m - n + r counted from the end,
-//! so that the last row always has the last of the m positions (sequences padded on the left, as SASRec has them).
+//! so that the last row always has the last of the m positions (sequences padded on the left, as in SASRec).
 //!
 //! dx = s dy, and row t of dP is the sum of dy over the rows at position t.
 
@@ -11,8 +11,9 @@ use super::linear::normal;
 use crate::float::wide;
 use crate::{Backward, Error, Factors, Float, Forward, Layer, Result, Sequences, Shape, Spec};
 
-/// Adds a learned row for each position of a sequence. A sequence must not be longer than there are positions: whoever
-/// makes batches cuts.
+/// Adds a learned embedding for each position of a sequence.
+///
+/// A sequence must not be longer than the number of positions: the caller truncates.
 #[derive(Clone, Debug)]
 pub struct Positions {
     most: usize,
@@ -23,22 +24,22 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// `most` positions of rows with `width` values, counted from the start, drawn from N(0, 0.02^2).
+    /// Creates `most` positions for rows of `width` values, counted from the start, initialized from N(0, 0.02^2).
     pub fn new(most: usize, width: usize) -> Self {
         Self { most, width, from_end: false, scale: 1.0, deviation: 0.02 }
     }
 
-    /// The last row of every sequence has the last position.
+    /// Counts positions from the end: the last row of every sequence has the last position.
     pub fn from_end(self) -> Self {
         Self { from_end: true, ..self }
     }
 
-    /// x is multiplied with this first.
+    /// Sets the factor that x is multiplied with first.
     pub fn scale(self, scale: f64) -> Self {
         Self { scale, ..self }
     }
 
-    /// Drawn from N(0, deviation^2).
+    /// Sets the standard deviation of the initialization.
     pub fn deviation(self, deviation: f64) -> Self {
         Self { deviation, ..self }
     }
@@ -49,7 +50,7 @@ impl Positions {
             let n = rows.len();
             debug_assert!(n <= self.most, "{n} rows and {} positions", self.most);
             let first = if self.from_end { self.most.saturating_sub(n) } else { 0 };
-            // A row beyond the last position shares it.
+            // Rows beyond the last position share it.
             (0..n).map(move |r| (first + r).min(self.most - 1))
         })
     }
@@ -58,7 +59,10 @@ impl Positions {
 impl<T: Float> Layer<T> for Positions {
     fn output(&self, input: Shape) -> Result<Shape> {
         if input != Shape::row(self.width) || self.most == 0 {
-            let what = format!("{} positions of {} values, got {input}", self.most, self.width);
+            let what = format!(
+                "has {} positions for rows of {} values, got {input}",
+                self.most, self.width
+            );
             return Err(Error::Shape { layer: "positions".into(), what });
         }
         Ok(input)
@@ -68,7 +72,7 @@ impl<T: Float> Layer<T> for Positions {
         vec![Spec { name: "weight", shape: vec![self.most, self.width] }]
     }
 
-    fn initialise(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
+    fn initialize(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
         normal(params, Stream::new(seed, &format!("init/{name}")), self.deviation);
     }
 

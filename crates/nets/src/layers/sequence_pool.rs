@@ -1,15 +1,15 @@
-//! From the rows of a sequence to one sample.
+//! Pooling of the rows of a sequence into one sample.
 //!
 //! | pooling | y                                                                          |
 //! |---------|----------------------------------------------------------------------------|
 //! | first   | x_1                                                                        |
 //! | last    | x_T                                                                        |
 //! | mean    | sum_t x_t / T                                                              |
-//! | ends    | first half of x_T, second half of x_1: the last states of both directions |
+//! | ends    | first half of x_T, second half of x_1: the final states of both directions |
 
 use crate::{Backward, Error, Float, Forward, Layer, Result, Shape};
 
-/// Which rows a sequence is known by.
+/// Pooling of the rows of a sequence into one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequencePool {
     /// The first row.
@@ -18,8 +18,8 @@ pub enum SequencePool {
     Last,
     /// The mean of all rows.
     Mean,
-    /// The first half of the last row and the second half of the first row: where a recurrent layer of both
-    /// directions ends.
+    /// The first half of the last row and the second half of the first row: the final states of a bidirectional recurrent
+    /// layer.
     Ends,
 }
 
@@ -39,7 +39,7 @@ impl<T: Float> Layer<T> for SequencePool {
     fn output(&self, input: Shape) -> Result<Shape> {
         let width = input.values();
         if input != Shape::row(width) || (*self == Self::Ends && width % 2 == 1) {
-            let what = format!("takes rows of both directions of a sequence, got {input}");
+            let what = format!("expects rows of both directions of a sequence, got {input}");
             return Err(Error::Shape { layer: "pooling".into(), what });
         }
         Ok(input)

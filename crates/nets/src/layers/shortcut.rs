@@ -1,15 +1,15 @@
-//! The shortcut without parameters of CIFAR ResNets (He et al. 2015, section 4.2, option A).
+//! Parameter-free shortcut of CIFAR ResNets (He et al. 2015, section 4.2, option A).
 //!
 //! y[i, j] = (0, .., 0, x[s i, s j], 0, .., 0)
 //!
-//! Every s-th position of the grid; the channels that are missing are zeros, half of them (rounded down) before and the
-//! rest behind. With s = 2 and twice the channels it is `F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, out // 4, out // 4))`.
+//! Every s-th position of the grid; the additional channels are zeros, half of them (rounded down) before and the
+//! rest after. With s = 2 and twice the channels it is `F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, out // 4, out // 4))`.
 //!
 //! dx[s i, s j] = the middle of dy[i, j], and 0 elsewhere.
 
 use crate::{Backward, Error, Float, Forward, Layer, Result, Shape};
 
-/// Fewer positions, more channels, no parameters.
+/// Shortcut without parameters: subsamples positions and pads channels with zeros.
 #[derive(Clone, Debug)]
 pub struct PadShortcut {
     stride: usize,
@@ -18,17 +18,17 @@ pub struct PadShortcut {
 }
 
 impl PadShortcut {
-    /// Every `stride`-th position, with zeros up to `channels_out` channels.
+    /// Creates a shortcut that keeps every `stride`-th position and pads with zeros to `channels_out` channels.
     pub fn new(stride: usize, channels_in: usize, channels_out: usize) -> Self {
         Self { stride, channels_in, channels_out }
     }
 
-    /// Zeros before a position's values.
+    /// Number of zeros before the values of a position.
     fn before(&self) -> usize {
         (self.channels_out - self.channels_in) / 2
     }
 
-    /// Where each position of y lies in x, as first values.
+    /// Offset in x of the first value of each position of y.
     fn places(&self, n: usize, input: Shape, output: Shape) -> impl Iterator<Item = usize> {
         let (s, c) = (self.stride, self.channels_in);
         (0..n * output.height).flat_map(move |row| {
@@ -47,7 +47,7 @@ impl<T: Float> Layer<T> for PadShortcut {
             return wrong(format!("cannot pad {c} channels to {channels} with stride {s}"));
         }
         if input.channels != c {
-            return wrong(format!("takes samples of {c} channels, got {input}"));
+            return wrong(format!("expects samples of {c} channels, got {input}"));
         }
         Ok(Shape { height: input.height.div_ceil(s), width: input.width.div_ceil(s), channels })
     }

@@ -1,9 +1,9 @@
-//! The encoder of BERT (Devlin et al. 2019) under the names of Hugging Face.
+//! BERT encoder (Devlin et al. 2019) under Hugging Face's tensor names.
 //!
-//! x = LN(word + position + token type 0), dropout; then transformer blocks with norms last, gelu, every row sees all.
+//! x = LN(word + position + token type 0), dropout; then post-norm transformer blocks with gelu, every row sees all.
 //!
-//! The table of words stands outside: the network's input is its rows. The row of token type 0, the only one that is
-//! used, is added to all positions on import; query, key and value are one dense layer inside and three tensors outside.
+//! Word embeddings are not part of the network: their rows are its input. The row of token type 0, the only one that is
+//! used, is added to all positions on import; query, key and value are one dense layer here and three tensors in files.
 
 use std::collections::BTreeMap;
 
@@ -17,28 +17,28 @@ use crate::{Builder, Error, Float, Net, Result, Shape};
 /// Shape and values of a tensor.
 type Tensor = (Vec<usize>, Vec<f32>);
 
-/// Sizes of an encoder, as in its `config.json`.
+/// Sizes of a BERT encoder, as in its `config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bert {
-    /// `vocab_size`.
+    /// Number of tokens, `vocab_size`.
     pub vocabulary: usize,
-    /// `hidden_size`.
+    /// Width of the rows, `hidden_size`.
     pub width: usize,
-    /// `num_hidden_layers`.
+    /// Number of transformer blocks, `num_hidden_layers`.
     pub layers: usize,
-    /// `num_attention_heads`.
+    /// Number of attention heads, `num_attention_heads`.
     pub heads: usize,
-    /// `intermediate_size`.
+    /// Width of the feed-forward layers, `intermediate_size`.
     pub intermediate: usize,
-    /// `max_position_embeddings`.
+    /// Number of positions, `max_position_embeddings`.
     pub positions: usize,
-    /// `type_vocab_size`.
+    /// Number of token types, `type_vocab_size`.
     pub types: usize,
-    /// `layer_norm_eps`.
+    /// Epsilon of the layer norms, `layer_norm_eps`.
     pub eps: f64,
-    /// `hidden_act`.
+    /// Activation of the feed-forward layers, `hidden_act`.
     pub activation: Kind,
-    /// `hidden_dropout_prob`.
+    /// Dropout probability, `hidden_dropout_prob`.
     pub dropout: f64,
 }
 
@@ -50,22 +50,22 @@ const NAMES: Names = Names {
     deviation: Some(DEVIATION),
     drops_hidden: false,
 };
-/// Of first weights.
+/// Standard deviation of the initialization.
 const DEVIATION: f64 = 0.02;
-/// What one dense layer is outside.
+/// Tensors that one dense layer consists of in files.
 const PARTS: [&str; 3] = ["query", "key", "value"];
 
 const WORDS: &str = "embeddings.word_embeddings.weight";
 const POSITIONS: &str = "embeddings.position_embeddings.weight";
 const TYPES: &str = "embeddings.token_type_embeddings.weight";
-/// What a file may have besides: heads on top of the encoder, and numbers that say nothing.
+/// Prefixes of tensors that a file may contain in addition: heads on top of the encoder, and constants.
 const BESIDES: [&str; 4] = ["pooler.", "cls.", "embeddings.position_ids", "classifier."];
 
 impl Bert {
-    /// The network from rows of words to rows; `seed` decides its first parameters.
+    /// Builds the network from word embeddings to contextual rows; `seed` determines its initialization.
     ///
     /// # Errors
-    /// A request if heads do not divide the width or the dropout is no probability.
+    /// A request error if the width is not divisible by the number of heads, or for an invalid dropout probability.
     pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
         let d = self.width;
         let mut net = Builder::new(Shape::row(d), seed);
@@ -88,17 +88,17 @@ impl Bert {
         net.finish()
     }
 
-    /// Takes the weights of an encoder, with or without `bert.` before their names, and gives back the table of
-    /// words, vocabulary x width. Heads on top of the encoder do not matter.
+    /// Imports the weights of an encoder, with or without the prefix `bert.`, and returns the word embeddings,
+    /// vocabulary x width. Heads on top of the encoder are ignored.
     ///
     /// # Errors
-    /// [`Error::Weights`] lists names that are missing, too many, or of another shape.
+    /// [`Error::Weights`] lists tensors that are missing, unexpected, or of the wrong shape.
     pub fn import<T: Float>(&self, net: &mut Net<T>, tensors: &TensorMap) -> Result<Tensor> {
         let prefixed = tensors.keys().any(|name| name.starts_with("bert."));
         let plain = |name: &str| {
             let name = name.strip_prefix("module.").unwrap_or(name);
             let name = if prefixed { name.strip_prefix("bert.").unwrap_or(name) } else { name };
-            // The first releases called them so.
+            // Names in the first releases.
             name.replace("LayerNorm.gamma", "LayerNorm.weight")
                 .replace("LayerNorm.beta", "LayerNorm.bias")
         };
@@ -127,8 +127,8 @@ impl Bert {
         Ok(given[WORDS].clone())
     }
 
-    /// The weights of an encoder with its table of words, under the names of Hugging Face. The row of token type 0 is part
-    /// of the positions, so token types are 0.
+    /// Exports the weights of an encoder with its word embeddings, under Hugging Face's names. The row of token type 0 is
+    /// included in the positions, so token types are 0.
     pub fn export<T: Float>(&self, net: &Net<T>, words: Tensor) -> TensorMap {
         let mut outside = TensorMap::new();
         for (name, (mut shape, values)) in net.export() {
@@ -148,7 +148,7 @@ impl Bert {
         outside
     }
 
-    /// Names and shapes outside.
+    /// Names and shapes in files.
     fn expected<T: Float>(&self, net: &Net<T>) -> BTreeMap<String, Vec<usize>> {
         let mut expected = BTreeMap::new();
         for named in net.tensors() {
@@ -183,7 +183,7 @@ impl Bert {
     }
 }
 
-/// The tensors outside of one of the dense layer of query, key and value.
+/// The three tensors in files for a tensor of the dense layer of query, key and value.
 fn split(name: &str) -> Option<[String; 3]> {
     let (before, kind) = name.split_once("attention.self.")?;
     Some(PARTS.map(|part| format!("{before}attention.self.{part}.{kind}")))

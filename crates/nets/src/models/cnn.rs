@@ -23,7 +23,7 @@ pub(super) fn small<T: Float>(model: &Model, seed: Seed) -> Result<Net<T>> {
     net.finish()
 }
 
-/// max sigma(x) = sigma(max x) for an activation that never falls: pooling first saves three quarters of the activations.
+/// max sigma(x) = sigma(max x) for a nondecreasing activation: pooling first saves three quarters of the activations.
 fn activate_and_pool<T: Float>(net: &mut Builder<T>, model: &Model, number: usize) -> Result<()> {
     let (act, pool) = (format!("act{number}"), format!("pool{number}"));
     if model.activation.kind() == Kind::Gelu {

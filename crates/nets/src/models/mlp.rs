@@ -1,12 +1,12 @@
-//! Dense layers with an activation between them.
+//! Multilayer perceptron: dense layers with activations between them.
 //!
 //! h_0 = x,  h_l = sigma(W_l h_(l-1) + b_l),  f = W_(L+1) h_L + b_(L+1)      (paper 004, eq. 7)
 //!
 //! Names are those of a PyTorch `Sequential`: 0, 2, 4, .. for dense layers, the activations between (with dropout:
 //! 0, 3, 6, ..).
 //!
-//! Symmetric start (paper 003): units j and m-1-j of the last hidden layer have the same weights, drawn from N(0, 1/d), and
-//! opposite signs +-1 in the output; all biases are 0, so f = 0.
+//! Symmetric initialization (paper 003): units j and m-1-j of the last hidden layer have the same weights, drawn from N(0, 1/d),
+//! and opposite signs +-1 in the output; all biases are 0, so f = 0.
 
 use veridical_core::{Seed, Stream};
 
@@ -26,14 +26,14 @@ pub(super) fn build<T: Float>(model: &Model, hidden: &[usize], seed: Seed) -> Re
     };
     let mut inputs = model.input.values();
     for &width in hidden {
-        net.push(&name(), Linear::new(inputs, width).parameterised(model.parameterisation))?;
+        net.push(&name(), Linear::new(inputs, width).parameterized(model.parameterization))?;
         net.push(&name(), model.activation)?;
         if model.dropout > 0.0 {
             net.push(&name(), Dropout::new(model.dropout)?)?;
         }
         inputs = width;
     }
-    net.push(&name(), Linear::new(inputs, model.outputs).parameterised(model.parameterisation))?;
+    net.push(&name(), Linear::new(inputs, model.outputs).parameterized(model.parameterization))?;
     let mut net = net.finish()?;
     if model.init == Init::Symmetric {
         mirror(&mut net, seed)?;
@@ -41,7 +41,7 @@ pub(super) fn build<T: Float>(model: &Model, hidden: &[usize], seed: Seed) -> Re
     Ok(net)
 }
 
-/// Makes units of the last hidden layer cancel in pairs.
+/// Makes pairs of units of the last hidden layer cancel.
 fn mirror<T: Float>(net: &mut Net<T>, seed: Seed) -> Result<()> {
     let tensors = net.tensors();
     let weights: Vec<_> = tensors.iter().filter(|t| t.name.ends_with("weight")).collect();

@@ -1,14 +1,14 @@
 //! Architectures by name.
 //!
-//! | name | what |
+//! | name | layers |
 //! |---|---|
 //! | `mlp:512,512` | dense layers with an activation between them |
-//! | `cnn-small` | two convolutions with pooling, two dense layers, for 28 x 28 and alike |
-//! | `cnn:32,32,max,64,64,max` | 3 x 3 convolutions with batch norm, pooling where `max` stands, a mean, a dense layer |
-//! | `resnet20` .. `resnet56` | the CIFAR family of He et al. 2015, shortcuts by padding |
-//! | `resnet18`, `resnet34` | for 32 x 32: a 3 x 3 stem without pooling, shortcuts by projection |
+//! | `cnn-small` | two convolutions with pooling, two dense layers, for images of about 28 x 28 |
+//! | `cnn:32,32,max,64,64,max` | 3 x 3 convolutions with batch norm, max pooling at `max`, global average pooling, a dense layer |
+//! | `resnet20` .. `resnet56` | the CIFAR family of He et al. 2015, zero-padded shortcuts |
+//! | `resnet18`, `resnet34` | for 32 x 32: a 3 x 3 stem without pooling, projection shortcuts |
 //!
-//! Networks on sequences are built from their own sizes: [`TransformerBlock`], [`Sasrec`], [`Bert`].
+//! Sequence models are built from their sizes: [`TransformerBlock`], [`Sasrec`], [`Bert`].
 
 mod bert;
 mod cnn;
@@ -25,28 +25,28 @@ pub use sasrec::Sasrec;
 pub use transformer::TransformerBlock;
 use veridical_core::{Error as CoreError, Seed};
 
-use crate::layers::{Activation, Kind, Parameterisation};
+use crate::layers::{Activation, Kind, Parameterization};
 use crate::{Error, Float, Net, Result, Shape};
 
 const RELU: Activation = Activation::new(Kind::Relu);
 
-/// Which layers in which order.
+/// Architecture of a network: which layers in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    /// Dense layers of these widths, and the output.
+    /// Multilayer perceptron with hidden layers of these widths.
     Mlp(Vec<usize>),
     /// Two convolutions and two dense layers.
     CnnSmall,
-    /// Convolutions of these widths; `None` is a pooling.
+    /// Convolutions of these widths; `None` is max pooling.
     Cnn(Vec<Option<usize>>),
-    /// The CIFAR family with 6 n + 2 layers.
+    /// CIFAR ResNet with 6 n + 2 layers.
     CifarResNet {
-        /// 20, 32, 44 or 56.
+        /// Number of layers: 20, 32, 44 or 56.
         depth: usize,
     },
-    /// Four stages of basic blocks.
+    /// ResNet with four stages of basic blocks.
     ResNet {
-        /// 18 or 34.
+        /// Number of layers: 18 or 34.
         depth: usize,
     },
 }
@@ -74,7 +74,7 @@ impl FromStr for Architecture {
     fn from_str(text: &str) -> Result<Self> {
         let unknown = || {
             let known = "mlp:512,512, cnn-small, cnn:32,max,64,max, resnet20, resnet32, resnet44, resnet56, resnet18, resnet34";
-            Error::request(format!("⟨model⟩ `{text}` is not known; choose one of {known}"))
+            Error::request(format!("⟨model⟩ `{text}` is unknown; choose one of {known}"))
         };
         let width = |item: &str| item.trim().parse().ok().filter(|w| (1..=1 << 20).contains(w));
         match text.split_once(':') {
@@ -107,54 +107,64 @@ impl FromStr for Architecture {
     }
 }
 
-/// How first parameters are drawn.
+/// Initialization of the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Init {
-    /// What goes with the architecture.
+    /// The default of the architecture.
     #[default]
     Usual,
-    /// Pairs of units that cancel: the network is 0 everywhere at first (paper 003, initialisation). Only MLPs.
+    /// Pairs of units that cancel, so that the network is initially 0 everywhere (paper 003, initialization). MLPs only.
     Symmetric,
 }
 
-/// Everything that determines a network before training.
+/// Everything that determines an untrained network.
+///
+/// ```
+/// use veridical_core::Seed;
+/// use veridical_nets::{Model, Shape};
+///
+/// let model = Model::new("cnn-small".parse()?, Shape::image(28, 28, 1), 10);
+/// let net = model.build::<f32>(Seed::new(0)?)?;
+/// assert_eq!((net.outputs(), net.head_name()), (10, Some("fc2")));
+/// # Ok::<(), veridical_nets::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
-    /// Which layers.
+    /// Architecture of the network.
     pub architecture: Architecture,
-    /// The size of a sample.
+    /// Shape of a sample.
     pub input: Shape,
-    /// How many values come out.
+    /// Number of outputs.
     pub outputs: usize,
-    /// Between the layers of an MLP and of `cnn-small`; other architectures have relu.
+    /// Activation of an MLP and of `cnn-small`; other architectures use relu.
     pub activation: Activation,
-    /// Of the layers of an MLP.
-    pub parameterisation: Parameterisation,
-    /// The first parameters.
+    /// Parameterization of the layers of an MLP.
+    pub parameterization: Parameterization,
+    /// Initialization of the parameters.
     pub init: Init,
-    /// Values left out after each hidden layer of an MLP, and before the output of `cnn-small`.
+    /// Dropout probability after each hidden layer of an MLP, and before the output of `cnn-small`.
     pub dropout: f64,
 }
 
 impl Model {
-    /// With relu, in the standard parameterisation.
+    /// Creates a model with relu, in the standard parameterization.
     pub fn new(architecture: Architecture, input: Shape, outputs: usize) -> Self {
         Self {
             architecture,
             input,
             outputs,
             activation: RELU,
-            parameterisation: Parameterisation::Standard,
+            parameterization: Parameterization::Standard,
             init: Init::Usual,
             dropout: 0.0,
         }
     }
 
-    /// The network with the first parameters of a seed.
+    /// Builds the network, initialized from a random seed.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the input is too small or has too few dimensions, a request for options that the
-    /// architecture does not have.
+    /// [`Error::Shape`] if the input is too small or has too few dimensions, a request error for options that the
+    /// architecture does not support.
     pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
         if self.input.values() == 0 || self.outputs == 0 {
             return Err(Error::request("a network needs inputs and outputs".into()));
@@ -166,9 +176,10 @@ impl Model {
         }
         let is_mlp = matches!(self.architecture, Architecture::Mlp(_));
         let is_small = self.architecture == Architecture::CnnSmall;
-        let refuse =
-            |flag: &str| Err(Error::request(format!("{flag} is not for {}", self.architecture)));
-        if !is_mlp && self.parameterisation != Parameterisation::Standard {
+        let refuse = |flag: &str| {
+            Err(Error::request(format!("{flag} is not supported by {}", self.architecture)))
+        };
+        if !is_mlp && self.parameterization != Parameterization::Standard {
             return refuse("⟨parameterization⟩ ntk");
         }
         if !is_mlp && self.init != Init::Usual {

@@ -5,8 +5,8 @@
 //! CIFAR family, depth 6 n + 2: a 3 x 3 stem of 16 channels, three stages of n blocks with 16, 32 and 64 channels, option A
 //! shortcuts (every second position, channels padded with zeros). Names as in akamaster/pytorch_resnet_cifar10.
 //!
-//! ResNet-18 and 34: a 3 x 3 stem of 64 channels without pooling, four stages with 64 to 512 channels, shortcuts by a 1 x 1
-//! convolution with batch norm. Names as in kuangliu/pytorch-cifar.
+//! ResNet-18 and 34: a 3 x 3 stem of 64 channels without pooling, four stages with 64 to 512 channels, projection shortcuts
+//! (1 x 1 convolution with batch norm). Names as in kuangliu/pytorch-cifar.
 
 use veridical_core::Seed;
 
@@ -14,7 +14,7 @@ use super::Model;
 use crate::layers::{BatchNorm, Conv2d, ConvInit, GlobalAverage, Linear, PadShortcut};
 use crate::{Builder, Float, Net, Result, Slot};
 
-/// How a block whose size changes is skipped.
+/// Shortcut of a block that changes the shape.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Skip {
     Pad,
@@ -23,7 +23,7 @@ enum Skip {
 
 struct Family {
     stem: usize,
-    /// Channels and blocks of each stage.
+    /// Channels and number of blocks of each stage.
     stages: Vec<(usize, usize)>,
     skip: Skip,
     init: ConvInit,

@@ -4,10 +4,10 @@
 //!
 //! q = LN_1(x),  x <- q + W_o attention(W_q q, W_k x, W_v x),  z = LN_2(x),  x <- z + W_2 relu(W_1 z), dropout after W_1 and W_2
 //!
-//! with causal attention, and a last LN. Sequences end at the last position, eps is 1e-8. The network's input is E[item]: the
-//! table stands outside. First weights are Glorot & Bengio's (2010) normals, as there.
+//! with causal attention, and a final LN. Sequences end at the last position, eps is 1e-8. The network's input is E[item]: the
+//! table is not part of it. Initialization is Glorot & Bengio's (2010) normal, as in SASRec.pytorch.
 //!
-//! Names are those of SASRec.pytorch, with q and [k v] apart where its `in_proj_weight` has all three.
+//! Names are those of SASRec.pytorch, with q and [k v] separate where its `in_proj_weight` has all three.
 
 use veridical_core::Seed;
 
@@ -19,37 +19,37 @@ use crate::{Builder, Float, Net, Result, Shape};
 /// Sizes of SASRec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sasrec {
-    /// d.
+    /// Embedding dimension d.
     pub width: usize,
-    /// Heads of the attention.
+    /// Number of attention heads.
     pub heads: usize,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: usize,
-    /// The longest sequence.
+    /// Maximum length of a sequence.
     pub length: usize,
-    /// What is left out in training.
+    /// Dropout probability.
     pub dropout: f64,
 }
 
 const EPS: f64 = 1e-8;
 
-/// Glorot's deviation.
+/// Standard deviation of Glorot initialization.
 fn deviation(inputs: usize, outputs: usize) -> f64 {
     (2.0 / (inputs + outputs) as f64).sqrt()
 }
 
 impl Sasrec {
-    /// The network from rows of items to rows that are multiplied with items; `seed` decides its first parameters.
+    /// Builds the network from item embeddings to rows that are scored against items; `seed` determines its initialization.
     ///
     /// # Errors
-    /// A request if heads do not divide the width or the dropout is no probability.
+    /// A request error if the width is not divisible by the number of heads, or for an invalid dropout probability.
     pub fn build<T: Float>(&self, seed: Seed) -> Result<Net<T>> {
         let d = self.width;
         let mut net = Builder::new(Shape::row(d), seed);
         let positions = Positions::new(self.length, d)
             .from_end()
             .scale((d as f64).sqrt())
-            // SASRec.pytorch has one row more, for the padding.
+            // SASRec.pytorch has one more row, for padding.
             .deviation(deviation(self.length + 1, d));
         net.push("pos_emb", positions)?;
         drop(&mut net, "emb_dropout", self.dropout)?;

@@ -1,49 +1,49 @@
-//! Blocks of a transformer, as PyTorch's `TransformerEncoderLayer` has them.
+//! Transformer blocks, in the form of PyTorch's `TransformerEncoderLayer`.
 //!
-//! With A(x) = W_o attention(W_qkv x) and F(x) = W_2 sigma(W_1 x), biases left out,
+//! With A(x) = W_o attention(W_qkv x) and F(x) = W_2 sigma(W_1 x), biases omitted,
 //!
-//! norms last  (Vaswani et al. 2017)  z = LN_1(x + A(x)),  y = LN_2(z + F(z))
-//! norms first (Xiong et al. 2020)    z = x + A(LN_1(x)),  y = z + F(LN_2(z))
+//! post-norm (Vaswani et al. 2017)  z = LN_1(x + A(x)),  y = LN_2(z + F(z))
+//! pre-norm  (Xiong et al. 2020)    z = x + A(LN_1(x)),  y = z + F(LN_2(z))
 //!
-//! Dropout acts on the weights of the attention, on A, on F and, if it is PyTorch's block, on sigma(..).
+//! Dropout acts on the attention weights, on A, on F and, as in PyTorch's block, on sigma(..).
 
 use crate::layers::{Activation, Attention, Dropout, Kind, LayerNorm, Linear, LinearInit, Mask};
 use crate::{Builder, Float, Result, Slot};
 
-/// One block.
+/// A transformer block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerBlock {
-    /// d.
+    /// Width d of the rows.
     pub width: usize,
-    /// Heads of the attention.
+    /// Number of attention heads.
     pub heads: usize,
-    /// The width between W_1 and W_2.
+    /// Width between W_1 and W_2.
     pub hidden: usize,
-    /// Which rows a row sees.
+    /// Attention mask.
     pub mask: Mask,
-    /// Whether norms come before attention and dense layers instead of after the sums.
+    /// Whether layer norms come before attention and dense layers (pre-norm) instead of after the sums (post-norm).
     pub norm_first: bool,
-    /// sigma.
+    /// Activation sigma of the feed-forward layers.
     pub activation: Kind,
-    /// What is left out in training.
+    /// Dropout probability.
     pub dropout: f64,
-    /// Of the norms.
+    /// Epsilon of the layer norms.
     pub eps: f64,
 }
 
-/// What the parts are called.
+/// Names of the layers of a block.
 pub(super) struct Names {
     pub qkv: &'static str,
     pub out: &'static str,
     pub norms: [&'static str; 2],
     pub dense: [&'static str; 2],
-    /// How W is drawn, if not as PyTorch's block does.
+    /// Standard deviation of the initialization of W, if it differs from that of PyTorch's block.
     pub deviation: Option<f64>,
-    /// Whether sigma(..) has a dropout.
+    /// Whether sigma(..) has dropout.
     pub drops_hidden: bool,
 }
 
-/// PyTorch's, up to `in_proj_weight` and `in_proj_bias`, which are `in_proj.weight` and `in_proj.bias` here.
+/// PyTorch's names, up to `in_proj_weight` and `in_proj_bias`, which are `in_proj.weight` and `in_proj.bias` here.
 const NAMES: Names = Names {
     qkv: "self_attn.in_proj",
     out: "self_attn.out_proj",
@@ -54,16 +54,16 @@ const NAMES: Names = Names {
 };
 
 impl TransformerBlock {
-    /// Norms last, relu, every row sees all, dropout 0.1.
+    /// Creates a post-norm block with relu, without a mask, and with dropout probability 0.1.
     pub fn new(width: usize, heads: usize, hidden: usize) -> Self {
         let (mask, norm_first, activation) = (Mask::None, false, Kind::Relu);
         Self { width, heads, hidden, mask, norm_first, activation, dropout: 0.1, eps: 1e-5 }
     }
 
-    /// Adds the block after the last layer of a network; `name` stands before the names of its layers.
+    /// Adds the block after the last layer of a network; `name` is the prefix of the names of its layers.
     ///
     /// # Errors
-    /// [`crate::Error`] if the sizes do not fit or the dropout is no probability.
+    /// [`crate::Error`] if the sizes are incompatible or the dropout probability is invalid.
     pub fn push<T: Float>(&self, net: &mut Builder<T>, name: &str) -> Result<Slot> {
         self.push_named(net, name, &NAMES)
     }
@@ -115,7 +115,7 @@ impl TransformerBlock {
     }
 }
 
-/// A dropout after the last layer, if there is something to drop.
+/// Adds dropout after the last layer, if the probability is above 0.
 pub(super) fn drop<T: Float>(net: &mut Builder<T>, name: &str, p: f64) -> Result<Slot> {
     match p == 0.0 {
         true => Ok(net.last()),

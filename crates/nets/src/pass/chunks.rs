@@ -1,11 +1,11 @@
-//! How a batch is divided: by sequences, never by threads.
+//! Splitting a batch into chunks: by sequences, never by threads.
 
 use std::ops::Range;
 
 use super::CHUNKS;
 use crate::Sequences;
 
-/// Whole sequences with an eighth of all rows or a little more.
+/// Groups of whole sequences with an eighth of all rows or slightly more.
 pub(super) fn chunks(starts: &[usize]) -> Vec<Range<usize>> {
     let count = starts.len() - 1;
     let size = (starts[count] - starts[0]).div_ceil(CHUNKS).max(1);
@@ -20,12 +20,12 @@ pub(super) fn chunks(starts: &[usize]) -> Vec<Range<usize>> {
     chunks
 }
 
-/// A list cut into pieces of such lengths.
+/// Splits a list into parts of the given lengths.
 pub(super) fn cut<T>(mut list: &mut [T], lens: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
     lens.map(|len| list.split_off_mut(..len).unwrap_or_default()).collect()
 }
 
-/// What a pass is over.
+/// The samples of a pass.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub starts: &'a [usize],

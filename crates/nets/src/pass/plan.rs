@@ -1,23 +1,23 @@
-//! What a backward pass computes.
+//! Which gradients a backward pass computes.
 
 use std::ops::Range;
 
 use crate::Float;
 use crate::net::Net;
 
-/// What a backward pass computes.
+/// Which gradients a backward pass computes.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Whether the parameters of a node get a gradient.
     pub(crate) trained: Vec<bool>,
     /// Whether the gradient at a slot is needed.
     pub(super) needed: Vec<bool>,
-    /// Whether gradients at all slots are kept apart for taps.
+    /// Whether the gradients at all slots are kept separately for taps.
     pub(super) taps: bool,
 }
 
 impl Plan {
-    /// Gradients of the parameters of the nodes that `is_trained` names.
+    /// Plans gradients of the parameters of the nodes for which `is_trained` returns true.
     pub fn new<T: Float>(net: &Net<T>, is_trained: impl Fn(&str) -> bool) -> Self {
         let trained: Vec<bool> = net
             .nodes
@@ -31,7 +31,7 @@ impl Plan {
         Self { trained, needed, taps: false }
     }
 
-    /// Also the gradient at the input, for what stands before the network: a table of embeddings.
+    /// Adds the gradient at the input, for an embedding table before the network.
     pub fn with_input<T: Float>(mut self, net: &Net<T>) -> Self {
         self.needed[0] = true;
         for (i, node) in net.nodes.iter().enumerate() {
@@ -40,17 +40,17 @@ impl Plan {
         self
     }
 
-    pub(crate) fn wants_input(&self) -> bool {
+    pub(crate) fn needs_input(&self) -> bool {
         self.needed[0]
     }
 
-    /// No gradients of parameters, but those at all slots after the first layer.
+    /// Plans the gradients at all slots after the first layer, but none of parameters.
     pub(crate) fn taps<T: Float>(net: &Net<T>) -> Self {
         let all = Self::new(net, |_| true);
         Self { trained: vec![false; all.trained.len()], needed: all.needed, taps: true }
     }
 
-    /// The places of the parameters that get a gradient.
+    /// Returns the ranges of the parameters that get a gradient.
     pub fn ranges<T: Float>(&self, net: &Net<T>) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for (node, _) in net.nodes.iter().zip(&self.trained).filter(|(_, trained)| **trained) {

@@ -1,4 +1,4 @@
-//! Sums, joins and their gradients, from slot to slot.
+//! Sums, concatenations and their gradients, from slot to slot.
 
 use crate::Float;
 use crate::float::wide;
@@ -10,7 +10,7 @@ pub(super) fn accumulate<T: Float>(to: &mut [T], from: &[T]) {
     );
 }
 
-/// y = a + b, or relu of it.
+/// y = a + b, followed by relu if `relu`.
 pub(super) fn add<T: Float>(a: &[T], b: &[T], relu: bool, y: &mut [T]) {
     wide(
         #[inline(always)]
@@ -39,7 +39,7 @@ pub(super) fn join<T: Float>(a: &[T], b: &[T], width: usize, y: &mut [T]) {
     }
 }
 
-/// dx = `width` columns of dy from `first` on, or += them.
+/// dx = `width` columns of dy from `first` on, or adds them.
 pub(super) fn part<T: Float>(
     dy: &[T],
     row: usize,
@@ -57,7 +57,7 @@ pub(super) fn part<T: Float>(
     }
 }
 
-/// dx = dy, or += dy, where the sum was positive.
+/// dx = dy, or adds dy, where the sum was positive.
 pub(super) fn pass_on<T: Float>(dy: &[T], mask: Option<&[T]>, adds: bool, dx: &mut [T]) {
     wide(
         #[inline(always)]

@@ -1,4 +1,4 @@
-//! Packed sequences through a network: what one row sees of the others, pooling, and their gradients.
+//! Packed sequences through a network: dependence between rows, pooling, and gradients.
 
 use proptest::prelude::*;
 use veridical_core::Seed;
@@ -58,7 +58,7 @@ impl<T: Float> Layer<T> for Sums {
     }
 }
 
-/// [W1 x, sums of x] joined, summed again, a dense layer, and, pooled, another one.
+/// [W1 x, sums of x] concatenated, summed again, a dense layer, and, pooled, another one.
 fn net(pools: bool) -> Net<f64> {
     let mut b = Builder::new(Shape::row(3), Seed::new(1).unwrap());
     let input = b.last();
@@ -82,7 +82,7 @@ fn starts(lengths: &[usize]) -> Vec<usize> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// <c, outputs>, with c the same whatever the outputs are.
+/// <c, outputs>, with a fixed c.
 fn loss(net: &Net<f64>, work: &mut Workspace<f64>, starts: &[usize], x: &[f64]) -> f64 {
     net.forward_sequences(work, starts, Mode::Training, 0, |slot| slot.copy_from_slice(x));
     let c = normals(work.outputs(net).len(), "c");
@@ -98,7 +98,7 @@ fn gradients_of_sequences_are_right() {
         let plan = Plan::new(&net, |_| true).with_input(&net);
         let mut work = Workspace::new(&net, 40, Some(&plan));
         loss(&net, &mut work, &starts, &x);
-        assert!(work.chunks.len() > 4, "several chunks are tried");
+        assert!(work.chunks.len() > 4, "several chunks are tested");
         let (outputs, gradient) = work.output_gradient(&net);
         assert_eq!(outputs.len(), if pools { 11 } else { 27 } * 2);
         let c = normals(gradient.len(), "c");

@@ -1,4 +1,4 @@
-//! All numbers of one pass, and which of them share room.
+//! Activations and gradients of one pass, and which of them share memory.
 
 use std::ops::Range;
 
@@ -8,18 +8,20 @@ use super::plan::Plan;
 use crate::net::{Net, Node};
 use crate::{Float, Mode, Sequences};
 
-/// All numbers of one pass over up to `capacity` samples. Nothing is allocated in a step once they are there.
+/// Activations and gradients of one pass over up to `capacity` samples.
+///
+/// A step does not allocate memory once the workspace exists.
 #[derive(Debug)]
 pub struct Workspace<T> {
     pub(super) capacity: usize,
-    /// Where the sequences of the last forward pass begin, and the end of the last one.
+    /// Offsets of the sequences of the last forward pass, ending with the number of rows.
     pub(super) starts: Vec<usize>,
-    /// 0, 1, .. : each sample a sequence by itself.
+    /// 0, 1, .. : each sample as its own sequence.
     pub(super) singles: Vec<usize>,
     /// The sequences of each chunk.
     pub(super) chunks: Vec<Range<usize>>,
     pub(super) mode: Mode,
-    /// Nodes whose statistics stay as they are even in training: their parameters are not trained.
+    /// Nodes whose statistics are frozen even in training: their parameters are not trained.
     pub(super) still: Vec<bool>,
     pub(super) step: u32,
     /// Values of the slots.
@@ -29,15 +31,15 @@ pub struct Workspace<T> {
     /// The list of each slot.
     pub(crate) delta_of: Vec<usize>,
     pub(super) kept: Vec<Vec<T>>,
-    pub(super) rooms: Vec<Vec<T>>,
+    pub(super) scratches: Vec<Vec<T>>,
     pub(super) spares: Vec<Vec<T>>,
-    /// The gradient of the parameters after a backward pass.
+    /// Gradient of the parameters after a backward pass.
     pub grads: Vec<T>,
     pub(super) chunk_grads: Vec<Vec<T>>,
 }
 
 impl<T: Float> Workspace<T> {
-    /// Room for batches of up to `capacity` samples; `plan` if there are backward passes.
+    /// Allocates a workspace for batches of up to `capacity` samples; `plan` is required for backward passes.
     pub fn new(net: &Net<T>, capacity: usize, plan: Option<&Plan>) -> Self {
         let slots = 0..=net.nodes.len();
         let lens: Vec<usize> = slots.clone().map(|slot| net.shape(slot).values()).collect();
@@ -69,34 +71,34 @@ impl<T: Float> Workspace<T> {
             deltas: sizes.iter().map(|len| zeros(len * capacity)).collect(),
             delta_of,
             kept: net.nodes.iter().map(|node| zeros(kept(node))).collect(),
-            rooms: vec![Vec::new(); CHUNKS],
+            scratches: vec![Vec::new(); CHUNKS],
             spares: vec![Vec::new(); CHUNKS],
             grads: zeros(grads),
             chunk_grads: if has_gradients { vec![Vec::new(); CHUNKS] } else { Vec::new() },
         }
     }
 
-    /// The largest batch.
+    /// Returns the largest batch that fits.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many samples stand in a slot.
+    /// Number of samples in a slot.
     pub(crate) fn count(&self, net: &Net<T>, slot: usize) -> usize {
         if net.is_pooled(slot) { self.starts.len() - 1 } else { self.starts[self.starts.len() - 1] }
     }
 
-    /// How many numbers stand in a slot.
+    /// Number of values in a slot.
     pub(super) fn len(&self, net: &Net<T>, slot: usize) -> usize {
         self.count(net, slot) * net.shape(slot).values()
     }
 
-    /// How the rows of the last forward pass divide into sequences.
+    /// Returns the division of the rows of the last forward pass into sequences.
     pub fn sequences(&self) -> Sequences<'_> {
         Sequences::new(&self.starts)
     }
 
-    /// The outputs, and the gradient there, to be set before a backward pass.
+    /// Returns the outputs and the gradient at the outputs, which must be set before a backward pass.
     pub fn output_gradient(&mut self, net: &Net<T>) -> (&[T], &mut [T]) {
         let slot = net.nodes.len();
         let len = self.len(net, slot);
@@ -104,22 +106,22 @@ impl<T: Float> Workspace<T> {
         (&self.slots[slot][..len], &mut self.deltas[list][..len])
     }
 
-    /// The outputs of the last forward pass, n x outputs.
+    /// Returns the outputs of the last forward pass, n x outputs.
     pub fn outputs(&self, net: &Net<T>) -> &[T] {
         self.values(net, net.nodes.len())
     }
 
-    /// What stands in a slot after a forward pass.
+    /// The values of a slot after a forward pass.
     pub(crate) fn values(&self, net: &Net<T>, slot: usize) -> &[T] {
         &self.slots[slot][..self.len(net, slot)]
     }
 
-    /// The gradient at the input after a backward pass of a plan that wants it ([`Plan::with_input`]).
+    /// Returns the gradient at the input after a backward pass with [`Plan::with_input`].
     pub fn input_gradient(&self, net: &Net<T>) -> &[T] {
         self.delta(net, 0)
     }
 
-    /// What a node has put out in the last forward pass, n samples.
+    /// Returns the output of a node in the last forward pass, n samples.
     pub fn activations(&self, net: &Net<T>, name: &str) -> Option<&[T]> {
         let node = net.nodes.iter().position(|node| node.name == name)?;
         Some(self.values(net, node + 1))
@@ -129,26 +131,26 @@ impl<T: Float> Workspace<T> {
         &self.deltas[self.delta_of[slot]][..self.len(net, slot)]
     }
 
-    /// How what stands in a slot divides into sequences; one each where the slot is pooled.
+    /// Division of the values of a slot into sequences; one sample each where the slot is pooled.
     pub(crate) fn samples(&self, net: &Net<T>, slot: usize) -> Sequences<'_> {
         let batch = Batch { starts: &self.starts, singles: &self.singles };
         batch.sequences(net.is_pooled(slot), &batch.all())
     }
 
-    /// What the pass is for, as a node sees it.
+    /// Mode of the pass for a node.
     pub(super) fn mode(&self, node: usize) -> Mode {
         if self.still[node] { Mode::Frozen } else { self.mode }
     }
 }
 
-/// Nodes with statistics and no training.
+/// Nodes with statistics whose parameters are not trained.
 fn still<T: Float>(net: &Net<T>, plan: Option<&Plan>) -> Vec<bool> {
     let trained = |i: usize| plan.is_none_or(|plan| plan.trained[i]);
     net.nodes.iter().enumerate().map(|(i, node)| !node.buffers.is_empty() && !trained(i)).collect()
 }
 
-/// Which slots can share a list for their gradients: a gradient lives from the last node that reads its slot to the node that
-/// wrote it; only equal sizes share, so that chunks of different slots never overlap.
+/// Determines which slots can share a list for their gradients: a gradient is live from the last node that reads its slot to
+/// the node that wrote it; only equal sizes share, so that chunks of different slots never overlap.
 fn share<T: Float>(net: &Net<T>, kinds: &[(usize, bool)]) -> Vec<usize> {
     let mut list_of = vec![usize::MAX; kinds.len()];
     let mut sizes: Vec<(usize, bool)> = Vec::new();
@@ -173,7 +175,7 @@ fn share<T: Float>(net: &Net<T>, kinds: &[(usize, bool)]) -> Vec<usize> {
         }
         free.push(list_of[number + 1]);
     }
-    // Lists are numbered by the first slot that has them, as the sizes are collected.
+    // Lists are numbered by the first slot that uses them, as the sizes are collected.
     let mut renumbered = vec![usize::MAX; sizes.len()];
     let mut next = 0;
     for list in &mut list_of {

@@ -1,11 +1,11 @@
-//! The target against every row of the table.
+//! Full softmax: the target against every row of the table.
 //!
 //! l = - s_y + ln sum_i exp s_i,  dl/ds = p - 1[y],  p = softmax(s),  dh = E'(p - 1[y]),  dE = (p - 1[y]) h'
 //!
-//! Positions are taken in blocks whose scores fit into the cache. A small table has a sum of dE for each of a few groups of
-//! blocks, added in order at the end: three products in all. Of a large one that would take too much memory: its scores are computed a
-//! second time, strip of rows by strip of rows, each with its own part of dE: four products. The memory is bounded
-//! whatever the sizes, and the bytes depend on neither the threads nor anything but the sizes.
+//! Positions are processed in blocks whose scores fit in the cache. For a small table, each of a few groups of blocks has its
+//! own sum of dE, and these are added in order at the end: three products in total. For a large table that would take too much
+//! memory: its scores are computed a second time, in strips of rows, each with its own part of dE: four products. Memory is
+//! bounded for any size, and the bytes depend on the sizes alone, not on the threads.
 
 use rayon::prelude::*;
 
@@ -14,18 +14,18 @@ use crate::Float;
 use crate::float::wide;
 use crate::product::{Matrix, whole};
 
-/// Scores of a block of positions.
+/// Scores per block of positions.
 const BLOCK: usize = 1 << 19;
-/// The most positions of a block.
+/// Maximum number of positions per block.
 const MOST: usize = 128;
-/// Groups of blocks, each with a sum of dE.
+/// Number of groups of blocks, each with a sum of dE.
 const GROUPS: usize = 8;
-/// Numbers in a table of which each group has a copy.
+/// Maximum number of values of a table for which each group has a copy.
 const SMALL: usize = 1 << 22;
-/// Rows of a strip of a large table.
+/// Rows per strip of a large table.
 const STRIP: usize = 1 << 10;
 
-/// What a batch needs, kept between batches.
+/// Buffers of the full softmax, reused between batches.
 #[derive(Clone, Debug, Default)]
 pub struct FullSoftmax<T> {
     groups: Vec<Group<T>>,
@@ -39,7 +39,7 @@ struct Group<T> {
     gradient: Vec<T>,
 }
 
-/// The mean loss of the positions; writes dL/dh and dL/dE.
+/// Computes the mean loss of the positions and writes dL/dh and dL/dE.
 ///
 /// # Panics
 /// If there are no positions, or a list is too short.
@@ -94,7 +94,7 @@ fn part<'a, T>(all: &Positions<'a, T>, range: std::ops::Range<usize>) -> Positio
 }
 
 impl<T: Float> Group<T> {
-    /// The summed loss of a block of n positions in all; dh, ln sum exp s and, if asked for, its part of dE.
+    /// The summed loss of a block of n positions in total; writes dh, ln sum exp s and, if requested, its part of dE.
     fn block(
         &mut self,
         block: &Positions<'_, T>,
@@ -125,7 +125,7 @@ impl<T: Float> Group<T> {
     }
 }
 
-/// s becomes `share` softmax(s); ln sum exp s.
+/// Replaces s by `share` softmax(s) and returns ln sum exp s.
 fn softmax<T: Float>(s: &mut [T], share: f64) -> T {
     wide(
         #[inline(always)]
@@ -157,14 +157,14 @@ fn largest<T: Float>(s: &[T]) -> T {
     let (lanes, rest) = s.as_chunks::<16>();
     for lane in lanes {
         for (top, &s) in tops.iter_mut().zip(lane) {
-            // NaN stays where it is: no sum hides it.
+            // NaN is kept, so that it is not hidden by a sum.
             *top = if s > *top { s } else { *top };
         }
     }
     tops.iter().chain(rest).fold(s[0], |top, &s| top.larger(s))
 }
 
-/// The sums of the groups, in order.
+/// Adds the sums of the groups, in order.
 fn add_up<T: Float>(groups: &[Group<T>], dtable: &mut [T]) {
     const PIECE: usize = 1 << 13;
     dtable.par_chunks_mut(PIECE).enumerate().for_each(|(b, sum)| {
@@ -182,7 +182,7 @@ fn add_up<T: Float>(groups: &[Group<T>], dtable: &mut [T]) {
     });
 }
 
-/// dE of a large table: scores again, p from the totals.
+/// dE of a large table: recomputes the scores, and p from the totals.
 pub(super) fn strips<T: Float>(
     positions: &Positions<'_, T>,
     size: usize,
@@ -191,26 +191,30 @@ pub(super) fn strips<T: Float>(
 ) {
     let (n, dim) = (positions.len(), positions.dim);
     let share = T::of(1.0 / n as f64);
-    dtable.par_chunks_mut(STRIP * dim).enumerate().for_each_init(Vec::new, |room, (strip, de)| {
-        let (first, rows) = (strip * STRIP, de.len() / dim);
-        let e = Matrix::rows(&positions.table[first * dim..], rows, dim);
-        room.resize(size * rows, T::ZERO);
-        for at in (0..n).step_by(size) {
-            let block = part(positions, at..(at + size).min(n));
-            let h = Matrix::rows(block.hidden, block.len(), dim);
-            let p = &mut room[..block.len() * rows];
-            whole(p, false, T::ONE, h, e.transposed());
-            for ((p, &total), &y) in p.chunks_exact_mut(rows).zip(&totals[at..]).zip(block.targets)
-            {
-                wide(
-                    #[inline(always)]
-                    || p.iter_mut().for_each(|s| *s = share * (*s - total).exp()),
-                );
-                if let Some(own) = (y as usize).checked_sub(first).filter(|own| *own < rows) {
-                    p[own] -= share;
+    dtable.par_chunks_mut(STRIP * dim).enumerate().for_each_init(
+        Vec::new,
+        |scratch, (strip, de)| {
+            let (first, rows) = (strip * STRIP, de.len() / dim);
+            let e = Matrix::rows(&positions.table[first * dim..], rows, dim);
+            scratch.resize(size * rows, T::ZERO);
+            for at in (0..n).step_by(size) {
+                let block = part(positions, at..(at + size).min(n));
+                let h = Matrix::rows(block.hidden, block.len(), dim);
+                let p = &mut scratch[..block.len() * rows];
+                whole(p, false, T::ONE, h, e.transposed());
+                for ((p, &total), &y) in
+                    p.chunks_exact_mut(rows).zip(&totals[at..]).zip(block.targets)
+                {
+                    wide(
+                        #[inline(always)]
+                        || p.iter_mut().for_each(|s| *s = share * (*s - total).exp()),
+                    );
+                    if let Some(own) = (y as usize).checked_sub(first).filter(|own| *own < rows) {
+                        p[own] -= share;
+                    }
                 }
+                whole(de, at > 0, T::ONE, Matrix::rows(p, block.len(), rows).transposed(), h);
             }
-            whole(de, at > 0, T::ONE, Matrix::rows(p, block.len(), rows).transposed(), h);
-        }
-    });
+        },
+    );
 }

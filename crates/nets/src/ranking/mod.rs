@@ -1,13 +1,13 @@
-//! Losses of rankings: a row h of numbers stands for what was seen, the rows E_i of a table for what may come next, and
-//! s_i = h . E_i must be large for the target y.
+//! Ranking losses: a row h represents the history, the rows E_i of a table the candidates for the next item, and
+//! s_i = h . E_i should be large for the target y.
 //!
 //! One file per family:
-//! - [`Pairwise`]: the target against negatives of its own (binary cross entropy, gBCE, BPR);
-//! - [`sampled_softmax`]: the target against negatives shared by the batch, corrected for how they were drawn;
-//! - [`full_softmax`]: against every row of the table, by blocks.
+//! - [`Pairwise`]: the target against its own negatives (binary cross entropy, gBCE, BPR);
+//! - [`sampled_softmax`]: the target against negatives shared by the batch, corrected for their sampling probability;
+//! - [`full_softmax`]: the target against every row of the table, in blocks.
 //!
-//! Each gives the mean loss of the positions, dL/dh, and dL/dE as addends of a row-sparse gradient or, where every row
-//! is touched, as a whole.
+//! Each returns the mean loss of the positions, dL/dh, and dL/dE as addends of a row-sparse gradient or, where every row
+//! is touched, as a dense one.
 
 mod full;
 mod pairwise;
@@ -21,26 +21,26 @@ pub use sampled::{SampledSoftmax, sampled_softmax};
 
 use crate::Float;
 
-/// Positions whose next row is known.
+/// Positions with a known target.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'a, T> {
-    /// Values of a row.
+    /// Embedding dimension.
     pub dim: usize,
-    /// h, n x dim.
+    /// Hidden rows h, n x dim.
     pub hidden: &'a [T],
-    /// E, rows x dim.
+    /// Embedding table E, rows x dim.
     pub table: &'a [T],
-    /// y, n rows of E.
+    /// Targets y, n rows of E.
     pub targets: &'a [u32],
 }
 
 impl<'a, T: Float> Positions<'a, T> {
-    /// How many positions.
+    /// Returns the number of positions.
     pub fn len(&self) -> usize {
         self.targets.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no positions.
     pub fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }

@@ -1,11 +1,11 @@
-//! The target against k negatives of its own.
+//! Pairwise losses: the target against its own k negatives.
 //!
 //! Binary  l = - beta ln sigma(s_y) - sum_j ln(1 - sigma(s_j))
 //! Bpr     l = - 1/k sum_j ln sigma(s_y - s_j)                       (Rendle et al. 2009)
 //!
-//! beta = 1 is the loss of SASRec (Kang & McAuley 2018, eq. 7). Fewer negatives than items make it overconfident; gBCE (Petrov &
-//! Macdonald 2023, eq. 8 and 11) takes beta = a (t (1 - 1/a) + 1/a) with the share a = k / (items - 1) of items drawn and
-//! a calibration t from 0 (none: beta = 1) to 1 (full: beta = a).
+//! beta = 1 is the loss of SASRec (Kang & McAuley 2018, eq. 7). With fewer negatives than items it is overconfident; gBCE
+//! (Petrov & Macdonald 2023, eq. 8 and 11) takes beta = a (t (1 - 1/a) + 1/a) with the share a = k / (items - 1) of items drawn
+//! and a calibration t from 0 (none: beta = 1) to 1 (full: beta = a).
 
 use rayon::prelude::*;
 
@@ -14,34 +14,42 @@ use crate::elementary::{sigmoid, softplus};
 use crate::float::wide;
 use crate::{Addend, Float};
 
-/// A loss of pairs.
+/// A pairwise ranking loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pairwise {
-    /// Each pair is a yes or a no.
+    /// Binary cross entropy of the target and each negative.
     Binary {
-        /// How much the target counts.
+        /// Weight of the target.
         beta: f64,
     },
-    /// The target is to stand before the others.
+    /// Bayesian personalized ranking: the target should score higher than each negative.
     Bpr,
 }
 
-/// beta of gBCE with `negatives` of `items` and a calibration t.
+/// Computes beta of gBCE for `negatives` of `items` and a calibration t.
+///
+/// ```
+/// use veridical_nets::ranking::gbce_beta;
+///
+/// assert_eq!(gbce_beta(10, 101, 0.0), 1.0); // no calibration
+/// assert!((gbce_beta(10, 101, 1.0) - 0.1).abs() < 1e-12); // full calibration: the share of items drawn
+/// ```
 pub fn gbce_beta(negatives: usize, items: usize, calibration: f64) -> f64 {
     let share = negatives as f64 / (items.saturating_sub(1)).max(1) as f64;
     let share = share.min(1.0);
     share * (calibration * (1.0 - 1.0 / share) + 1.0 / share)
 }
 
-/// Positions that one thread takes at once.
+/// Positions that one thread processes at once.
 const ROWS: usize = 256;
 
 impl Pairwise {
-    /// The mean loss of the positions, k negatives each; writes dL/dh and one addend of dL/dE for each target and negative,
-    /// whose source is the list `source` that holds h.
+    /// Computes the mean loss of the positions, with k negatives each.
+    ///
+    /// Writes dL/dh and one addend of dL/dE for each target and negative; their source is the list `source` that holds h.
     ///
     /// # Panics
-    /// If there is not the same number of negatives, at least one, for each position.
+    /// If the positions do not all have the same number of negatives, at least one.
     pub fn evaluate<T: Float>(
         self,
         positions: Positions<'_, T>,
@@ -92,7 +100,7 @@ impl Pairwise {
         losses.iter().sum::<f64>() / n as f64
     }
 
-    /// l of one position; scores, which stand as weights, become dl/ds.
+    /// Returns l of one position; scores, which are stored as weights, become dl/ds.
     #[inline(always)]
     fn gradients<T: Float>(self, addends: &mut [Addend<T>]) -> T {
         let [target, others @ ..] = addends else { return T::ZERO };

@@ -1,10 +1,10 @@
-//! The target against k negatives that all positions share.
+//! Sampled softmax: the target against k negatives that all positions share.
 //!
 //! l = - z_y + ln(exp z_y + sum_j exp z_j),  z_i = s_i - ln(k q_i)
 //!
-//! where q_i is the probability that one draw gives i: subtracting the log of the expected count makes the gradient
-//! that of the full softmax in expectation as k grows (Bengio & Senecal 2008; Jean et al. 2015). A negative that is the
-//! target of a position is left out there.
+//! where q_i is the probability that one draw is i: subtracting the log of the expected count makes the expected gradient
+//! approach that of the full softmax as k grows (Bengio & Senecal 2008; Jean et al. 2015). A negative that equals the
+//! target of a position is excluded there.
 
 use rayon::prelude::*;
 
@@ -13,22 +13,24 @@ use crate::float::wide;
 use crate::product::{Matrix, divided};
 use crate::{Addend, Float};
 
-/// What a batch needs, kept between batches.
+/// Buffers of the sampled softmax, reused between batches.
 #[derive(Clone, Debug, Default)]
 pub struct SampledSoftmax<T> {
-    /// The rows of the negatives, k x dim.
+    /// Rows of the negatives, k x dim.
     drawn: Vec<T>,
     /// Scores, then dL/dz, n x k.
     scores: Vec<T>,
-    /// dL/dE of the negatives, k x dim: the second source of the addends.
+    /// Gradient dL/dE of the negatives, k x dim: the second source of the addends.
     pub gradient: Vec<T>,
 }
 
-/// Positions that one thread takes at once.
+/// Positions that one thread processes at once.
 const ROWS: usize = 64;
 
-/// The mean loss of the positions; writes dL/dh, and addends of dL/dE: those of the targets with source `source`, the list
-/// that holds h, and those of the negatives with source `source` + 1, which is [`SampledSoftmax::gradient`].
+/// Computes the mean loss of the positions and writes dL/dh and addends of dL/dE.
+///
+/// Addends of the targets have the source `source`, the list that holds h; those of the negatives have the source
+/// `source` + 1, which is [`SampledSoftmax::gradient`].
 ///
 /// `correction` is ln(k q_i) for a row i of the table.
 ///
@@ -72,7 +74,7 @@ pub fn sampled_softmax<T: Float>(
                         let h = &positions.hidden[i * dim..][..dim];
                         let z_y = super::dot(h, positions.row(y)) - T::of(correction(y));
                         z.iter_mut().zip(shifts).for_each(|(z, &shift)| *z += shift);
-                        // exp of it is nothing beside the target's.
+                        // exp of this is negligible beside that of the target.
                         let none = z_y - T::of(1e4);
                         for (z, &id) in z.iter_mut().zip(negatives) {
                             *z = if id == y { none } else { *z };

@@ -1,4 +1,4 @@
-//! Every loss against its formula, written out, and its gradients against differences.
+//! Every loss compared with its formula, and its gradients with finite differences.
 
 use super::*;
 use crate::testing::normals;
@@ -35,7 +35,7 @@ impl Case {
         self.hidden[i * DIM..][..DIM].iter().zip(row).map(|(h, e)| h * e).sum()
     }
 
-    /// `loss` gives L, dL/dh and dL/dE; L is compared with `textbook`, and the gradients with its differences at some places.
+    /// `loss` returns L, dL/dh and dL/dE; L is compared with `textbook`, and the gradients with its differences at some indices.
     fn check(
         mut self,
         loss: impl Fn(&Self) -> (f64, Vec<f64>, Vec<f64>),
@@ -66,7 +66,7 @@ impl Case {
     }
 }
 
-/// The row-sparse gradient with a row for each row of the table.
+/// The row-sparse gradient as a dense one.
 fn spread(addends: &[Addend<f64>], sources: &[&[f64]]) -> Vec<f64> {
     let mut gradient = RowGradient::default();
     gradient.sum(DIM, addends, sources);
@@ -110,7 +110,7 @@ fn pairs_are_those_of_the_formula() {
     }
 }
 
-/// Petrov & Macdonald 2023: no calibration leaves the loss, full calibration weighs the target by the share of items drawn.
+/// Petrov & Macdonald 2023: without calibration the loss is unchanged, full calibration weights the target by the share drawn.
 #[test]
 fn beta_of_gbce() {
     assert!((gbce_beta(10, 101, 0.0) - 1.0).abs() < 1e-15);
@@ -167,7 +167,7 @@ fn the_full_softmax_is_that_of_the_formula() {
     });
 }
 
-/// Both ways to dE: sums of groups and strips.
+/// Both ways to compute dE: sums of groups and strips.
 #[test]
 fn large_tables_get_the_same_gradient() {
     let case = case(1);
@@ -197,7 +197,7 @@ fn threads_change_no_byte() {
 }
 
 #[test]
-fn numbers_that_are_none_are_not_hidden() {
+fn nan_is_not_hidden() {
     let mut case = case(1);
     case.hidden[5 * DIM] = f64::NAN;
     assert!(full(&case).0.is_nan());

@@ -1,7 +1,7 @@
-//! Layers against PyTorch (`tests/oracles/nets/nets.py`): outputs, gradients and running statistics.
+//! Layers compared with PyTorch (`tests/oracles/nets/nets.py`): outputs, gradients and running statistics.
 //!
-//! Both sides compute in f64. A value is a sum of at most some hundred products of numbers near 1 and differs by the order of
-//! the sum, so by about 100 eps ~ 2e-14 of them; 1e-11 is wide for the right formula and far for a wrong one.
+//! Both sides compute in f64. A value is a sum of at most a few hundred products of numbers near 1 and differs by the order of
+//! the sum, so by about 100 eps ~ 2e-14; a tolerance of 1e-11 is loose for the correct formula and tight for a wrong one.
 
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
@@ -36,8 +36,8 @@ fn layer(case: &Value) -> Box<dyn Layer<f64>> {
         "activation" => {
             let kind = options["kind"].as_str().unwrap();
             let layer: Activation = kind.parse().unwrap();
-            let normalised = options["normalised"].as_bool().unwrap();
-            Box::new(if normalised { layer.normalised() } else { layer })
+            let normalized = options["normalized"].as_bool().unwrap();
+            Box::new(if normalized { layer.normalized() } else { layer })
         }
         "batch-norm" => {
             let layer = BatchNorm::new(need("channels"));
@@ -52,7 +52,7 @@ fn layer(case: &Value) -> Box<dyn Layer<f64>> {
     }
 }
 
-/// All tensors of a kind in the layer's own order, numbered from `first` on.
+/// All tensors of a kind in the layer's order, numbered from `first` on.
 fn fill(specs: &[Spec], first: usize, import: impl Fn(usize, &mut Vec<f64>)) -> Vec<f64> {
     let tensors = specs.iter().enumerate().map(|(i, spec)| {
         let mut values = layer_tensor(first + i, spec.name, &spec.shape);
@@ -90,7 +90,7 @@ fn check(case: &Value) {
         y: &mut y,
         kept: &mut kept,
         noise,
-        room: &mut Vec::new(),
+        scratch: &mut Vec::new(),
     });
     let mut dx = vec![f64::NAN; input.len()];
     let mut dparams = vec![f64::NAN; params.len()];
@@ -109,7 +109,7 @@ fn check(case: &Value) {
         dparams: Some(&mut dparams),
         kept: &kept,
         noise,
-        room: &mut Vec::new(),
+        scratch: &mut Vec::new(),
     });
     let what = |part: &str| format!("{part} of {} {}", case["layer"], case["options"]);
     near(&output.theirs(&y), &list::<f64>(&case["y"]), TOLERANCE, &what("y"));
@@ -133,7 +133,7 @@ fn check(case: &Value) {
     }
 }
 
-/// How many cases a layer has, so that none is left out by a wrong name.
+/// Checks the number of cases of a layer, so that none is skipped because of a wrong name.
 fn check_all(name: &str, cases: usize) {
     let oracle = read("layers");
     let all = oracle["layers"].as_array().unwrap();

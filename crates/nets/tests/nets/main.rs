@@ -1,10 +1,10 @@
-//! Networks against PyTorch, and what must hold of all of them.
+//! Networks compared with PyTorch, and properties of all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod layers;
 mod models;
-mod optimisers;
+mod optimizers;
 mod oracle;
 mod recurrent;
 mod transformers;

@@ -1,13 +1,13 @@
-//! Models against PyTorch, and what must hold of every one of them.
+//! Models compared with PyTorch, and properties of every model.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use veridical_core::{Seed, threads};
 use veridical_data::TensorMap;
-use veridical_nets::layers::Parameterisation;
+use veridical_nets::layers::Parameterization;
 use veridical_nets::{
-    Architecture, Curve, Float, Init, Loss, Mode, Model, Net, OptimiserKind, OptimiserSettings,
+    Architecture, Curve, Float, Init, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings,
     Plan, Schedule, Shape, TapFactors, Taps, Target, Trainer, TrainerSettings, Workspace,
 };
 
@@ -24,7 +24,7 @@ fn model(name: &str, input: Shape, outputs: usize) -> Model {
     model
 }
 
-/// A network with the weights of the oracle.
+/// A network with the weights of the reference.
 fn with_weights<T: Float>(mut net: Net<T>) -> Net<T> {
     for (t, named) in net.tensors().iter().enumerate() {
         let values = layer_tensor(t, &named.name, &named.shape);
@@ -33,9 +33,9 @@ fn with_weights<T: Float>(mut net: Net<T>) -> Net<T> {
     net
 }
 
-/// A tensor is told by its sum, its sum of squares and five entries. Entries are compared in relation to the norm: they are
-/// sums of thousands of products of rounding 1e-16.
-fn told(got: &[f64], want: &Value, what: &str) {
+/// A reference tensor is summarized by its sum, its sum of squares and five entries. Entries are compared relative to the
+/// norm: they are sums of thousands of products with rounding 1e-16.
+fn check_summary(got: &[f64], want: &Value, what: &str) {
     let len = got.len();
     let norm = want["squares"].as_f64().unwrap().sqrt();
     let number = |name: &str| want[name].as_f64().unwrap();
@@ -81,23 +81,31 @@ fn outputs_losses_and_gradients_are_those_of_pytorch() {
             net.backward(&mut work, &plan);
             for named in net.tensors().iter().filter(|named| named.is_parameter) {
                 let what = format!("{what}, gradient of {}", named.name);
-                told(&net.torch_order(named, &work.grads), &want["gradients"][&named.name], &what);
+                check_summary(
+                    &net.torch_order(named, &work.grads),
+                    &want["gradients"][&named.name],
+                    &what,
+                );
             }
             if mode == Mode::Training {
                 net.settle(&work);
                 for named in net.tensors().iter().filter(|named| !named.is_parameter) {
                     let what = format!("{what}, {}", named.name);
-                    told(&net.buffers[named.place.clone()], &want["buffers"][&named.name], &what);
+                    check_summary(
+                        &net.buffers[named.place.clone()],
+                        &want["buffers"][&named.name],
+                        &what,
+                    );
                 }
             }
         }
     }
 }
 
-/// Small samples for every architecture.
+/// Small inputs for every architecture.
 fn all() -> Vec<Model> {
     let mut ntk = model("mlp:16,8 normalized-tanh", Shape::row(6), 3);
-    ntk.parameterisation = Parameterisation::Ntk { bias: 0.5 };
+    ntk.parameterization = Parameterization::Ntk { bias: 0.5 };
     let mut dropped = model("mlp:32 gelu", Shape::image(3, 3, 2), 3);
     dropped.dropout = 0.2;
     vec![
@@ -111,7 +119,7 @@ fn all() -> Vec<Model> {
     ]
 }
 
-/// Patterns with a class each, and some noise.
+/// One pattern per class, with some noise.
 fn samples(model: &Model, n: usize) -> (Vec<f32>, Vec<u32>) {
     let len = model.input.values();
     let classes: Vec<u32> = (0..n as u32).map(|i| i % model.outputs as u32).collect();
@@ -126,7 +134,7 @@ fn samples(model: &Model, n: usize) -> (Vec<f32>, Vec<u32>) {
 fn settings(lr: f64, batch: usize) -> TrainerSettings {
     TrainerSettings {
         loss: Loss::CrossEntropy { smoothing: 0.0 },
-        optimiser: OptimiserSettings::of(OptimiserKind::Adam),
+        optimizer: OptimizerSettings::of(OptimizerKind::Adam),
         lr,
         schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
         clip: Some(5.0),
@@ -134,7 +142,7 @@ fn settings(lr: f64, batch: usize) -> TrainerSettings {
     }
 }
 
-/// The gradient of <e_c, f(x_i)> of every parameter of sample i alone, by a backward pass.
+/// The gradient of <e_c, f(x_i)> with respect to every parameter, for sample i alone, by a backward pass.
 fn sample_gradient(net: &Net<f64>, x: &[f64], c: usize) -> Vec<f64> {
     let plan = Plan::new(net, |_| true);
     let mut work = Workspace::new(net, 1, Some(&plan));
@@ -185,7 +193,7 @@ fn gradients_put_together_from_taps_are_those_of_each_sample() {
     }
 }
 
-/// Some steps, and everything that is left behind.
+/// Runs some steps and returns the final state.
 fn trained(model: &Model, n: usize, steps: usize) -> (Vec<u32>, Vec<u32>, u64) {
     let (x, classes) = samples(model, n);
     let mut trainer =
@@ -203,7 +211,7 @@ fn trained(model: &Model, n: usize, steps: usize) -> (Vec<u32>, Vec<u32>, u64) {
 #[test]
 fn threads_change_no_byte() {
     let mut models = all();
-    // Large enough for products to be divided.
+    // Large enough for products to be split.
     models.push(model("mlp:300,200", Shape::row(120), 3));
     for model in models {
         let run =
@@ -230,7 +238,7 @@ fn a_resumed_training_is_the_uninterrupted_one() {
             step(&mut whole);
         });
         let kept: Vec<(String, Vec<f32>)> = whole
-            .optimiser()
+            .optimizer()
             .state()
             .into_iter()
             .map(|(name, kept)| (name.into(), kept.to_vec()))
@@ -253,10 +261,10 @@ fn a_resumed_training_is_the_uninterrupted_one() {
 }
 
 #[test]
-fn every_model_learns_64_samples_by_heart() {
+fn every_model_memorizes_64_samples() {
     for model in all() {
         if model.architecture == Architecture::Mlp(Vec::new()) {
-            continue; // six weights per class cannot tell 64 samples apart
+            continue; // six weights per class cannot separate 64 samples
         }
         let (x, classes) = samples(&model, 64);
         let mut trainer =
@@ -301,30 +309,30 @@ fn weights_come_back_and_others_are_refused() {
     tensors.get_mut("conv1.weight").unwrap().0 = vec![16, 3, 9];
     let message = refused(&mut net, &tensors);
     assert!(
-        message.contains("missing layer1.0.bn1.weight (there is layer1.0.bn1.gamma)"),
+        message.contains("missing layer1.0.bn1.weight (found layer1.0.bn1.gamma)"),
         "{message}"
     );
     assert!(
         message.contains("conv1.weight is [16, 3, 9] and should be [16, 3, 3, 3]"),
         "{message}"
     );
-    assert!(message.contains("unknown layer1.0.bn1.gamma"), "{message}");
+    assert!(message.contains("unexpected layer1.0.bn1.gamma"), "{message}");
     let mut tensors = whole.clone();
     tensors.get_mut("linear.bias").unwrap().1[1] = f32::NAN;
     assert!(refused(&mut net, &tensors).contains("linear.bias[1] is NaN"));
-    // Parallel training's prefix, torchvision's name of the head.
+    // The prefix of data-parallel training, torchvision's name of the head.
     let renamed: TensorMap = whole
         .iter()
         .map(|(name, t)| (format!("module.{}", name.replace("linear", "fc")), t.clone()))
         .collect();
     net.import(&renamed, true).unwrap();
-    // Other classes: the head keeps its own start.
+    // Other classes: the head keeps its initialization.
     let mut wider = Model::new(model.architecture, model.input, 7).build::<f32>(seed(4)).unwrap();
     assert!(wider.import(&whole, true).is_err());
     wider.import(&whole, false).unwrap();
 }
 
-/// f = 0 at first, and units come in pairs (paper 003).
+/// Initially f = 0, and units come in pairs (paper 003).
 #[test]
 fn a_symmetric_network_is_zero_at_first() {
     let mut model = model("mlp:10,8", Shape::row(5), 2);
@@ -342,7 +350,7 @@ fn a_symmetric_network_is_zero_at_first() {
     assert!(model.build::<f64>(seed(9)).unwrap_err().to_string().contains("even number"));
 }
 
-/// Frozen layers keep their numbers and their statistics; the rest moves.
+/// Frozen layers keep their parameters and statistics; the others change.
 #[test]
 fn frozen_layers_stay() {
     let model = model("resnet20", Shape::image(8, 8, 3), 3);

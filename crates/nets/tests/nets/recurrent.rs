@@ -1,7 +1,7 @@
-//! GRU and LSTM against PyTorch (`tests/oracles/nets/recurrent.py`), and inside of networks.
+//! GRU and LSTM compared with PyTorch (`tests/oracles/nets/recurrent.py`), alone and inside networks.
 //!
-//! Both sides compute in f64. Differences of rounding, about 1e-15 in a step, grow by at most the norm of dh'/dh per step; with
-//! these weights it is near 1, so forty steps leave some 1e-13: 1e-10 is wide for the right formula and far for a wrong one.
+//! Both sides compute in f64. Rounding differences, about 1e-15 per step, grow by at most the norm of dh'/dh per step; with
+//! these weights it is near 1, so forty steps leave some 1e-13: 1e-10 is loose for the correct formula and tight for a wrong one.
 
 use serde_json::Value;
 use veridical_core::Seed;
@@ -70,7 +70,7 @@ fn outputs_and_gradients_are_those_of_pytorch() {
     cases.iter().for_each(check);
 }
 
-/// A layer of both directions, its ends, a dense layer.
+/// A bidirectional layer, its end states, a dense layer.
 fn classifier<T: Float>(cell: &str) -> Net<T> {
     let mut b = builder(cell, 5, 7, Direction::Both);
     b.push("ends", SequencePool::Ends).unwrap();
@@ -105,7 +105,7 @@ fn the_bytes_do_not_depend_on_threads() {
     }
 }
 
-/// The gradient of an output of one sequence, alone in its batch, is what the taps of many say.
+/// The gradient of an output of one sequence, alone in its batch, equals the taps of that sequence among many.
 #[test]
 fn taps_are_the_gradients_of_sequences() {
     let lengths = [3, 1, 9, 2];
@@ -129,7 +129,7 @@ fn taps_are_the_gradients_of_sequences() {
                         }
                         TapFactors::Outer(outer) => seen.extend(outer.gradient(i)),
                         TapFactors::Rows(_) | TapFactors::Added { .. } => {
-                            panic!("the input was not asked for")
+                            panic!("the input was not requested")
                         }
                     }
                 }

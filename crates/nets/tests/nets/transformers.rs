@@ -1,8 +1,8 @@
-//! Layer norm, attention, transformer blocks, SASRec and BERT against PyTorch (`tests/oracles/nets/transformers.py`), and what
-//! must hold of networks on sequences.
+//! Layer norm, attention, transformer blocks, SASRec and BERT compared with PyTorch (`tests/oracles/nets/transformers.py`),
+//! and properties of networks on sequences.
 //!
-//! Both sides compute in f64. Values are sums of some hundred products of numbers near 1 through at most ten layers whose norms
-//! keep them there: rounding is some 1e-14, and 1e-10 is far from a wrong formula.
+//! Both sides compute in f64. Values are sums of a few hundred products of numbers near 1 through at most ten layers whose
+//! norms keep them there: rounding is some 1e-14, and 1e-10 is tight enough to reject a wrong formula.
 
 use std::collections::BTreeMap;
 
@@ -163,7 +163,7 @@ fn check(case: &Value) {
     assert_eq!(compared, net.params.len());
 }
 
-/// How many cases there are, so that none is left out by a wrong name.
+/// Checks the number of cases, so that none is skipped because of a wrong name.
 fn check_all(name: &str, count: usize) {
     let oracle = read("transformers");
     let all = oracle["cases"].as_array().unwrap();
@@ -197,7 +197,7 @@ fn encoder_of_bert() {
     check_all("bert", 1);
 }
 
-/// The networks that are tried below, both with parameters off their first values.
+/// The networks tested below, both with parameters away from their initialization.
 fn networks<T: Float>(dropout: f64) -> [Net<T>; 2] {
     let mut nets =
         [sasrec(8, 2, dropout).build(seed()).unwrap(), bert(8, 2, dropout).build(seed()).unwrap()];
@@ -244,7 +244,7 @@ fn taps_of_a_sequence_are_its_gradient() {
                             }
                             seen.extend(sums);
                         }
-                        TapFactors::Rows(_) => panic!("the input was not asked for"),
+                        TapFactors::Rows(_) => panic!("the input was not requested"),
                     }
                 }
             },
@@ -265,7 +265,7 @@ fn taps_of_a_sequence_are_its_gradient() {
     }
 }
 
-/// Everything that a step leaves behind.
+/// The complete state after a step.
 fn stepped(net: &Net<f32>, starts: &[usize]) -> Vec<u32> {
     let plan = Plan::new(net, |_| true).with_input(net);
     let mut work = Workspace::new(net, starts[starts.len() - 1], Some(&plan));
@@ -295,7 +295,7 @@ fn threads_change_no_byte() {
     }
 }
 
-/// A row of SASRec sees nothing that comes after it, and nothing of other sequences.
+/// A row of SASRec does not depend on later rows or on other sequences.
 #[test]
 fn the_future_changes_no_byte_of_sasrec() {
     let net = &networks::<f32>(0.0)[0];
@@ -335,7 +335,7 @@ fn weights_of_bert_come_and_go_by_their_names() {
         let query = format!("{prefix}encoder.layer.1.attention.self.query.weight");
         assert_eq!(tensors[&query].0, [8, 8]);
         tensors.insert(format!("{prefix}pooler.dense.weight"), (vec![1], vec![0.0]));
-        // Token types go to the positions.
+        // Token types are folded into the positions.
         let types = format!("{prefix}embeddings.token_type_embeddings.weight");
         tensors.get_mut(&types).unwrap().1[..8].fill(0.25);
         let mut other = config.build::<f32>(Seed::new(2).unwrap()).unwrap();
@@ -357,7 +357,7 @@ fn weights_of_another_encoder_are_refused() {
     tensors.insert("encoder.layer.0.attention.self.keys.bias".into(), moved);
     tensors.get_mut("embeddings.word_embeddings.weight").unwrap().0 = vec![8, 7];
     let message = config.import(&mut net, &tensors).unwrap_err().to_string();
-    let missing = "missing encoder.layer.0.attention.self.key.bias (there is encoder.layer.0.attention.self.keys.bias)";
+    let missing = "missing encoder.layer.0.attention.self.key.bias (found encoder.layer.0.attention.self.keys.bias)";
     assert!(message.contains(missing), "{message}");
     assert!(message.contains("word_embeddings.weight is [8, 7] and should be [7, 8]"), "{message}");
     assert!(bert(8, 3, 0.0).build::<f32>(seed()).unwrap_err().to_string().contains("3 heads"));

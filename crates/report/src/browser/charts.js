@@ -1,15 +1,15 @@
 'use strict';
-// From the numbers of a chart (`chart/*.rs`) to an option of ECharts.
+// Converts the numbers of a chart (`chart/*.rs`) to ECharts options.
 
 const { number, escape } = report;
 const NARROW = 560;
-/** Pixels between the margins of A4 and of Letter. */
+/** Printable width in pixels that fits both A4 and Letter. */
 const PAPER = 680;
-/** Limits and diagonals have a series of their own, which no legend shows. */
+/** The name of the series of limits and diagonals, which is not in the legend. */
 const OWN = '\u0000own';
 
-/** The colours of the page as it is shown now. */
-function colours() {
+/** The colors of the current theme. */
+function colors() {
   const probe = document.createElement('i');
   document.body.append(probe);
   const named = name => {
@@ -28,17 +28,17 @@ const withInterval = (axis, value, [low, high]) =>
   show(axis, value) + (Number.isFinite(low) && Number.isFinite(high) ? ` [${show(axis, low)}, ${show(axis, high)}]` : '');
 const shorten = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
 
-/** A tooltip: a heading and lines of colour, name and value. Texts from outside are escaped here. */
+/** A tooltip: a heading and lines of color, name and value. Untrusted text is escaped here. */
 function tip(heading, lines) {
-  const line = ({ colour, name, value }) => {
-    const dot = colour ? `<span style="display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:7px;background:${colour}"></span>` : '';
+  const line = ({ color, name, value }) => {
+    const dot = color ? `<span style="display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:7px;background:${color}"></span>` : '';
     return `<div style="display:flex;justify-content:space-between;gap:18px"><span>${dot}${escape(name)}</span><b>${escape(value)}</b></div>`;
   };
   const top = heading ? `<div style="font-weight:600;margin-bottom:3px">${escape(heading)}</div>` : '';
   return top + lines.map(line).join('');
 }
 
-/** What all charts with two axes share. */
+/** The options that all charts with two axes share. */
 function frame(c, { x, y, names, width, tooltip }) {
   const label = { color: c.soft, fontSize: 12 };
   const many = names.length > 1;
@@ -89,7 +89,7 @@ function frame(c, { x, y, names, width, tooltip }) {
   }
 }
 
-/** The limits on both axes: lines across, and points that keep them in sight. */
+/** The limits on both axes: lines, and invisible points that keep them in view. */
 function marks(c, x, y, anchor, top = 'end') {
   const lines = [
     ...(x.marks ?? []).map(mark => ({ xAxis: mark.value, name: mark.name, position: top })),
@@ -108,10 +108,10 @@ function marks(c, x, y, anchor, top = 'end') {
   }];
 }
 
-/** What lies outside of a logarithmic axis is left out. */
+/** Values outside of a logarithmic axis are omitted. */
 const on = (axis, x) => axis.log && !(x > 0) ? null : x;
 
-/** Powers of 2 where powers of 10 would leave most of the chart empty. */
+/** Ticks at powers of 2 where powers of 10 would leave most of the chart empty. */
 function based(axis, values) {
   if (!axis.log) return axis;
   const [low, high] = ends(values.filter(value => value > 0));
@@ -127,17 +127,17 @@ function line(numbers, c, width) {
   const banded = series.some(({ points }) => points.some(point => point.length > 2));
   const drawn = series.map((one, i) => {
     const points = one.points.map(([at, ...values]) => [on(x, at), ...values.map(value => on(y, value))]);
-    return { ...one, points, colour: c.series[i % 8] };
+    return { ...one, points, color: c.series[i % 8] };
   });
-  const lines = drawn.map(({ name, points, colour, dashed }) => ({
+  const lines = drawn.map(({ name, points, color, dashed }) => ({
     name, type: 'line', data: points.map(([at, value]) => [at, value]), showSymbol: points.length <= 40, symbol: 'circle', symbolSize: 6,
-    itemStyle: { color: colour }, lineStyle: { color: colour, width: dashed ? 1.5 : 2, type: dashed ? 'dashed' : 'solid' }, connectNulls: false,
+    itemStyle: { color: color }, lineStyle: { color: color, width: dashed ? 1.5 : 2, type: dashed ? 'dashed' : 'solid' }, connectNulls: false,
     emphasis: { focus: 'none' },
   }));
-  const bands = banded ? drawn.map(({ name, points, colour }) => band(name, points, colour)) : [];
-  const told = item => {
+  const bands = banded ? drawn.map(({ name, points, color }) => band(name, points, color)) : [];
+  const entry = item => {
     const [, value, ...interval] = drawn[item.seriesIndex - bands.length].points[item.dataIndex];
-    return { colour: item.color, name: item.seriesName, value: withInterval(y, value, interval) };
+    return { color: item.color, name: item.seriesName, value: withInterval(y, value, interval) };
   };
   const option = frame(c, {
     x, y, width, names: series.map(({ name }) => name),
@@ -145,7 +145,7 @@ function line(numbers, c, width) {
       trigger: 'axis',
       formatter: items => {
         const shown = items.filter(item => item.seriesType === 'line');
-        return shown.length ? tip(`${x.name}: ${show(x, shown[0].value[0])}`, shown.map(told)) : '';
+        return shown.length ? tip(`${x.name}: ${show(x, shown[0].value[0])}`, shown.map(entry)) : '';
       },
     },
   });
@@ -154,17 +154,17 @@ function line(numbers, c, width) {
   return { option, rows: [head, ...series.flatMap(({ name, points }) => points.map(point => [name, ...point]))] };
 }
 
-function band(name, points, colour) {
+function band(name, points, color) {
   const whole = points.filter(point => point.every(value => value !== null));
   return {
     name, type: 'custom', silent: true, clip: true, z: 1, tooltip: { show: false },
-    data: whole.map(([at, , low, high]) => [at, low, high]), encode: { x: 0, y: [1, 2] }, itemStyle: { color: colour },
+    data: whole.map(([at, , low, high]) => [at, low, high]), encode: { x: 0, y: [1, 2] }, itemStyle: { color: color },
     renderItem(params, api) {
       if (params.context.drawn) return undefined;
       params.context.drawn = true;
       const there = whole.map(([at, , low]) => api.coord([at, low]));
       const back = whole.map(([at, , , high]) => api.coord([at, high])).reverse();
-      return { type: 'polygon', silent: true, shape: { points: [...there, ...back] }, style: { fill: colour, opacity: 0.17 } };
+      return { type: 'polygon', silent: true, shape: { points: [...there, ...back] }, style: { fill: color, opacity: 0.17 } };
     },
   };
 }
@@ -181,7 +181,7 @@ function density({ x, grid, series }, c, width) {
     tooltip: {
       trigger: 'axis',
       formatter: items => tip(`${x.name}: ${show(x, items[0].value[0])}`, items.filter(item => item.seriesName !== OWN)
-        .map(item => ({ colour: item.color, name: item.seriesName, value: number(item.value[1]) }))),
+        .map(item => ({ color: item.color, name: item.seriesName, value: number(item.value[1]) }))),
     },
   });
   option.series = [...drawn, ...marks(c, x, y, grid.length ? [grid[0], 0] : null)];
@@ -190,7 +190,7 @@ function density({ x, grid, series }, c, width) {
 
 function histogram({ x, edges, series }, c, width) {
   const shares = series.length > 1;
-  const y = { name: shares ? 'share of values' : 'values', zero: true, percent: shares };
+  const y = { name: shares ? 'fraction of values' : 'values', zero: true, percent: shares };
   const height = ({ counts, n }, bin) => shares ? counts[bin] / Math.max(n, 1) : counts[bin];
   const names = series.map(({ name }) => name);
   const drawn = series.map((one, i) => ({
@@ -211,7 +211,7 @@ function histogram({ x, edges, series }, c, width) {
     tooltip: {
       trigger: 'item',
       formatter: ({ dataIndex: bin }) => tip(`${x.name}: ${show(x, edges[bin])} to ${show(x, edges[bin + 1])}`, series.map(({ name, counts, n }, i) =>
-        ({ colour: c.series[i % 8], name, value: `${number(counts[bin])} (${number(100 * counts[bin] / Math.max(n, 1))} %)` }))),
+        ({ color: c.series[i % 8], name, value: `${number(counts[bin])} (${number(100 * counts[bin] / Math.max(n, 1))} %)` }))),
     },
   });
   option.series = [...drawn, ...marks(c, x, y, [edges[0], 0])];
@@ -235,7 +235,7 @@ function scatter({ diagonal, series, ...axes }, c, width) {
     tooltip: {
       trigger: 'item',
       formatter: ({ name, value, color, seriesName }) => tip(name || seriesName, [
-        ...(name && series.length > 1 ? [{ colour: color, name: seriesName, value: '' }] : []),
+        ...(name && series.length > 1 ? [{ color: color, name: seriesName, value: '' }] : []),
         { name: x.name, value: show(x, value[0]) }, { name: y.name, value: show(y, value[1]) }]),
     },
   });
@@ -247,7 +247,7 @@ function box({ y, boxes }, c, width) {
   const names = boxes.map(({ name }) => name);
   const lying = width < 380 || names.length > 8 || names.some(name => name.length > 14);
   const place = (i, value) => lying ? [value, i] : [i, value];
-  const words = ['smallest', 'first quartile', 'median', 'third quartile', 'largest'];
+  const words = ['minimum', 'first quartile', 'median', 'third quartile', 'maximum'];
   const five = ({ name, n, five }) => tip(name, [...words.map((word, i) => ({ name: word, value: show(y, five[i]) })), { name: 'values', value: number(n) }]);
   const categories = { name: '', categories: names };
   const option = frame(c, {
@@ -258,7 +258,7 @@ function box({ y, boxes }, c, width) {
     { name: 'box', type: 'boxplot', boxWidth: [8, 46], data: boxes.map(({ five }) => five.includes(null) ? [] : five), itemStyle: { color: c.panel, borderColor: c.series[0], borderWidth: 1.6 } },
     {
       name: 'values', type: 'scatter', symbolSize: 5, itemStyle: { color: c.series[1], opacity: 0.75 },
-      // Beside each other by steps of the golden ratio, which never fall together.
+      // Jitter by steps of the golden ratio, which never coincide.
       data: boxes.flatMap(({ name, points }, i) => points.map((at, j) => {
         const aside = ((j * 0.618034) % 1 - 0.5) * 22;
         return { name, at, value: place(i, at), symbolOffset: lying ? [0, aside] : [aside, 0] };
@@ -274,7 +274,7 @@ function bars({ y, names, lying, dots, series }, c, width) {
   const categories = { name: '', categories: names, label: { interval: names.length > 40 ? 'auto' : 0 } };
   const [low, high] = ends(series.flatMap(one => one.values.flat()).filter(Number.isFinite));
   const values = { ...y, zero: y.zero || !dots };
-  // Shares do not go beyond 100 %.
+  // Fractions do not exceed 100 %.
   values.whole = y.percent && values.zero && low >= 0 && high > 0.7 && high <= 1;
   const place = (i, value) => aside ? [value, i] : [i, value];
   const drawn = series.map((one, i) => ({
@@ -282,7 +282,7 @@ function bars({ y, names, lying, dots, series }, c, width) {
     data: one.values.map(([value, low, high], k) => [k, value, low ?? value, high ?? value]),
     encode: aside ? { y: 0, x: [1, 2, 3] } : { x: 0, y: [1, 2, 3] },
     renderItem: (params, api) => whisker(params, api, {
-      across: aside ? 1 : 0, dots, colour: c.series[i % 8], ink: c.ink, place, last: series.length, values: one.values[params.dataIndex],
+      across: aside ? 1 : 0, dots, color: c.series[i % 8], ink: c.ink, place, last: series.length, values: one.values[params.dataIndex],
     }),
   }));
   const option = frame(c, {
@@ -291,19 +291,19 @@ function bars({ y, names, lying, dots, series }, c, width) {
       trigger: 'item',
       formatter: ({ dataIndex: k }) => tip(names[k], series.map(({ name, values }, i) => {
         const [value, ...interval] = values[k] ?? [];
-        return { colour: c.series[i % 8], name, value: withInterval(y, value, interval) };
+        return { color: c.series[i % 8], name, value: withInterval(y, value, interval) };
       })),
     },
   });
-  // A click must not move the names: zoom along the values alone.
+  // Zoom along the value axis only, so that the names stay.
   option.dataZoom = option.dataZoom.filter(zoom => (aside ? 'xAxisIndex' : 'yAxisIndex') in zoom);
   option.series = [...drawn, ...marks(c, aside ? y : {}, aside ? {} : y, place(0, series[0]?.values.find(v => v[0] !== null)?.[0] ?? 0), 'start')];
   const rows = series.flatMap(({ name, values }) => values.map((value, k) => [name, names[k], ...value]));
   return { option, rows: [['series', 'name', y.name, 'low', 'high'], ...rows] };
 }
 
-/** One bar or dot with its whisker, in the slot that its series has among those shown. */
-function whisker(params, api, { across, dots, colour, ink, place, last, values: [value, low, high] }) {
+/** One bar or dot with its whisker, in the slot of its series among the visible ones. */
+function whisker(params, api, { across, dots, color, ink, place, last, values: [value, low, high] }) {
   if (value === null) return undefined;
   const shown = api.currentSeriesIndices().filter(index => index < last);
   const [slot, count] = [shown.indexOf(params.seriesIndex), shown.length];
@@ -317,19 +317,19 @@ function whisker(params, api, { across, dots, colour, ink, place, last, values: 
   const at = point(value);
   const children = [];
   if (dots) {
-    children.push({ type: 'circle', shape: { cx: at[0], cy: at[1], r: 5 }, style: { fill: colour } });
+    children.push({ type: 'circle', shape: { cx: at[0], cy: at[1], r: 5 }, style: { fill: color } });
   } else {
     const zero = point(0), half = step * 0.43;
     const corner = [Math.min(at[0], zero[0]), Math.min(at[1], zero[1])];
     corner[across] = at[across] - half;
     const size = [Math.abs(at[0] - zero[0]), Math.abs(at[1] - zero[1])];
     size[across] = 2 * half;
-    children.push({ type: 'rect', shape: { x: corner[0], y: corner[1], width: size[0], height: size[1], r: 2 }, style: { fill: colour, opacity: 0.85 } });
+    children.push({ type: 'rect', shape: { x: corner[0], y: corner[1], width: size[0], height: size[1], r: 2 }, style: { fill: color, opacity: 0.85 } });
   }
   if (low !== null && high !== null) {
     const cap = Math.min(step * 0.2, 6), ends = [point(low), point(high)];
     const stroke = (from, to) => children.push({
-      type: 'line', shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: dots ? colour : ink, lineWidth: dots ? 2 : 1.3 },
+      type: 'line', shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: dots ? color : ink, lineWidth: dots ? 2 : 1.3 },
     });
     stroke(...ends);
     for (const end of ends) {
@@ -378,14 +378,14 @@ for (const place of document.querySelectorAll('.plot')) {
   let drawn;
   const draw = (width = place.clientWidth) => {
     const selected = chart.getOption()?.legend?.[0]?.selected;
-    drawn = KINDS[place.dataset.kind](numbers, colours(), width);
+    drawn = KINDS[place.dataset.kind](numbers, colors(), width);
     if (selected) drawn.option.legend.selected = selected;
     chart.setOption(drawn.option, { notMerge: true });
   };
   draw();
   place.chart = { get rows() { return drawn.rows; }, echarts: chart };
   report.redraw.push(() => draw());
-  // A sheet of paper is narrower than most screens, and nobody measures it before it is printed.
+  // Paper is narrower than most screens, and charts are not resized for printing otherwise.
   const resize = width => {
     chart.resize({ width });
     draw(width);
@@ -413,6 +413,6 @@ Object.assign(actions, {
   'save-chart'(button) {
     const { echarts: chart } = figure(button);
     const caption = button.closest('figcaption').querySelector('h3').textContent;
-    report.save(chart.getDataURL({ pixelRatio: 2, backgroundColor: colours().back }), `${report.fileName(caption)}.png`);
+    report.save(chart.getDataURL({ pixelRatio: 2, backgroundColor: colors().back }), `${report.fileName(caption)}.png`);
   },
 });

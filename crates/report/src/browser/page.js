@@ -1,11 +1,11 @@
 'use strict';
-// Theme, tables, copying and saving. A page reads well without it.
+// Theme, tables, copying and saving. The page is readable without it.
 
 const report = {
-  /** What is done when the colours have changed. */
+  /** Callbacks for a change of theme. */
   redraw: [],
   escape: text => String(text).replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`),
-  /** As `html.rs` writes numbers: about four digits, `-` for none. */
+  /** Formats numbers as `html.rs` does: about four digits, `-` if not finite. */
   number(x) {
     if (typeof x !== 'number' || !Number.isFinite(x)) return '-';
     const size = Math.abs(x);
@@ -23,7 +23,7 @@ const report = {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // Pages opened from a disk may not have the clipboard: the old way needs a selection.
+      // Local files may not have the clipboard API; the legacy method needs a selection.
       const area = document.createElement('textarea');
       area.value = text;
       area.style.cssText = 'position:fixed;opacity:0';
@@ -45,16 +45,16 @@ const report = {
     link.download = name;
     link.click();
   },
-  /** A name for a file, from a caption. */
+  /** A file name from a caption. */
   fileName: text => text.toLowerCase().replace(/[^a-z0-9]+/g, '-').replace(/^-|-$/g, '').slice(0, 60) || 'report',
   /** Rows of cells as text for a spreadsheet. */
   tabbed: rows => rows.map(row => row.map(cell => String(cell ?? '').replace(/[\t\r\n]+/g, ' ')).join('\t')).join('\n') + '\n',
 };
 
-// Storage may be forbidden; the switch works without it for as long as the page is open.
+// Storage may be blocked; the theme switch then works until the page is closed.
 const kept = {
   get() { try { return localStorage.getItem('veridical-theme'); } catch { return null; } },
-  set(theme) { try { localStorage.setItem('veridical-theme', theme); } catch { /* not kept */ } },
+  set(theme) { try { localStorage.setItem('veridical-theme', theme); } catch { /* not stored */ } },
 };
 if (['light', 'dark'].includes(kept.get())) document.documentElement.dataset.theme = kept.get();
 
@@ -65,7 +65,7 @@ function sortKey(cell) {
   return cell.classList.contains('number') ? null : cell.textContent.trim(); // `-`, `undefined`
 }
 
-/** Numbers before texts, what is empty last, whatever the direction. */
+/** Numbers before text, empty cells last, in either direction. */
 function compare(a, b, direction) {
   const isEmpty = key => key === null || key === '' || key === '-';
   if (isEmpty(a) || isEmpty(b)) return isEmpty(a) - isEmpty(b);
@@ -87,7 +87,7 @@ function sortTable(head) {
   body.append(...rows.map(([, row]) => row));
 }
 
-/** All rows with their full numbers; an interval takes three columns. */
+/** All rows in full precision; an interval takes three columns. */
 function tableRows(table) {
   const rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells].map((head, column) => {

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-/// What an axis measures, and the limits that are marked on it.
+/// An axis with its name, scale and marked limits.
 ///
 /// ```
 /// use veridical_report::Axis;
 ///
-/// let axis = Axis::new("neighbours kept").percent().mark("limit", 0.7);
+/// let axis = Axis::new("neighbors kept").percent().mark("limit", 0.7);
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Axis {
@@ -25,23 +25,23 @@ struct Mark {
 }
 
 impl Axis {
-    /// A linear axis; the unit belongs in its name.
+    /// Makes a linear axis; the unit belongs in its name.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), log: false, percent: false, zero: false, marks: Vec::new() }
     }
 
-    /// A logarithmic axis: values that are not above 0 are left out.
+    /// Makes a logarithmic axis; values that are not positive are omitted.
     pub fn log(name: impl Into<String>) -> Self {
         Self { log: true, ..Self::new(name) }
     }
 
-    /// Shows shares as per cent.
+    /// Shows fractions as percentages.
     pub fn percent(mut self) -> Self {
         self.percent = true;
         self
     }
 
-    /// Begins at zero even if all values are far from it.
+    /// Starts the axis at zero even if all values are far from it.
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
         self

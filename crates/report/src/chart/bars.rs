@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use super::{Axis, Chart, HEIGHT, TALLEST, Title, names, range};
 
-/// Longer names need bars that lie.
+/// Longer names need horizontal bars.
 const LONGEST_NAME: usize = 12;
-/// More bars than these lie.
-const MOST_STANDING: usize = 10;
+/// More bars than these are horizontal.
+const MOST_VERTICAL: usize = 10;
 
 /// One value per name and series, with an interval.
 ///
@@ -17,7 +17,7 @@ const MOST_STANDING: usize = 10;
 /// let chart = Bars::new("Accuracy", "Whiskers are 95 % intervals.", Axis::new("accuracy"), ["raw", "aligned"])
 ///     .series("retrained", [[0.898, 0.892, 0.904], [0.897, 0.892, 0.902]])
 ///     .series("not retrained", [[0.217, 0.209, 0.225], [0.894, 0.889, 0.899]]);
-/// // Differences far from zero are seen better as dots:
+/// // Dots show differences far from zero better:
 /// let dots = Bars::new("NDCG", "Intervals over users.", Axis::new("ndcg@10"), ["als"]).values("all", [0.41]).dots();
 /// ```
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ struct Series {
 }
 
 impl Bars {
-    /// A chart with these names and no values.
+    /// Makes a chart with these names and no values.
     pub fn new<S: Into<String>>(
         caption: impl Into<String>,
         explain: impl Into<String>,
@@ -51,13 +51,13 @@ impl Bars {
     ) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let lying =
-            names.len() > MOST_STANDING || names.iter().any(|n| n.chars().count() > LONGEST_NAME);
+            names.len() > MOST_VERTICAL || names.iter().any(|n| n.chars().count() > LONGEST_NAME);
         let drawing = Drawing { y: values, names, lying, dots: false, series: Vec::new() };
         Self { title: Title::new(caption, explain), drawing }
     }
 
-    /// Adds value, low and high for every name. Where low and high are NaN there is no whisker, where the value is NaN
-    /// nothing.
+    /// Adds value, low and high for every name. If low and high are NaN, the whisker is omitted; if the value is NaN,
+    /// nothing is drawn.
     pub fn series(
         mut self,
         name: impl Into<String>,
@@ -73,7 +73,7 @@ impl Bars {
         self.series(name, values.into_iter().map(|x| [x, f64::NAN, f64::NAN]))
     }
 
-    /// Draws dots instead of bars; the axis need not begin at zero.
+    /// Draws dots instead of bars; the axis need not start at zero.
     pub fn dots(mut self) -> Self {
         self.drawing.dots = true;
         self
@@ -102,9 +102,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_names_lie() {
-        let lies = |name: &str| Bars::new("c", "e", Axis::new("y"), [name]).drawing.lying;
-        assert!(!lies("twelve chars") && lies("align-then-phi, D = 512"));
+    fn long_names_need_horizontal_bars() {
+        let is_horizontal = |name: &str| Bars::new("c", "e", Axis::new("y"), [name]).drawing.lying;
+        assert!(!is_horizontal("twelve chars") && is_horizontal("align-then-phi, D = 512"));
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! Boxes: the five numbers of Tukey (1977), smallest, quartiles, largest.
+//! Box plots: the five-number summary of Tukey (1977), minimum, quartiles, maximum.
 //!
-//! Quartiles interpolate linearly between order statistics (`core::stats::quantile`). The values themselves are
-//! drawn beside a box as long as they can be told apart.
+//! Quartiles interpolate linearly between order statistics (`core::stats::quantile`). The values themselves are drawn
+//! beside a box if they are few enough to be distinguished.
 
 use serde::Serialize;
 use veridical_core::stats::quantile;
 
 use super::{Axis, Chart, HEIGHT, TALLEST, Title, names, range};
 
-/// More values than these are drawn by their box alone.
+/// With more values than these, only the box is drawn.
 const MOST_POINTS: usize = 60;
 
-/// Boxes side by side, one per group.
+/// A box plot with one box per group.
 ///
 /// ```
 /// use veridical_report::{Axis, BoxPlot};
@@ -40,12 +40,19 @@ struct Group {
     points: Vec<f64>,
 }
 
-/// Smallest, first quartile, median, third quartile, largest.
+/// The five-number summary: minimum, first quartile, median, third quartile, maximum.
+///
+/// ```
+/// use veridical_report::FiveNumbers;
+///
+/// let five = FiveNumbers::of(&[1.0, 2.0, 3.0, 4.0, 5.0, f64::NAN]);
+/// assert_eq!(five.0, [1.0, 2.0, 3.0, 4.0, 5.0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FiveNumbers(pub [f64; 5]);
 
 impl FiveNumbers {
-    /// Of the finite values; NaN for none.
+    /// Computes the summary of the finite values; NaN if there are none.
     pub fn of(values: &[f64]) -> Self {
         let mut values: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
         Self([0.0, 0.25, 0.5, 0.75, 1.0].map(|q| quantile(&mut values, q).unwrap_or(f64::NAN)))
@@ -53,12 +60,12 @@ impl FiveNumbers {
 }
 
 impl BoxPlot {
-    /// A chart without boxes.
+    /// Makes a chart without boxes.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, y: Axis) -> Self {
         Self { title: Title::new(caption, explain), drawing: Drawing { y, boxes: Vec::new() } }
     }
 
-    /// Adds the box of the finite values, which are drawn too if they are few.
+    /// Adds a box of the finite values, which are also drawn if they are few.
     pub fn samples(mut self, name: impl Into<String>, values: &[f64]) -> Self {
         let points: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
         let (n, FiveNumbers(five)) = (points.len(), FiveNumbers::of(&points));

@@ -1,10 +1,10 @@
-//! Densities by the Gaussian kernel.
+//! Gaussian kernel density estimates.
 //!
 //! Estimate   f(x) = 1/(n h) sum_i exp(-((x - x_i)/h)^2 / 2) / sqrt(2 pi)
 //! Bandwidth  h = 0.9 min(sd, IQR/1.34) n^(-1/5)                          Silverman (1986), eq. 3.31
 //!
-//! Terms farther than 6 h are left out: each is below e^-18 of the largest. Values that are all equal are drawn
-//! as a narrow bump at their place. All curves are evaluated on one grid.
+//! Terms farther than 6 h are omitted: each is below e^-18 of the largest. Values that are all equal are drawn as a
+//! narrow bump. All curves are evaluated on one grid.
 
 use serde::Serialize;
 use veridical_core::stats::{Moments, quantile};
@@ -12,12 +12,12 @@ use veridical_core::stats::{Moments, quantile};
 use super::{Axis, Chart, Title, names, range};
 
 const GRID: usize = 200;
-/// Where terms end, in bandwidths.
+/// The cutoff of terms, in bandwidths.
 const REACH: f64 = 6.0;
-/// How far the grid goes beyond the values, in bandwidths.
+/// The margin of the grid beyond the values, in bandwidths.
 const MARGIN: f64 = 3.0;
 
-/// How values spread, as smooth curves of area 1.
+/// Distributions as smooth curves of area 1.
 ///
 /// ```
 /// use veridical_report::{Axis, Density};
@@ -48,12 +48,12 @@ struct Series<'a> {
 }
 
 impl Density {
-    /// A chart without curves.
+    /// Makes a chart without curves.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, x: Axis) -> Self {
         Self { title: Title::new(caption, explain), x, samples: Vec::new() }
     }
 
-    /// Adds the curve of a sample, of which the finite values count.
+    /// Adds the curve of the finite values of a sample.
     pub fn samples(mut self, name: impl Into<String>, values: &[f64]) -> Self {
         let mut values: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
         values.sort_unstable_by(f64::total_cmp);
@@ -95,7 +95,7 @@ fn bandwidth(sorted: &[f64]) -> f64 {
     let mut copy = sorted.to_vec();
     let mut at = |q| quantile(&mut copy, q).unwrap_or(0.0);
     let spread = (at(0.75) - at(0.25)) / 1.34;
-    // Half of the values may be equal: then the deviation alone is the scale.
+    // If half of the values are equal, the IQR is 0: use the sd alone.
     let scale = if spread > 0.0 { sd.min(spread) } else { sd };
     let h = 0.9 * scale * n.powf(-0.2);
     if h > 0.0 && h.is_finite() { h } else { (moments.mean().abs() * 1e-2).max(1e-6) }
@@ -136,7 +136,7 @@ mod tests {
         for x in [-2.0, 0.5, 3.0, 4.25] {
             let kernel = |t: f64| (-t * t / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
             let direct = sorted.iter().map(|v| kernel((x - v) / h)).sum::<f64>() / (5.0 * h);
-            // Terms left out: at most 5 kernels of e^-18 / sqrt(2 pi), over 5 h.
+            // Omitted terms: at most 5 kernels of e^-18 / sqrt(2 pi), over 5 h.
             assert!((density(&sorted, h, x) - direct).abs() <= 7e-9 / h);
         }
     }

@@ -1,10 +1,10 @@
-//! A matrix as colours.
+//! Heat maps.
 
 use serde::Serialize;
 
 use super::{Chart, Title, names, range};
 
-/// A matrix with named rows and columns; cells that are no number stay empty.
+/// A heat map of a matrix with named rows and columns; cells that are NaN or infinite stay empty.
 ///
 /// ```
 /// use veridical_report::Heatmap;
@@ -25,13 +25,13 @@ struct Drawing {
     rows: Vec<String>,
     columns: Vec<String>,
     values: Vec<Vec<f64>>,
-    /// Of the rows, the columns and the values.
+    /// The names of the rows, the columns and the values.
     named: [String; 3],
     center: Option<f64>,
 }
 
 impl Heatmap {
-    /// A matrix by its rows, first row on top.
+    /// Makes a heat map from the rows of a matrix, first row on top.
     pub fn new<R: Into<String>, C: Into<String>>(
         caption: impl Into<String>,
         explain: impl Into<String>,
@@ -49,13 +49,13 @@ impl Heatmap {
         Self { title: Title::new(caption, explain), drawing }
     }
 
-    /// Says what rows, columns and values are.
+    /// Names the rows, columns and values.
     pub fn named(mut self, rows: &str, columns: &str, values: &str) -> Self {
         self.drawing.named = [rows, columns, values].map(str::to_owned);
         self
     }
 
-    /// Two colours on either side of `center`.
+    /// Uses a diverging color scale around `center`.
     pub fn diverging(mut self, center: f64) -> Self {
         self.drawing.center = Some(center);
         self

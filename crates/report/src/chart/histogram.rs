@@ -1,6 +1,6 @@
-//! Histograms over common bins of equal width.
+//! Histograms with common bins of equal width.
 //!
-//! Width of a bin: 2 IQR n^(-1/3) of all values together (Freedman & Diaconis 1981), but between 8 and 60 bins.
+//! Bin width: 2 IQR n^(-1/3) of all values together (Freedman & Diaconis 1981), but between 8 and 60 bins.
 
 use serde::Serialize;
 use veridical_core::stats::quantile;
@@ -11,7 +11,7 @@ use crate::html::brief;
 const FEWEST_BINS: usize = 8;
 const MOST_BINS: usize = 60;
 
-/// How values spread; several samples share their bins and are shown as shares.
+/// A histogram; several samples share their bins and are shown as fractions.
 ///
 /// ```
 /// use veridical_report::{Axis, Histogram};
@@ -29,7 +29,7 @@ pub struct Histogram {
 #[derive(Serialize)]
 struct Drawing<'a> {
     x: &'a Axis,
-    /// One more than there are bins.
+    /// The bin edges, one more than bins.
     edges: Vec<f64>,
     series: Vec<Series<'a>>,
 }
@@ -42,12 +42,12 @@ struct Series<'a> {
 }
 
 impl Histogram {
-    /// A chart without values.
+    /// Makes a chart without values.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, x: Axis) -> Self {
         Self { title: Title::new(caption, explain), x, samples: Vec::new() }
     }
 
-    /// Adds a sample, of which the finite values count.
+    /// Adds the finite values of a sample.
     pub fn samples(mut self, name: impl Into<String>, values: &[f64]) -> Self {
         let values = values.iter().copied().filter(|x| x.is_finite()).collect();
         self.samples.push((name.into(), values));
@@ -78,17 +78,17 @@ impl From<Histogram> for Chart {
     }
 }
 
-/// The ends of the bins, in order; reorders the values.
+/// The bin edges in ascending order; reorders the values.
 fn edges(values: &mut [f64]) -> Vec<f64> {
     let mut at = |q| quantile(values, q).unwrap_or(0.0);
     let (low, high, spread) = (at(0.0), at(1.0), at(0.75) - at(0.25));
-    // Values that are all equal stand in the midst of one unit. Halves, since high - low may overflow.
+    // Values that are all equal are in the middle of one unit. Halves, since high - low may overflow.
     let (low, high) = if low < high { (low, high) } else { (low - 0.5, low + 0.5) };
     let width = 2.0 * spread / (values.len() as f64).cbrt();
-    // Casts of NaN and of what is too large are cut to the ends.
+    // The cast saturates for NaN and values that are too large.
     let bins = ((high - low) / width).ceil() as usize;
     let bins = if width > 0.0 { bins.clamp(FEWEST_BINS, MOST_BINS) } else { FEWEST_BINS };
-    // Rounding must not turn two ends round that are almost equal.
+    // Rounding must not reverse two edges that are almost equal.
     let edge = |before: &mut f64, i: usize| {
         let t = i as f64 / bins as f64;
         *before = (low * (1.0 - t) + high * t).clamp(*before, high);
@@ -97,7 +97,7 @@ fn edges(values: &mut [f64]) -> Vec<f64> {
     (0..=bins).scan(low, edge).collect()
 }
 
-/// How many values lie in each bin; the last one is closed.
+/// The number of values in each bin; the last bin is closed.
 fn counts(values: &[f64], edges: &[f64]) -> Vec<u64> {
     let bins = edges.len() - 1;
     let mut counts = vec![0; bins];
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_too_large_for_a_neighbour_is_counted() {
+    fn one_value_too_large_for_a_neighbor_is_counted() {
         let value = 1.876e270; // value - 0.5 rounds to value
         let edges = edges(&mut [value]);
         assert!(edges.is_sorted());

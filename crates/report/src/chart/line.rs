@@ -1,17 +1,17 @@
-//! Lines, and lines with an interval.
+//! Line charts, with and without intervals.
 
 use serde::Serialize;
 
 use super::{Axis, Chart, Title, names, range};
 
-/// Several curves over a common axis.
+/// A line chart.
 ///
 /// ```
 /// use veridical_report::{Axis, Line, Page};
 ///
 /// let chart = Line::new(
 ///     "Error of the kernel",
-///     "A straight line that falls by half a unit per unit is the rate 1/sqrt(m).",
+///     "A line of slope -1/2 is the rate 1/sqrt(m).",
 ///     Axis::log("directions m"),
 ///     Axis::log("mean |error|"),
 /// )
@@ -26,13 +26,13 @@ pub struct Line {
     drawing: Drawing<2>,
 }
 
-/// Curves with an interval around each point: x, value, low, high.
+/// A line chart with an interval around each point: x, value, low, high.
 ///
 /// ```
 /// use veridical_report::{Axis, Band};
 ///
 /// let chart = Band::new(
-///     "Neighbours kept, day by day",
+///     "Neighbors kept, day by day",
 ///     "The band is the 95 % interval; a refresh is safe above the dashed limit.",
 ///     Axis::new("day"),
 ///     Axis::new("overlap@10").mark("limit", 0.7),
@@ -62,7 +62,7 @@ struct Series<const N: usize> {
 }
 
 impl Line {
-    /// A chart without lines.
+    /// Makes a chart without lines.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: Title::new(caption, explain), drawing: Drawing { x, y, series: Vec::new() } }
     }
@@ -77,7 +77,7 @@ impl Line {
         self
     }
 
-    /// Adds a dashed line: a theory, a reference.
+    /// Adds a dashed line, such as a theory or a reference.
     pub fn dashed(
         mut self,
         name: impl Into<String>,
@@ -89,7 +89,7 @@ impl Line {
 }
 
 impl Band {
-    /// A chart without lines.
+    /// Makes a chart without lines.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self { title: Title::new(caption, explain), drawing: Drawing { x, y, series: Vec::new() } }
     }

@@ -1,4 +1,4 @@
-//! Charts as numbers with a caption; `browser/charts.js` draws them.
+//! Charts: numbers with a caption, which `browser/charts.js` draws.
 
 mod axis;
 mod bars;
@@ -23,23 +23,23 @@ pub use self::line::{Band, Line};
 pub use self::scatter::Scatter;
 use crate::html::{brief, escape, prose, short_json};
 
-/// Height of a chart in pixels, if it has no rows that ask for more.
+/// The height of a chart in pixels, unless its rows need more.
 const HEIGHT: usize = 340;
-/// What rows may ask for at most; the browser leaves out names that do not fit.
+/// The maximum height in pixels; the browser omits names that do not fit.
 const TALLEST: usize = 1200;
 
-/// Any chart, ready to be put on a page; every kind of chart turns into one.
+/// A chart of any kind, ready for a page; every kind of chart converts into it.
 #[derive(Clone, Debug)]
 pub struct Chart {
     title: Title,
     kind: &'static str,
-    /// What is seen, for readers who do not see it.
+    /// The alternative text for screen readers.
     alt: String,
     height: usize,
     numbers: String,
 }
 
-/// What stands above a chart.
+/// The caption and explanation above a chart.
 #[derive(Clone, Debug)]
 struct Title {
     caption: String,
@@ -64,9 +64,9 @@ impl Chart {
             html,
             "<figure class=\"chart\">\n<figcaption><h3>{}</h3><span class=\"tools\">\
              <button type=\"button\" data-do=\"zoom\" aria-pressed=\"false\" title=\"Drag a rectangle to zoom in\">Zoom</button>\
-             <button type=\"button\" data-do=\"reset\" title=\"Show everything again\">Reset</button>\
+             <button type=\"button\" data-do=\"reset\" title=\"Reset the zoom\">Reset</button>\
              <button type=\"button\" data-do=\"copy-chart\" title=\"Copy the numbers, for a spreadsheet\">Copy</button>\
-             <button type=\"button\" data-do=\"save-chart\" title=\"Save as a picture\">PNG</button>\
+             <button type=\"button\" data-do=\"save-chart\" title=\"Save as a PNG image\">PNG</button>\
              </span></figcaption>\n<p class=\"explain\">{}</p>\n\
              <div class=\"plot\" role=\"img\" data-kind=\"{kind}\" style=\"height:{height}px\" aria-label=\"{}\"></div>\n\
              <script type=\"application/json\">{numbers}</script>\n</figure>",
@@ -88,7 +88,7 @@ fn range(name: &str, values: impl Iterator<Item = f64>) -> String {
     }
 }
 
-/// The names in a row, or how many there are.
+/// The names, or their number if there are many.
 fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     match names.len() {
         n if n > 12 => format!("{n} of them"),

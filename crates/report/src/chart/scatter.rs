@@ -1,13 +1,13 @@
-//! Points with names.
+//! Scatter plots.
 
 use serde::Serialize;
 
 use super::{Axis, Chart, Title, names, range};
 
-/// More points of a series than these make a page heavy and show nothing new.
+/// More points per series than these make a page large and show nothing new.
 const MOST_POINTS: usize = 5000;
 
-/// Points in groups; the name of a point is shown when it is pointed at.
+/// A scatter plot of groups of points; the name of a point is shown in its tooltip.
 ///
 /// ```
 /// use veridical_report::{Axis, Scatter};
@@ -42,14 +42,14 @@ struct Series {
 }
 
 impl Scatter {
-    /// A chart without points.
+    /// Makes a chart without points.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, x: Axis, y: Axis) -> Self {
         let drawing = Drawing { x, y, diagonal: false, series: Vec::new() };
         Self { title: Title::new(caption, explain), drawing }
     }
 
-    /// Adds points: x, y and a name, which may be empty. Of very many points every second, third, ... is drawn, and
-    /// the explanation says so.
+    /// Adds points: x, y and a name, which may be empty. Of very many points only every second, third, ... is drawn, which
+    /// the explanation states.
     pub fn series<S: Into<String>>(
         mut self,
         name: impl Into<String>,
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn very_many_points_are_thinned_out_aloud() {
+    fn very_many_points_are_thinned_out_with_a_note() {
         let chart = |n: usize| {
             Scatter::new("c", "Read it.", Axis::new("x"), Axis::new("y"))
                 .series("pairs", (0..n).map(|i| (i as f64, 0.0, "")))

@@ -1,10 +1,10 @@
-//! Vectors of sentences from a pretrained encoder, run from the files that sentence-transformers saves.
+//! Sentence embeddings from a pretrained encoder, run from the files that sentence-transformers saves.
 //!
 //! A text t of n tokens has the vector
 //!
 //! h(t) = g(pool(x_1, .., x_n)),   x = BERT(tokens),   pool = mean or x_1,   g(v) = v/|v| or v
 //!
-//! (Devlin et al. 2019; Reimers & Gurevych 2019, section 3). Texts of a pass are packed one after the other without padding.
+//! (Devlin et al. 2019; Reimers & Gurevych 2019, section 3). The texts of a batch are packed one after the other without padding.
 
 mod read;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use self::read::{Parts, Pooling, WEIGHTS};
 use crate::place::Place;
 use crate::{Encoded, Tokenizer};
 
-/// A network that turns texts into vectors.
+/// A pretrained sentence encoder: a BERT with pooling that turns texts into vectors.
 ///
 /// ```
 /// use veridical_core::{Error, Seed};
@@ -27,7 +27,7 @@ use crate::{Encoded, Tokenizer};
 /// use veridical_nets::models::Bert;
 /// use veridical_text::{Encoder, Texts};
 ///
-/// // A small encoder with random weights, in memory; that of a folder is opened in the same way.
+// A small encoder with random weights, in memory; an encoder in a folder is opened the same way.
 /// let bert = Bert {
 ///     vocabulary: 6,
 ///     width: 8,
@@ -69,7 +69,7 @@ pub struct Encoder {
     tokenizer: Tokenizer,
     lowercase: bool,
     max_length: usize,
-    /// One row per token.
+    /// Token embeddings, one row per token.
     words: Vec<f32>,
     net: Net<f32>,
     dim: usize,
@@ -78,16 +78,16 @@ pub struct Encoder {
     names: Vec<String>,
 }
 
-/// Room for texts on their way through the network, and how many go together.
+/// Workspace for running texts through the network in batches, with the limits of a batch.
 #[derive(Debug)]
 pub struct Passes {
     work: Workspace<f32>,
-    /// Texts and tokens, at most.
+    /// Maximum number of texts and of tokens per batch.
     batch: usize,
     tokens: usize,
 }
 
-/// Texts as tokens, one after the other.
+/// Tokenized texts, stored one after the other.
 #[derive(Clone, Debug)]
 pub struct Texts {
     starts: Vec<usize>,
@@ -101,17 +101,17 @@ impl Default for Texts {
 }
 
 impl Texts {
-    /// How many.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tokens of text `i`.
+    /// Returns the tokens of text `i`.
     pub fn tokens(&self, i: usize) -> &[u32] {
         &self.tokens[self.starts[i]..self.starts[i + 1]]
     }
@@ -121,7 +121,7 @@ impl Texts {
         self.starts.push(self.tokens.len());
     }
 
-    /// Takes all out.
+    /// Removes all texts.
     pub fn clear(&mut self) {
         self.starts.truncate(1);
         self.tokens.clear();
@@ -132,7 +132,7 @@ impl Encoder {
     /// Reads an encoder from the files that sentence-transformers saves.
     ///
     /// # Errors
-    /// One for each file that is missing, damaged, of a kind that cannot be run, or does not fit the others.
+    /// An error names the file that is missing, damaged, unsupported, or inconsistent with the others.
     pub fn open<F: Files + ?Sized>(files: &F) -> Result<Self, F::Error> {
         let parts = Parts::read(files)?;
         Ok(Self::assemble(parts, &Place::of(files, ""), &Place::of(files, WEIGHTS))?)
@@ -161,15 +161,17 @@ impl Encoder {
         }
         if tokenizer.vocabulary() > config.vocab_size {
             let (tokens, known) = (tokenizer.vocabulary(), config.vocab_size);
-            let what = format!("the tokenizer has {tokens} tokens, the network knows {known}");
-            return Err(folder.unfit(what, "take the tokenizer that the model was trained with"));
+            let what =
+                format!("the tokenizer has {tokens} tokens but the network has {known} embeddings");
+            return Err(folder.unfit(what, "use the tokenizer that the model was trained with"));
         }
         let (longest, around) = (config.max_position_embeddings, tokenizer.n_special());
         let max_length = max_length.unwrap_or(longest);
         if !(around + 1..=longest).contains(&max_length) {
             let what = format!(
-                "texts of {max_length} tokens (`max_seq_length`) cannot be: the network has {longest} positions, and \
-                 {around} tokens go around a text"
+                "`max_seq_length` is {max_length}, but it must be at least {} ({around} special tokens and one more) and at most \
+                 {longest}, the number of positions of the network",
+                around + 1
             );
             return Err(folder.unfit(what, ""));
         }
@@ -186,47 +188,47 @@ impl Encoder {
         })
     }
 
-    /// How many values a vector has.
+    /// Returns the embedding dimension of the vectors.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// How many tokens every text gets, [`Tokenizer::n_special`]: a text of so many has none of its own.
+    /// Returns the number of special tokens added to every text, [`Tokenizer::n_special`]; an empty text has no others.
     pub fn n_special(&self) -> usize {
         self.tokenizer.n_special()
     }
 
-    /// Names of all files that may decide a vector; not all of them need be there.
+    /// Returns the names of all files that can affect a vector; some of them are optional and may not exist.
     pub fn file_names(&self) -> &[String] {
         &self.names
     }
 
-    /// How many tokens a text may have, with those around it.
+    /// Returns the maximum number of tokens of a text, including special tokens.
     pub fn max_length(&self) -> usize {
         self.max_length
     }
 
-    /// Cuts longer texts at `max_length` tokens.
+    /// Truncates longer texts at `max_length` tokens.
     ///
     /// # Errors
-    /// [`Error::Request`] if the network has not so many positions, or no room is left for the text.
+    /// [`Error::Request`] if the network does not have that many positions, or only special tokens would remain.
     pub fn set_max_length(&mut self, max_length: usize) -> Result<()> {
         let around = self.tokenizer.n_special();
         if max_length <= around {
-            let what = format!("⟨max-length {max_length}⟩: {around} tokens go around every text");
-            let what = format!("{what}, so it must be {} or more", around + 1);
+            let what = format!("⟨max-length {max_length}⟩: every text has {around} special tokens");
+            let what = format!("{what}, so it must be at least {}", around + 1);
             return Err(Error::request(what, ""));
         }
         if max_length > self.max_length {
             let most = self.max_length;
-            let what = format!("⟨max-length {max_length}⟩: the encoder was made for {most} tokens");
-            return Err(Error::request(what + " at most", "longer texts are cut there"));
+            let what = format!("⟨max-length {max_length}⟩: the encoder supports at most {most}");
+            return Err(Error::request(what + " tokens", "longer texts are truncated"));
         }
         self.max_length = max_length;
         Ok(())
     }
 
-    /// Appends a text as tokens.
+    /// Tokenizes a text and appends it to `texts`.
     pub fn tokenize(&self, text: &str, texts: &mut Texts) -> Encoded {
         let lower: Option<String> =
             self.lowercase.then(|| text.chars().flat_map(char::to_lowercase).collect());
@@ -236,10 +238,10 @@ impl Encoder {
         encoded
     }
 
-    /// Room for passes of up to `batch` texts in up to `memory` mebibytes.
+    /// Allocates a workspace for batches of up to `batch` texts in up to `memory` mebibytes.
     ///
     /// # Errors
-    /// [`Error::Setting`] for batches of 0, [`Error::Request`] if the longest text does not fit.
+    /// [`Error::Setting`] for a batch size of 0, [`Error::Request`] if the longest text does not fit in memory.
     pub fn passes(&self, batch: usize, memory: usize) -> Result<Passes> {
         if batch == 0 {
             return Err(Error::setting("batch", "1 or more", batch));
@@ -251,16 +253,19 @@ impl Encoder {
         if fitting < longest {
             let needed = (longest * each).div_ceil(1 << 20);
             let what = format!("⟨memory {memory}⟩: a text of {longest} tokens needs {needed} MiB");
-            return Err(Error::request(what, "give more or cut texts with ⟨max-length⟩"));
+            return Err(Error::request(what, "raise it or truncate texts with ⟨max-length⟩"));
         }
         let tokens = fitting.min(batch.saturating_mul(longest));
         Ok(Passes { work: Workspace::new(&self.net, tokens, None), batch, tokens })
     }
 
-    /// The vectors of texts, row by row. Texts of similar length pass together; `done` hears how many did, and may end it.
+    /// Computes the vectors of the texts, row by row.
+    ///
+    /// Texts of similar length are batched together; `done` is called with the number of texts finished so far and may stop
+    /// the run by returning an error.
     ///
     /// # Errors
-    /// What `done` returns.
+    /// The error that `done` returns.
     pub fn vectors<E>(
         &self,
         texts: &Texts,
@@ -294,7 +299,7 @@ impl Encoder {
         Ok(vectors)
     }
 
-    /// The last layer's rows, one per token.
+    /// The rows of the last layer, one per token.
     fn forward<'a>(&self, texts: &Texts, work: &'a mut Workspace<f32>) -> &'a [f32] {
         let d = self.dim;
         self.net.forward_sequences(work, &texts.starts, Mode::Frozen, 0, |rows| {
@@ -306,7 +311,7 @@ impl Encoder {
         work.outputs(&self.net)
     }
 
-    /// One vector from those of a text's tokens; sums in f64, in order.
+    /// Pools the token vectors of a text into one; sums are in f64, in order.
     fn pool(&self, rows: &[f32], to: &mut [f32]) {
         let rows = match self.pooling {
             Pooling::First => &rows[..self.dim],
@@ -318,7 +323,7 @@ impl Encoder {
         }
         let n = (rows.len() / self.dim) as f64;
         let norm = sums.iter().map(|x| (x / n).powi(2)).sum::<f64>().sqrt();
-        // As PyTorch's `normalize`: a vector of zeros stays one.
+        // Like PyTorch's `normalize`: a zero vector stays zero.
         let scale = if self.is_normalized { n * norm.max(1e-12) } else { n };
         to.iter_mut().zip(sums).for_each(|(to, sum)| *to = (sum / scale) as f32);
     }

@@ -1,13 +1,13 @@
 //! The files of a sentence encoder, as sentence-transformers saves them.
 //!
-//! | file | says |
+//! | file | content |
 //! |---|---|
-//! | `config.json` | the sizes of the network |
-//! | `model.safetensors` | its weights, under Hugging Face's names |
-//! | `tokenizer.json`, or `vocab.txt` with `tokenizer_config.json` | the tokens of a text |
-//! | `modules.json` | what follows the network: pooling, unit length |
-//! | `1_Pooling/config.json` | how the vectors of tokens become one |
-//! | `sentence_bert_config.json`, optional | the longest text |
+//! | `config.json` | sizes of the network |
+//! | `model.safetensors` | weights, under Hugging Face's names |
+//! | `tokenizer.json`, or `vocab.txt` with `tokenizer_config.json` | tokenizer |
+//! | `modules.json` | what follows the network: pooling, normalization |
+//! | `1_Pooling/config.json` | how token vectors are pooled into one |
+//! | `sentence_bert_config.json`, optional | maximum length of a text |
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -25,30 +25,30 @@ pub(super) const WEIGHTS: &str = "model.safetensors";
 const MODULES: &str = "modules.json";
 const POOLING: &str = "config.json";
 const SENTENCE: &str = "sentence_bert_config.json";
-/// All files that may decide a vector, besides those of the modules.
+/// All files that can affect a vector, besides those of the modules.
 const DECIDING: [&str; 7] =
     [CONFIG, WEIGHTS, MODULES, SENTENCE, "tokenizer.json", "vocab.txt", "tokenizer_config.json"];
-/// Weights in forms that are not read.
+/// Weights in formats that are not supported.
 const OTHER_WEIGHTS: [&str; 2] = ["pytorch_model.bin", "model.safetensors.index.json"];
 
-/// A document has so many bytes at most.
+/// Maximum number of bytes of a JSON document.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// What the files say, checked one by one; `Encoder` checks them against each other.
+/// Contents of the files, each validated on its own; `Encoder` checks that they are consistent.
 pub(super) struct Parts {
     pub config: Config,
     pub tokenizer: Tokenizer,
     pub tensors: TensorMap,
     pub pooling: Pooling,
     pub is_normalized: bool,
-    /// Tokens of the longest text, if they say.
+    /// Maximum number of tokens of a text, if it is configured.
     pub max_length: Option<usize>,
     pub lowercase: bool,
-    /// Names of all files that may decide a vector.
+    /// Names of all files that can affect a vector.
     pub names: Vec<String>,
 }
 
-/// The sizes of a BERT.
+/// Sizes of a BERT.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Config {
     model_type: Option<String>,
@@ -81,12 +81,12 @@ const fn two() -> usize {
     2
 }
 
-/// How the vectors of a text's tokens become one.
+/// How the token vectors of a text are pooled into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pooling {
-    /// Their mean.
+    /// Mean of the token vectors.
     Mean,
-    /// The first, that of [CLS].
+    /// Vector of the first token, [CLS].
     First,
 }
 
@@ -116,7 +116,7 @@ impl Parts {
             pooling(&Place::of(files, &name), &settings, config.hidden_size)?
         };
         let sentence: Sentence = document(files, SENTENCE)?.unwrap_or_default();
-        // The network's is `/config.json`: jobs that were begun under that name are taken up again.
+        // The config of the network is named `/config.json`: jobs that were started under that name can be resumed.
         let of_modules = modules.iter().map(|module| format!("{}/{POOLING}", module.path));
         Ok(Self {
             config,
@@ -131,9 +131,9 @@ impl Parts {
     }
 }
 
-const POOLS: &str = "it says how the vectors of tokens become one";
+const POOLS: &str = "it specifies the pooling";
 
-/// Reads JSON, if it is there.
+/// Reads a JSON file, if it exists.
 fn document<T: DeserializeOwned, F: Files + ?Sized>(
     files: &F,
     name: &str,
@@ -143,15 +143,15 @@ fn document<T: DeserializeOwned, F: Files + ?Sized>(
         let place = Place::of(files, name);
         match e.classify() {
             serde_json::error::Category::Data => {
-                place.unfit(e, "take the file that belongs to the model")
+                place.unfit(e, "use the file that belongs to the model")
             }
-            _ => place.damaged(format!("not readable as JSON: {e}"), "copy the file once more"),
+            _ => place.damaged(format!("not readable as JSON: {e}"), "copy the file again"),
         }
     });
     Ok(Some(read?))
 }
 
-/// Reads JSON; `why` it is needed, for those who lack it.
+/// Reads a JSON file that must exist; the error for a missing file includes `why` it is needed.
 fn needed<T: DeserializeOwned, F: Files + ?Sized>(
     files: &F,
     name: &str,
@@ -167,7 +167,7 @@ fn missing<F: Files + ?Sized>(files: &F, name: &str, why: &str) -> F::Error {
 }
 
 impl Config {
-    /// The network of these sizes.
+    /// Returns the network of these sizes.
     pub fn bert(&self) -> Bert {
         Bert {
             vocabulary: self.vocab_size,
@@ -187,20 +187,20 @@ impl Config {
         let kind = self.model_type.as_deref().unwrap_or("bert");
         if kind != "bert" {
             let what = format!("`model_type` is `{kind}`");
-            return Err(place.unfit(what, "only bert can be run (MiniLM, BERT, bge, e5, gte)"));
+            return Err(place.unfit(what, "only bert is supported (MiniLM, BERT, bge, e5, gte)"));
         }
         if self.hidden_act != "gelu" {
             let what = format!("`hidden_act` is `{}`", self.hidden_act);
-            return Err(place.unfit(what, "only gelu can be run"));
+            return Err(place.unfit(what, "only gelu is supported"));
         }
         if let Some(positions) =
             self.position_embedding_type.as_deref().filter(|kind| *kind != "absolute")
         {
             let what = format!("`position_embedding_type` is `{positions}`");
-            return Err(place.unfit(what, "only absolute can be run"));
+            return Err(place.unfit(what, "only absolute is supported"));
         }
         if self.is_decoder {
-            return Err(place.unfit("`is_decoder` is true", "only encoders can be run"));
+            return Err(place.unfit("`is_decoder` is true", "only encoders are supported"));
         }
         let sizes = [
             ("hidden_size", self.hidden_size),
@@ -217,9 +217,8 @@ impl Config {
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             let (d, heads) = (self.hidden_size, self.num_attention_heads);
-            let what = format!(
-                "{d} values (`hidden_size`) do not divide into {heads} heads (`num_attention_heads`)"
-            );
+            let what =
+                format!("`hidden_size` {d} is not divisible by `num_attention_heads` {heads}");
             return Err(place.unfit(what, ""));
         }
         if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
@@ -231,7 +230,7 @@ impl Config {
 }
 
 impl Module {
-    /// The name of a file in the module's folder.
+    /// The path of a file in the module's folder.
     fn file(&self, name: &str) -> String {
         match self.path.trim_end_matches('/') {
             "" => name.to_owned(),
@@ -240,7 +239,7 @@ impl Module {
     }
 }
 
-/// Whether vectors get unit length: what follows the network and its pooling.
+/// Returns whether vectors are normalized to unit length, from the modules that follow the network.
 fn is_normalized<F: Files + ?Sized>(files: &F, modules: &[Module]) -> Result<bool> {
     let place = Place::of(files, MODULES);
     let kinds: Vec<&str> =
@@ -250,7 +249,7 @@ fn is_normalized<F: Files + ?Sized>(files: &F, modules: &[Module]) -> Result<boo
         ["Transformer", "Pooling", "Normalize"] => true,
         _ => {
             let what = format!("the modules are {}", kinds.join(", "));
-            let hint = "only Transformer, Pooling and perhaps Normalize can be run";
+            let hint = "only Transformer, Pooling and optionally Normalize are supported";
             return Err(place.unfit(what, hint));
         }
     };
@@ -266,9 +265,9 @@ fn pooling(place: &Place, settings: &Map<String, Value>, width: usize) -> Result
     let dim = settings.get("word_embedding_dimension").or(settings.get("embedding_dimension"));
     if let Some(dim) = dim.filter(|dim| dim.as_u64() != Some(width as u64)) {
         let what = format!("pools vectors of {dim} values, the network has {width}");
-        return Err(place.unfit(what, "take the files of one model"));
+        return Err(place.unfit(what, "use the files of a single model"));
     }
-    // Newer files name the kind, older ones have a flag for each.
+    // Newer files name the kind of pooling, older ones have a flag for each.
     let kinds: Vec<&str> = match settings.get("pooling_mode") {
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
         Some(kind) => kind.as_str().into_iter().collect(),
@@ -282,7 +281,7 @@ fn pooling(place: &Place, settings: &Map<String, Value>, width: usize) -> Result
         ["cls" | "cls_token"] => Ok(Pooling::First),
         _ => {
             let what = format!("the pooling is `{}`", kinds.join(", "));
-            Err(place.unfit(what, "only mean and cls can be run"))
+            Err(place.unfit(what, "only mean and cls are supported"))
         }
     }
 }
@@ -291,7 +290,7 @@ fn weights<F: Files + ?Sized>(files: &F) -> Result<TensorMap, F::Error> {
     let Some(tensors) = files.tensors(WEIGHTS)? else {
         for other in OTHER_WEIGHTS {
             if files.has(other)? {
-                let hint = "the weights are in another form: save them as one file, in Python with \
+                let hint = "the weights are in another format: save them as one file, in Python with \
                             SentenceTransformer(FOLDER).save(NEW_FOLDER, safe_serialization=True)";
                 return Err(Place::of(files, WEIGHTS).missing("is missing", hint).into());
             }

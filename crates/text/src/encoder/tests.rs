@@ -15,7 +15,7 @@ fn tiny() -> MemoryFiles {
     folder(&oracle("encoder/tiny"))
 }
 
-/// The oracle's texts.
+/// The texts of the reference.
 fn texts() -> Vec<String> {
     serde_json::from_value(reference()["texts"].clone()).unwrap()
 }
@@ -35,8 +35,8 @@ fn vectors(encoder: &Encoder, batch: usize, memory: usize, texts: &[String]) -> 
     vectors.unwrap()
 }
 
-/// Both sides round every number to f32: relative 2^-24 each time, a few hundred of them on the way of a value through two
-/// layers with weights of order 1, so 1e-5 of values of order 1 is ten times what is expected.
+/// Both sides round every number to f32: relative error 2^-24 each time, a few hundred roundings on the path of a value
+/// through two layers with weights of order 1, so 1e-5 of values of order 1 is ten times the expected error.
 #[test]
 fn a_tiny_bert_gives_the_vectors_of_sentence_transformers() {
     let reference = reference();
@@ -60,7 +60,7 @@ fn a_tiny_bert_gives_the_vectors_of_sentence_transformers() {
     let settings = r#"{"pooling_mode": "cls", "embedding_dimension": 16}"#;
     files = files.with("1_Pooling/config.json", settings);
     let first = check(&files, "tiny-cls");
-    // The list of words says the same as tokenizer.json.
+    // `vocab.txt` describes the same tokenizer as `tokenizer.json`.
     files.bytes.remove("tokenizer.json").unwrap();
     assert_eq!(check(&files, "tiny-cls"), first);
 }
@@ -76,7 +76,7 @@ fn vectors_do_not_depend_on_batches_or_company() {
 }
 
 #[test]
-fn whoever_is_told_may_end_it() {
+fn the_progress_callback_can_stop_the_run() {
     let encoder = Encoder::open(&tiny()).unwrap();
     let mut tokens = Texts::default();
     for text in texts() {
@@ -96,8 +96,8 @@ fn every_missing_file_is_named_with_what_it_is_for() {
     let cases = [
         ("config.json", "it holds the sizes of the network"),
         ("model.safetensors", "it holds the weights"),
-        ("modules.json", "it says how the vectors of tokens become one"),
-        ("1_Pooling/config.json", "it says how the vectors of tokens become one"),
+        ("modules.json", "it specifies the pooling"),
+        ("1_Pooling/config.json", "it specifies the pooling"),
     ];
     for (name, why) in cases {
         let mut files = tiny();
@@ -112,7 +112,7 @@ fn every_missing_file_is_named_with_what_it_is_for() {
         let error = Encoder::open(&tiny().with(name, "?")).unwrap_err();
         assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
         let expected = format!(
-            "{name}: not readable as JSON: expected value at line 1 column 1; copy the file once more"
+            "{name}: not readable as JSON: expected value at line 1 column 1; copy the file again"
         );
         assert_eq!(error.to_string(), expected);
     }
@@ -120,18 +120,18 @@ fn every_missing_file_is_named_with_what_it_is_for() {
     files.tensors.clear();
     assert_eq!(
         Encoder::open(&files).unwrap_err().to_string(),
-        "model.safetensors: is missing; the weights are in another form: save them as one file, in Python with \
+        "model.safetensors: is missing; the weights are in another format: save them as one file, in Python with \
          SentenceTransformer(FOLDER).save(NEW_FOLDER, safe_serialization=True)"
     );
-    // Without it texts may have as many tokens as there are positions.
+    // Without the file, a text may have as many tokens as the network has positions.
     let mut files = tiny();
     assert_eq!(Encoder::open(&files).unwrap().max_length(), 24);
     files.bytes.remove("sentence_bert_config.json").unwrap();
     assert_eq!(Encoder::open(&files).unwrap().max_length(), 32);
 }
 
-/// The complaint after a change to the JSON of that name.
-fn complaint(name: &str, change: impl FnOnce(&mut Value)) -> String {
+/// The error message after a change to the JSON document of that name.
+fn error_after(name: &str, change: impl FnOnce(&mut Value)) -> String {
     let files = tiny();
     let mut document: Value = serde_json::from_slice(&files.bytes[name]).unwrap();
     change(&mut document);
@@ -147,27 +147,27 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "config.json",
             |c| c["model_type"] = json!("roberta"),
-            "config.json: `model_type` is `roberta`; only bert can be run (MiniLM, BERT, bge, e5, gte)",
+            "config.json: `model_type` is `roberta`; only bert is supported (MiniLM, BERT, bge, e5, gte)",
         ),
         (
             "config.json",
             |c| c["hidden_act"] = json!("relu"),
-            "config.json: `hidden_act` is `relu`; only gelu can be run",
+            "config.json: `hidden_act` is `relu`; only gelu is supported",
         ),
         (
             "config.json",
             |c| c["position_embedding_type"] = json!("relative_key"),
-            "config.json: `position_embedding_type` is `relative_key`; only absolute can be run",
+            "config.json: `position_embedding_type` is `relative_key`; only absolute is supported",
         ),
         (
             "config.json",
             |c| c["is_decoder"] = json!(true),
-            "config.json: `is_decoder` is true; only encoders can be run",
+            "config.json: `is_decoder` is true; only encoders are supported",
         ),
         (
             "config.json",
             |c| c["num_attention_heads"] = json!(3),
-            "config.json: 16 values (`hidden_size`) do not divide into 3 heads (`num_attention_heads`)",
+            "config.json: `hidden_size` 16 is not divisible by `num_attention_heads` 3",
         ),
         (
             "config.json",
@@ -183,7 +183,7 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "config.json",
             |c| c["vocab_size"] = json!(65),
-            "model.safetensors: these are not the weights of this network: of another shape: \
+            "model.safetensors: these are not the weights of this network: wrong shape: \
              embeddings.word_embeddings.weight is [64, 16] and should be [65, 16]",
         ),
         (
@@ -194,8 +194,8 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "modules.json",
             |m| m[2]["type"] = json!("a.b.Dense"),
-            "modules.json: the modules are Transformer, Pooling, Dense; only Transformer, Pooling and perhaps \
-             Normalize can be run",
+            "modules.json: the modules are Transformer, Pooling, Dense; only Transformer, Pooling and optionally \
+             Normalize are supported",
         ),
         (
             "modules.json",
@@ -205,29 +205,29 @@ fn files_that_do_not_belong_together_are_refused() {
         (
             "1_Pooling/config.json",
             |p| p["pooling_mode_max_tokens"] = json!(true),
-            "1_Pooling/config.json: the pooling is `max_tokens, mean_tokens`; only mean and cls can be run",
+            "1_Pooling/config.json: the pooling is `max_tokens, mean_tokens`; only mean and cls are supported",
         ),
         (
             "1_Pooling/config.json",
             |p| p["word_embedding_dimension"] = json!(384),
-            "1_Pooling/config.json: pools vectors of 384 values, the network has 16; take the files of one model",
+            "1_Pooling/config.json: pools vectors of 384 values, the network has 16; use the files of a single model",
         ),
         (
             "sentence_bert_config.json",
             |s| s["max_seq_length"] = json!(33),
-            "memory: texts of 33 tokens (`max_seq_length`) cannot be: the network has 32 positions, and 2 tokens go \
-             around a text",
+            "memory: `max_seq_length` is 33, but it must be at least 3 (2 special tokens and one more) and at most 32, the \
+             number of positions of the network",
         ),
         (
-            // More tokens than the network has rows for.
+            // More tokens than the network has embeddings.
             "tokenizer.json",
             |t| t["model"]["vocab"]["more"] = json!(64),
-            "memory: the tokenizer has 65 tokens, the network knows 64; take the tokenizer that the model was \
+            "memory: the tokenizer has 65 tokens but the network has 64 embeddings; use the tokenizer that the model was \
              trained with",
         ),
     ];
     for (name, change, expected) in cases {
-        let message = complaint(name, change);
+        let message = error_after(name, change);
         assert!(message.contains(expected), "{expected}\n{message}");
     }
     let mut files = tiny();
@@ -250,16 +250,16 @@ fn requests_that_make_no_sense_are_refused() {
     };
     assert_eq!(
         flags(encoder.set_max_length(2).unwrap_err()),
-        "--max-length 2: 2 tokens go around every text, so it must be 3 or more"
+        "--max-length 2: every text has 2 special tokens, so it must be at least 3"
     );
     assert_eq!(
         flags(encoder.set_max_length(30).unwrap_err()),
-        "--max-length 30: the encoder was made for 24 tokens at most; longer texts are cut there"
+        "--max-length 30: the encoder supports at most 24 tokens; longer texts are truncated"
     );
     assert_eq!(flags(encoder.passes(0, 64).unwrap_err()), "--batch must be 1 or more, got 0");
     assert_eq!(
         flags(encoder.passes(8, 0).unwrap_err()),
-        "--memory 0: a text of 24 tokens needs 1 MiB; give more or cut texts with --max-length"
+        "--memory 0: a text of 24 tokens needs 1 MiB; raise it or truncate texts with --max-length"
     );
     encoder.set_max_length(3).unwrap();
     let mut tokens = Texts::default();

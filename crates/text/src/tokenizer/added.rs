@@ -1,30 +1,30 @@
-//! Tokens that are found in the text whole, such as `[SEP]`, before anything else happens to it.
+//! Added tokens, such as `[SEP]`, which are matched in the text before any other step.
 
 use serde::Deserialize;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use super::Part;
 
-/// One of them, as `tokenizer.json` writes it.
+/// An added token, as written in `tokenizer.json`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct AddedToken {
     pub id: u32,
     pub content: String,
-    /// Only where no letter stands beside it.
+    /// Match only where the token is not inside a word.
     #[serde(default)]
     pub single_word: bool,
-    /// Takes the spaces before it.
+    /// Whether the match includes the whitespace before it.
     #[serde(default)]
     pub lstrip: bool,
-    /// Takes the spaces behind it.
+    /// Whether the match includes the whitespace after it.
     #[serde(default)]
     pub rstrip: bool,
-    /// Looked for in the normalized text.
+    /// Whether to match in the normalized text.
     #[serde(default)]
     pub normalized: bool,
 }
 
-/// All that are looked for in the same text: by falling length, by their first byte.
+/// Added tokens that are matched in the same text, longest first, indexed by first byte.
 #[derive(Debug, Default)]
 pub(super) struct Added {
     tokens: Vec<AddedToken>,
@@ -42,7 +42,7 @@ impl Added {
         Self { tokens, starting }
     }
 
-    /// The text between them and they, in order: leftmost first, then longest. No part is empty.
+    /// Splits the text at added tokens, in order: leftmost match first, then longest. No part is empty.
     pub fn split<'a>(&self, text: &'a str) -> Vec<Part<'a>> {
         let (mut parts, mut done, mut at) = (Vec::new(), 0, 0);
         while !self.tokens.is_empty() && at < text.len() {
@@ -61,7 +61,7 @@ impl Added {
             if token.rstrip {
                 to = text.len() - text[to..].trim_start().len();
             }
-            // Spaces that the token before has taken.
+            // Whitespace that the previous token has consumed.
             if from > done {
                 parts.push(Part::Text(&text[done..from]));
             }
@@ -87,7 +87,7 @@ fn is_inside_a_word(before: &str, after: &str) -> bool {
         || after.chars().next().is_some_and(is_of_word)
 }
 
-/// `\w` of regular expressions.
+/// The class `\w` of regular expressions.
 fn is_of_word(c: char) -> bool {
     let category = c.general_category();
     c.is_alphabetic()

@@ -1,10 +1,10 @@
 //! Byte pair encoding over bytes (Sennrich et al. 2016; Radford et al. 2019).
 //!
-//! Every byte of a word is a symbol. Of all neighbours that have a rule, those of the first rule are joined,
-//! leftmost first, until no rule is left. A heap of the rules at hand makes that n log n for n bytes.
+//! Every byte of a word is a symbol. Among adjacent pairs that have a merge rule, those of the lowest rank are merged,
+//! leftmost first, until no rule applies. A heap of the applicable rules makes that n log n for n bytes.
 //!
-//! In files a byte is written as a character that can be seen: itself where it can, else U+0100 and those after it in the
-//! order of the bytes. A space is `Ġ`.
+//! In files a byte is written as a printable character: itself if it is printable, else U+0100 and the following
+//! characters in the order of the bytes. A space is `Ġ`.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,21 +13,21 @@ use super::Ids;
 
 #[derive(Debug)]
 pub(super) struct Bpe {
-    /// Tokens as they stand in the file; asked only for whole words.
+    /// Ids of the tokens as written in the file; only used to look up whole words.
     pub ids: Ids,
-    /// The token of every byte.
+    /// Token of every byte.
     pub bytes: Vec<Option<u32>>,
-    /// (left, right) -> (rank, joined)
+    /// Merge rules (left, right) -> (rank, merged).
     pub merges: HashMap<(u32, u32), (u32, u32)>,
-    /// What an unknown byte becomes; without it, nothing.
+    /// Token for an unknown byte; without it, unknown bytes are dropped.
     pub unknown: Option<u32>,
-    /// Unknown bytes side by side are one token.
+    /// Whether adjacent unknown bytes become a single token.
     pub fuses_unknown: bool,
-    /// A word that is a token itself is not built by merges.
+    /// Whether a word that is itself a token bypasses the merges.
     pub ignores_merges: bool,
 }
 
-/// A byte or what was joined; `NONE` ends the list at both sides.
+/// A byte or a merged symbol; `NONE` terminates the list at both ends.
 #[derive(Clone, Copy)]
 struct Symbol {
     id: u32,
@@ -80,7 +80,7 @@ impl Bpe {
         let mut rules: BinaryHeap<_> =
             (0..symbols.len()).filter_map(|at| rule(symbols, at)).collect();
         while let Some(Reverse((_, at, joined))) = rules.pop() {
-            // A rule is out of date when one of its two symbols was joined to another since.
+            // A rule is stale if one of its two symbols has been merged since.
             let is_current = !symbols[at].is_gone
                 && rule(symbols, at).is_some_and(|Reverse((_, _, now))| now == joined);
             if !is_current {
@@ -103,13 +103,13 @@ impl Bpe {
     }
 }
 
-/// The character that a byte is written as.
+/// The character that represents a byte in files.
 pub(super) fn shown(byte: u8) -> char {
     let is_seen = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     if is_seen(byte) {
         return char::from(byte);
     }
     let hidden = (0..byte).filter(|&earlier| !is_seen(earlier)).count() as u32;
-    // INVARIANT: at most 256 bytes are hidden, and U+0100 to U+01FF are characters.
+    // INVARIANT: at most 256 bytes are not printable, and U+0100 to U+01FF are characters.
     char::from_u32(0x100 + hidden).unwrap_or(char::REPLACEMENT_CHARACTER)
 }

@@ -1,11 +1,11 @@
-//! Text as the numbers that a pretrained encoder learned its vectors for: subword tokens.
+//! Subword tokenizers: text as the token ids that a pretrained encoder was trained on.
 //!
-//! text -> added tokens apart -> normalized -> words -> subwords -> [CLS] subwords [SEP]
+//! text -> added tokens split off -> normalized -> words -> subwords -> [CLS] subwords [SEP]
 //!
-//! Two models of subwords, one file each: WordPiece as BERT has it (`wordpiece.rs`), and byte-level BPE as GPT-2 and
-//! RoBERTa have it (`bpe.rs`). Files, their meaning and the ids are those of Hugging Face's `tokenizers`
-//! (<https://huggingface.co/docs/tokenizers>); `tests/oracles/tokenizer` holds ids that it gave. The one difference: what
-//! is punctuation, a mark or a control character follows a newer Unicode than the one built into `tokenizers`.
+//! Two subword models, one file each: WordPiece as in BERT (`wordpiece.rs`), and byte-level BPE as in GPT-2 and
+//! RoBERTa (`bpe.rs`). File formats, their meaning and the ids are those of Hugging Face's `tokenizers`
+//! (<https://huggingface.co/docs/tokenizers>); `tests/oracles/tokenizer` holds ids computed by it. The only difference: the
+//! classes of punctuation, marks and control characters follow a newer Unicode version than the one built into `tokenizers`.
 
 mod added;
 mod bpe;
@@ -24,10 +24,26 @@ use self::bpe::Bpe;
 use self::normalize::Normalizer;
 use self::wordpiece::WordPiece;
 
-/// Cuts text into the tokens of a pretrained encoder.
+/// Splits text into the tokens of a pretrained encoder.
+///
+/// ```
+/// use veridical_data::MemoryFiles;
+/// use veridical_text::Tokenizer;
+///
+/// let files = MemoryFiles::default()
+///     .with("vocab.txt", "[UNK]\n[CLS]\n[SEP]\nfilm\n##s\n")
+///     .with("tokenizer_config.json", r#"{"do_lower_case": true}"#);
+/// let tokenizer = Tokenizer::open(&files)?;
+/// assert_eq!((tokenizer.vocabulary(), tokenizer.n_special()), (5, 2));
+///
+/// let mut ids = Vec::new();
+/// let encoded = tokenizer.encode("FILMS films", 4, &mut ids); // truncated to 4 tokens
+/// assert_eq!((ids, encoded.is_cut), (vec![1, 3, 4, 2], true)); // [CLS] film ##s [SEP]
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Tokenizer {
-    /// Tokens that are looked for in the text as it came, and in the normalized text.
+    /// Added tokens that are matched in the original text, and in the normalized text.
     raw: Added,
     normalized: Added,
     normalizer: Normalizer,
@@ -37,28 +53,28 @@ pub struct Tokenizer {
     vocabulary: usize,
 }
 
-/// What became of one text.
+/// Statistics of one encoded text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
-    /// Tokens, with those that every text gets.
+    /// Number of tokens, including special tokens.
     pub tokens: usize,
-    /// Words (WordPiece) or bytes (BPE) outside the vocabulary, in what was kept of the text.
+    /// Number of words (WordPiece) or bytes (BPE) outside the vocabulary, in the part of the text that was kept.
     pub unknown: usize,
-    /// Whether the text was longer than the limit.
+    /// Whether the text was truncated at the limit.
     pub is_cut: bool,
 }
 
-/// From a word to its subwords.
+/// Model that splits a word into subwords.
 #[derive(Debug)]
 enum Model {
     WordPiece(WordPiece),
     Bpe { bpe: Bpe, adds_space: bool },
 }
 
-/// Numbers of tokens.
+/// Ids of tokens.
 type Ids = HashMap<String, u32>;
 
-/// A stretch of text, or a token found in it.
+/// A stretch of text, or an added token found in it.
 enum Part<'a> {
     Text(&'a str),
     Token(u32),
@@ -68,26 +84,29 @@ impl Tokenizer {
     /// Reads `tokenizer.json` or, without it, `vocab.txt` with `tokenizer_config.json`.
     ///
     /// # Errors
-    /// [`Error::Missing`](veridical_core::Error::Missing) if none is there,
-    /// [`Error::Damaged`](veridical_core::Error::Damaged) for what is not JSON,
-    /// [`Error::Unfit`](veridical_core::Error::Unfit) for a kind that is not supported or a vocabulary that contradicts
+    /// [`Error::Missing`](veridical_core::Error::Missing) if neither exists,
+    /// [`Error::Damaged`](veridical_core::Error::Damaged) for invalid JSON,
+    /// [`Error::Unfit`](veridical_core::Error::Unfit) for an unsupported kind of tokenizer or a vocabulary that contradicts
     /// itself.
     pub fn open<F: Files + ?Sized>(files: &F) -> Result<Self, F::Error> {
         read::open(files)
     }
 
-    /// One more than the largest id: the rows that a table of embeddings must have.
+    /// Returns one more than the largest id: the number of rows that an embedding table must have.
     pub fn vocabulary(&self) -> usize {
         self.vocabulary
     }
 
-    /// How many tokens every text gets, `[CLS]` and `[SEP]` for BERT: an encoding is at least as long.
+    /// Returns the number of special tokens added to every text, such as `[CLS]` and `[SEP]` for BERT.
+    ///
+    /// An encoding is never shorter.
     pub fn n_special(&self) -> usize {
         self.first.len() + self.last.len()
     }
 
-    /// Appends the tokens of a text, `limit` of them at most: what is too long loses its end.
-    /// A limit below [`n_special`](Self::n_special) counts as that.
+    /// Appends the tokens of a text to `ids`, truncating the end of the text at `limit` tokens.
+    ///
+    /// A limit below [`n_special`](Self::n_special) counts as that number.
     pub fn encode(&self, text: &str, limit: usize, ids: &mut Vec<u32>) -> Encoded {
         let start = ids.len();
         ids.extend_from_slice(&self.first);
@@ -100,7 +119,7 @@ impl Tokenizer {
         Encoded { tokens: ids.len() - start, unknown, is_cut }
     }
 
-    /// Tokens until there are more than `most`.
+    /// Appends tokens until there are more than `most`.
     fn push(&self, text: &str, most: usize, ids: &mut Vec<u32>, unknown: &mut usize) {
         for part in self.raw.split(text) {
             let text = match part {

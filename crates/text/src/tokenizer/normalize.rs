@@ -1,4 +1,4 @@
-//! Text as a vocabulary expects it: cleaned, in lower case, without accents.
+//! Normalization of text before it is tokenized: cleaning, lowercasing, stripping accents.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Steps one after the other, as `tokenizer.json` writes them.
+/// Normalization steps, applied in sequence, as written in `tokenizer.json`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "type")]
 pub(super) enum Normalizer {
@@ -27,14 +27,14 @@ pub(super) enum Normalizer {
     },
 }
 
-/// What BERT does (Devlin et al. 2019, `tokenization.py`), in this order.
+/// BERT's normalization (Devlin et al. 2019, `tokenization.py`), in this order.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Bert {
-    /// Control characters are dropped, spaces of all kinds become one kind.
+    /// Whether to drop control characters and replace every kind of whitespace by a space.
     pub clean_text: bool,
-    /// Ideographs are words of their own.
+    /// Whether to treat each ideograph as a separate word.
     pub handle_chinese_chars: bool,
-    /// Decomposed, then without marks; as `lowercase` unless said.
+    /// Whether to decompose characters and drop the marks; follows `lowercase` if it is not set.
     pub strip_accents: Option<bool>,
     pub lowercase: bool,
 }
@@ -81,7 +81,7 @@ impl Bert {
     }
 }
 
-/// Character by character, so a sigma at the end of a word is like any other.
+/// Lowercases character by character, so the final sigma of a word is not special.
 pub(super) fn lowercase(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
@@ -100,7 +100,7 @@ fn is_dropped(c: char) -> bool {
     }
 }
 
-/// The blocks that BERT takes for ideographs.
+/// The Unicode blocks that BERT treats as ideographs.
 fn is_ideograph(c: char) -> bool {
     matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F

@@ -1,4 +1,4 @@
-//! A tokenizer from its files: `tokenizer.json`, or `vocab.txt` with `tokenizer_config.json`.
+//! Reads a tokenizer from its files: `tokenizer.json`, or `vocab.txt` with `tokenizer_config.json`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ const JSON: &str = "tokenizer.json";
 const VOCABULARY: &str = "vocab.txt";
 const CONFIG: &str = "tokenizer_config.json";
 
-/// The largest vocabularies have some ten megabytes.
+/// Limit on the file size; the largest vocabularies have some ten megabytes.
 const MAX_BYTES: u64 = 256 << 20;
 
 pub(super) fn open<F: Files + ?Sized>(files: &F) -> Result<Tokenizer, F::Error> {
@@ -38,7 +38,7 @@ pub(super) fn open<F: Files + ?Sized>(files: &F) -> Result<Tokenizer, F::Error> 
     }
 }
 
-/// `tokenizer.json`; what is not read here (`decoder`, `padding`, `truncation`) has no part in the ids of a text.
+/// `tokenizer.json`; the fields not read here (`decoder`, `padding`, `truncation`) do not affect the ids of a text.
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
@@ -112,7 +112,7 @@ struct SpecialToken {
     ids: Vec<u32>,
 }
 
-/// A pair of tokens that are joined: `"a b"` or `["a", "b"]`.
+/// A pair of tokens to merge: `"a b"` or `["a", "b"]`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Merge {
@@ -120,7 +120,7 @@ enum Merge {
     Pair(String, String),
 }
 
-/// A vocabulary with whatever it repeats.
+/// A vocabulary with possible duplicates.
 struct Entries(Vec<(String, u32)>);
 
 impl<'de> Deserialize<'de> for Entries {
@@ -159,12 +159,13 @@ impl<'de> Deserialize<'de> for Entries {
     }
 }
 
-const SUPPORTED: &str = "supported are WordPiece with BertPreTokenizer (BERT, MiniLM) and byte-level BPE (GPT-2, RoBERTa)";
+const SUPPORTED: &str =
+    "supported: WordPiece with BertPreTokenizer (BERT, MiniLM) and byte-level BPE (GPT-2, RoBERTa)";
 
 fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
     let document: Document = serde_json::from_slice(bytes).map_err(|e| match e.classify() {
         serde_json::error::Category::Data => {
-            place.unfit(format!("not a tokenizer that is understood: {e}"), SUPPORTED)
+            place.unfit(format!("not a supported tokenizer: {e}"), SUPPORTED)
         }
         _ => no_json(place, &e),
     })?;
@@ -181,7 +182,7 @@ fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
         ) => {
             let ids = numbered(place, vocab.0)?;
             let all = with_added(place, &ids, &added_tokens)?;
-            let unknown = id_of(place, &ids, &unk_token, "for words that it does not know")?;
+            let unknown = id_of(place, &ids, &unk_token, "for unknown words")?;
             (all, Model::WordPiece(WordPiece { ids, unknown, prefix, max_chars }))
         }
         (
@@ -207,13 +208,13 @@ fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
                 (byte_fallback, "byte_fallback"),
             ];
             if let Some((_, name)) = odd.iter().find(|(is_odd, _)| *is_odd) {
-                return Err(place.unfit(format!("`{name}` of BPE is not understood"), SUPPORTED));
+                return Err(place.unfit(format!("`{name}` of BPE is not supported"), SUPPORTED));
             }
             let ids = numbered(place, vocab.0)?;
             let all = with_added(place, &ids, &added_tokens)?;
             let unknown = unk_token
                 .filter(|token| !token.is_empty())
-                .map(|token| id_of(place, &all, &token, "for bytes that it does not know"))
+                .map(|token| id_of(place, &all, &token, "for unknown bytes"))
                 .transpose()?;
             let merges = joined(place, merges, &ids)?;
             let of_byte = |byte| ids.get(shown(byte).encode_utf8(&mut [0; 4])).copied();
@@ -223,7 +224,7 @@ fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
             (all, Model::Bpe { bpe, adds_space: add_prefix_space })
         }
         _ => {
-            let what = "its model and its `pre_tokenizer` are not a pair that is understood";
+            let what = "the combination of its model and its `pre_tokenizer` is not supported";
             return Err(place.unfit(what, SUPPORTED));
         }
     };
@@ -231,7 +232,7 @@ fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
     Ok(assemble(ids, added_tokens, normalizer.unwrap_or(Normalizer::NOTHING), model, first, last))
 }
 
-/// What `tokenizer_config.json` says, with BERT's defaults.
+/// Settings of `tokenizer_config.json`, with BERT's defaults.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Config {
@@ -254,17 +255,17 @@ fn of_list(
     let mut entries = Vec::new();
     for (line, token) in bytes.split(|&byte| byte == b'\n').enumerate() {
         let token = std::str::from_utf8(token).map_err(|_| {
-            place.unfit(format!("line {} is not UTF-8", line + 1), "write it again")
+            place.unfit(format!("line {} is not UTF-8", line + 1), "save the tokenizer again")
         })?;
         entries.push((token.trim_end().to_owned(), line as u32));
     }
-    // The end of the last line is no token.
+    // The empty string after the last newline is not a token.
     if entries.last().is_some_and(|(token, _)| token.is_empty()) {
         entries.pop();
     }
     let ids = numbered(place, entries)?;
     let Some(config) = config else {
-        let hint = "it says whether words are in lower case: save the whole tokenizer, or write \
+        let hint = "it specifies whether text is lowercased: save the whole tokenizer, or write \
                     {\"do_lower_case\": true} there for an uncased model";
         return Err(config_place.missing("is missing", hint));
     };
@@ -278,9 +279,9 @@ fn of_list(
         let token = name(given, default);
         id_of(place, &ids, &token, why)
     };
-    let unknown = special(&config.unk_token, "[UNK]", "for words that it does not know")?;
-    let first = special(&config.cls_token, "[CLS]", "to begin texts with")?;
-    let last = special(&config.sep_token, "[SEP]", "to end texts with")?;
+    let unknown = special(&config.unk_token, "[UNK]", "for unknown words")?;
+    let first = special(&config.cls_token, "[CLS]", "at the start of texts")?;
+    let last = special(&config.sep_token, "[SEP]", "at the end of texts")?;
     let named = [
         (&config.unk_token, "[UNK]"),
         (&config.cls_token, "[CLS]"),
@@ -327,43 +328,43 @@ fn no_json(place: &Place, e: &serde_json::Error) -> Error {
     place.damaged(format!("not a readable JSON file: {e}"), hint)
 }
 
-/// Every token once, every id once.
+/// Checks that every token and every id occurs once.
 fn numbered(place: &Place, entries: Vec<(String, u32)>) -> Result<Ids> {
     let mut seen: HashMap<u32, String> = HashMap::with_capacity(entries.len());
     let mut ids = Ids::with_capacity(entries.len());
     for (token, id) in entries {
         if let Some(other) = ids.insert(token.clone(), id) {
             let what = format!("the token `{token}` has two ids, {other} and {id}");
-            return Err(place.unfit(what, "write it again"));
+            return Err(place.unfit(what, "save the tokenizer again"));
         }
         if let Some(other) = seen.insert(id, token.clone()) {
-            let what = format!("the id {id} is given to two tokens, `{other}` and `{token}`");
-            return Err(place.unfit(what, "write it again"));
+            let what = format!("the id {id} is assigned to two tokens, `{other}` and `{token}`");
+            return Err(place.unfit(what, "save the tokenizer again"));
         }
     }
     match ids.is_empty() {
-        true => Err(place.unfit("the vocabulary is empty", "write it again")),
+        true => Err(place.unfit("the vocabulary is empty", "save the tokenizer again")),
         false => Ok(ids),
     }
 }
 
-/// The vocabulary and the tokens that were added to it.
+/// The vocabulary together with the added tokens.
 fn with_added(place: &Place, ids: &Ids, added: &[AddedToken]) -> Result<Ids> {
     let mut all = ids.clone();
     for AddedToken { id, content, .. } in added {
         if let Some(other) = all.insert(content.clone(), *id).filter(|other| other != id) {
             let what = format!(
-                "the added token `{content}` has the id {id}, in the vocabulary it is {other}"
+                "the added token `{content}` has the id {id}, but in the vocabulary it is {other}"
             );
-            return Err(place.unfit(what, "write it again"));
+            return Err(place.unfit(what, "save the tokenizer again"));
         }
     }
     let mut tokens: HashMap<u32, &str> = HashMap::with_capacity(all.len());
     for (token, &id) in &all {
         if let Some(other) = tokens.insert(id, token) {
             let (a, b) = (other.min(token), other.max(token));
-            let what = format!("the id {id} is given to two tokens, `{a}` and `{b}`");
-            return Err(place.unfit(what, "write it again"));
+            let what = format!("the id {id} is assigned to two tokens, `{a}` and `{b}`");
+            return Err(place.unfit(what, "save the tokenizer again"));
         }
     }
     Ok(all)
@@ -372,11 +373,11 @@ fn with_added(place: &Place, ids: &Ids, added: &[AddedToken]) -> Result<Ids> {
 fn id_of(place: &Place, ids: &Ids, token: &str, why: &str) -> Result<u32> {
     ids.get(token).copied().ok_or_else(|| {
         let what = format!("the vocabulary has no `{token}`, which is needed {why}");
-        place.unfit(what, "take the tokenizer that the model was trained with")
+        place.unfit(what, "use the tokenizer that the model was trained with")
     })
 }
 
-/// Which tokens are joined, and to what, by rank.
+/// The merge rules with their ranks and results.
 fn joined(place: &Place, merges: Vec<Merge>, ids: &Ids) -> Result<HashMap<(u32, u32), (u32, u32)>> {
     let mut rules = HashMap::with_capacity(merges.len());
     for (rank, merge) in merges.into_iter().enumerate() {
@@ -386,8 +387,8 @@ fn joined(place: &Place, merges: Vec<Merge>, ids: &Ids) -> Result<HashMap<(u32, 
                 Some((left, right)) if !right.contains(' ') => (left.into(), right.into()),
                 _ => {
                     let what = format!("merge {}, `{line}`, is not two tokens", rank + 1);
-                    let what = what + " with a space between";
-                    return Err(place.unfit(what, "write it again"));
+                    let what = what + " separated by a space";
+                    return Err(place.unfit(what, "save the tokenizer again"));
                 }
             },
         };
@@ -404,14 +405,15 @@ fn joined(place: &Place, merges: Vec<Merge>, ids: &Ids) -> Result<HashMap<(u32, 
     Ok(rules)
 }
 
-/// The tokens before and after every text.
+/// The special tokens before and after every text.
 fn around(place: &Place, part: Option<PostProcessor>, ids: &Ids) -> Result<(Vec<u32>, Vec<u32>)> {
     let checked = |token: &str, given: u32, why: &str| {
         let id = id_of(place, ids, token, why)?;
         if id != given {
-            let what =
-                format!("`{token}` is {given} in `post_processor`, in the vocabulary it is {id}");
-            return Err(place.unfit(what, "write it again"));
+            let what = format!(
+                "`{token}` is {given} in `post_processor`, but in the vocabulary it is {id}"
+            );
+            return Err(place.unfit(what, "save the tokenizer again"));
         }
         Ok(id)
     };
@@ -422,8 +424,8 @@ fn around(place: &Place, part: Option<PostProcessor>, ids: &Ids) -> Result<(Vec<
             PostProcessor::BertProcessing { cls, sep }
             | PostProcessor::RobertaProcessing { cls, sep },
         ) => {
-            first.push(checked(&cls.0, cls.1, "to begin texts with")?);
-            last.push(checked(&sep.0, sep.1, "to end texts with")?);
+            first.push(checked(&cls.0, cls.1, "at the start of texts")?);
+            last.push(checked(&sep.0, sep.1, "at the end of texts")?);
         }
         Some(PostProcessor::TemplateProcessing { single, special_tokens }) => {
             let mut is_behind = false;
@@ -435,9 +437,9 @@ fn around(place: &Place, part: Option<PostProcessor>, ids: &Ids) -> Result<(Vec<
                 let why = "by `post_processor`";
                 let Some(special) = special_tokens.get(&name) else {
                     let what = format!(
-                        "`post_processor` puts `{name}` around texts and does not say its id"
+                        "`post_processor` adds `{name}` to texts but does not define its id"
                     );
-                    return Err(place.unfit(what, "write it again"));
+                    return Err(place.unfit(what, "save the tokenizer again"));
                 };
                 let given = match special.ids[..] {
                     [id] => checked(&name, id, why)?,

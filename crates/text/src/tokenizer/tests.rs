@@ -17,7 +17,7 @@ fn opened(name: &str) -> Tokenizer {
     Tokenizer::open(&files(name)).unwrap()
 }
 
-/// `tokenizer.json` of the oracle of that name.
+/// `tokenizer.json` of the reference of that name.
 fn document(name: &str) -> Value {
     serde_json::from_slice(&files(name).bytes["tokenizer.json"]).unwrap()
 }
@@ -29,7 +29,7 @@ fn encoded(tokenizer: &Tokenizer, text: &str, limit: usize) -> (Vec<u32>, Encode
     (ids, encoded)
 }
 
-/// Every text of the oracle, whole and cut.
+/// Every text of the reference, whole and truncated.
 fn check(name: &str, tokenizer: &Tokenizer) {
     let oracle = fs::read_to_string(oracle("tokenizer/ids.json")).unwrap();
     let oracle: Value = serde_json::from_str(&oracle).unwrap();
@@ -64,7 +64,7 @@ fn a_list_of_words_and_its_configuration_are_a_tokenizer_too() {
     check("list", &opened("list"));
 }
 
-/// With the folder of all-MiniLM-L6-v2 in `VERIDICAL_MINILM`.
+/// Requires the folder of all-MiniLM-L6-v2 in `VERIDICAL_MINILM`.
 #[test]
 fn minilm_gives_the_ids_of_hugging_face() {
     let Some(path) = std::env::var_os("VERIDICAL_MINILM") else {
@@ -75,7 +75,7 @@ fn minilm_gives_the_ids_of_hugging_face() {
     let tokenizer = Tokenizer::open(&files).unwrap();
     assert_eq!((tokenizer.vocabulary(), tokenizer.n_special()), (30522, 2));
     check("minilm", &tokenizer);
-    // Its `vocab.txt` says the same.
+    // Its `vocab.txt` describes the same tokenizer.
     files.bytes.remove("tokenizer.json").unwrap();
     check("minilm", &Tokenizer::open(&files).unwrap());
 }
@@ -102,7 +102,7 @@ fn a_limit_leaves_the_tokens_around() {
 }
 
 proptest! {
-    /// Nothing is lost: the bytes behind the ids are the text. `bpe` knows every byte and normalizes nothing.
+    /// The encoding is lossless: the bytes of the ids are the text. `bpe` has every byte and does not normalize.
     #[test]
     fn bpe_can_be_read_back(text in "(\\PC|[ a-z'\n]){0,60}") {
         prop_assume!(!text.contains('<'));
@@ -121,7 +121,7 @@ proptest! {
         prop_assert_eq!(found.unknown, 0);
     }
 
-    /// A limit gives the beginning of what there is without it.
+    /// Truncation keeps a prefix of the full encoding.
     #[test]
     fn a_cut_is_a_prefix(text in "\\PC{0,60}", limit in 2usize..20) {
         for name in ["wordpiece", "bpe", "list"] {
@@ -133,25 +133,25 @@ proptest! {
     }
 }
 
-/// The complaint about a document.
-fn complaint(document: impl Into<Vec<u8>>) -> Error {
+/// The error for a document.
+fn error_of(document: impl Into<Vec<u8>>) -> Error {
     let files = MemoryFiles::default().with("tokenizer.json", document);
     let error = Tokenizer::open(&files).unwrap_err();
     assert!(error.to_string().starts_with("tokenizer.json: "), "{error}");
     error
 }
 
-/// The complaint about `name`'s document after `change`.
-fn complaint_after(name: &str, change: impl FnOnce(&mut Value)) -> String {
+/// The error for the document of `name` after `change`.
+fn error_after(name: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut document = document(name);
     change(&mut document);
-    let error = complaint(document.to_string());
+    let error = error_of(document.to_string());
     assert!(matches!(error, Error::Unfit { .. }), "{error:?}");
     error.to_string()
 }
 
 #[test]
-fn what_is_no_tokenizer_is_refused_by_name() {
+fn invalid_tokenizers_are_refused_by_name() {
     type Change = fn(&mut Value);
     let cases: [(&str, Change, &str); 13] = [
         (
@@ -163,14 +163,14 @@ fn what_is_no_tokenizer_is_refused_by_name() {
         (
             "bpe",
             |d| d["pre_tokenizer"] = Value::Null,
-            "not a pair that is understood; supported are WordPiece",
+            "`pre_tokenizer` is not supported; supported: WordPiece",
         ),
         (
             "bpe",
             |d| d["model"]["byte_fallback"] = json!(true),
-            "`byte_fallback` of BPE is not understood",
+            "`byte_fallback` of BPE is not supported",
         ),
-        ("bpe", |d| d["model"]["dropout"] = json!(0.1), "`dropout` of BPE is not understood"),
+        ("bpe", |d| d["model"]["dropout"] = json!(0.1), "`dropout` of BPE is not supported"),
         (
             "bpe",
             |d| d["model"]["merges"][4] = json!(["Ġ", "Ж"]),
@@ -184,17 +184,17 @@ fn what_is_no_tokenizer_is_refused_by_name() {
         (
             "bpe",
             |d| d["model"]["unk_token"] = json!("<none>"),
-            "the vocabulary has no `<none>`, which is needed for bytes",
+            "the vocabulary has no `<none>`, which is needed for unknown bytes",
         ),
         (
             "wordpiece",
             |d| d["model"]["unk_token"] = json!("[NO]"),
-            "the vocabulary has no `[NO]`, which is needed for words",
+            "the vocabulary has no `[NO]`, which is needed for unknown words",
         ),
         (
             "wordpiece",
             |d| d["model"]["vocab"]["fox"] = json!(7),
-            "the id 7 is given to two tokens, `",
+            "the id 7 is assigned to two tokens, `",
         ),
         (
             "wordpiece",
@@ -204,19 +204,19 @@ fn what_is_no_tokenizer_is_refused_by_name() {
         (
             "wordpiece",
             |d| d["added_tokens"][0]["id"] = json!(9),
-            "the added token `[PAD]` has the id 9, in the vocabulary it is 0",
+            "the added token `[PAD]` has the id 9, but in the vocabulary it is 0",
         ),
         (
             "wordpiece",
             |d| d["post_processor"]["special_tokens"]["[CLS]"]["ids"] = json!([4]),
-            "`[CLS]` is 4 in `post_processor`, in the vocabulary it is 2",
+            "`[CLS]` is 4 in `post_processor`, but in the vocabulary it is 2",
         ),
     ];
     for (name, change, expected) in cases {
-        let message = complaint_after(name, change);
+        let message = error_after(name, change);
         assert!(message.contains(expected), "{expected}: {message}");
     }
-    let message = complaint_after("wordpiece", |d| {
+    let message = error_after("wordpiece", |d| {
         let vocabulary = d["model"]["vocab"].as_object_mut().unwrap();
         vocabulary.remove("[CLS]");
         d["added_tokens"].as_array_mut().unwrap().retain(|token| token["content"] != "[CLS]");
@@ -230,9 +230,9 @@ fn what_is_no_tokenizer_is_refused_by_name() {
 #[test]
 fn a_token_that_is_listed_twice_is_refused() {
     let text = String::from_utf8(files("wordpiece").bytes["tokenizer.json"].clone()).unwrap();
-    let error = complaint(text.replace(r#""[PAD]":0,"#, r#""[PAD]":0,"[PAD]":999,"#));
+    let error = error_of(text.replace(r#""[PAD]":0,"#, r#""[PAD]":0,"[PAD]":999,"#));
     assert!(error.to_string().contains("the token `[PAD]` has two ids, 0 and 999"), "{error}");
-    let error = complaint("{\"model\": ");
+    let error = error_of("{\"model\": ");
     assert!(matches!(error, Error::Damaged { .. }), "{error:?}");
     assert_eq!(
         error.to_string(),
@@ -243,7 +243,7 @@ fn a_token_that_is_listed_twice_is_refused() {
 
 #[test]
 fn lists_that_do_not_serve_are_refused() {
-    let complaint = |list: &[u8], config: Option<&str>| {
+    let message_of = |list: &[u8], config: Option<&str>| {
         let files = MemoryFiles::default().with("vocab.txt", list);
         let files = match config {
             Some(config) => files.with("tokenizer_config.json", config),
@@ -261,17 +261,20 @@ fn lists_that_do_not_serve_are_refused() {
     for missing in ["[UNK]", "[CLS]", "[SEP]"] {
         let words = ["[UNK]", "[CLS]", "[SEP]", "a"].into_iter().filter(|word| *word != missing);
         let list = words.collect::<Vec<_>>().join("\n");
-        let message = complaint(list.as_bytes(), Some("{}"));
+        let message = message_of(list.as_bytes(), Some("{}"));
         assert!(message.contains(&format!("the vocabulary has no `{missing}`")), "{message}");
     }
-    let message = complaint(b"[UNK]\n[CLS]\n[SEP]\na\nb\na\n", Some("{}"));
+    let message = message_of(b"[UNK]\n[CLS]\n[SEP]\na\nb\na\n", Some("{}"));
     assert!(message.contains("vocab.txt: the token `a` has two ids, 3 and 5"), "{message}");
-    let message = complaint(b"[UNK]\n\xff\n", Some("{}"));
+    let message = message_of(b"[UNK]\n\xff\n", Some("{}"));
     assert!(message.contains("vocab.txt: line 2 is not UTF-8"), "{message}");
-    let message = complaint(b"", Some("{}"));
+    let message = message_of(b"", Some("{}"));
     assert!(message.contains("the vocabulary is empty"), "{message}");
-    let message = complaint(b"[UNK]\n[CLS]\n[SEP]\n", None);
-    assert!(message.contains("tokenizer_config.json: is missing; it says whether"), "{message}");
-    let message = complaint(b"[UNK]\n[CLS]\n[SEP]\n", Some("["));
+    let message = message_of(b"[UNK]\n[CLS]\n[SEP]\n", None);
+    assert!(
+        message.contains("tokenizer_config.json: is missing; it specifies whether"),
+        "{message}"
+    );
+    let message = message_of(b"[UNK]\n[CLS]\n[SEP]\n", Some("["));
     assert!(message.contains("tokenizer_config.json: not a readable JSON file"), "{message}");
 }

@@ -1,6 +1,6 @@
-//! WordPiece: the longest token that a word begins with, then the longest that goes on from there (Devlin et al. 2019;
-//! Wu et al. 2016, section 4.1). Tokens inside a word carry a prefix, `##`. A word that cannot be told in tokens, or has
-//! more than `max_chars` characters, is one unknown token.
+//! WordPiece: greedy longest-match-first tokenization of a word (Devlin et al. 2019; Wu et al. 2016, section 4.1). Tokens
+//! inside a word carry a prefix, `##`. A word that cannot be split into tokens, or has more than `max_chars` characters, is
+//! one unknown token.
 
 use super::Ids;
 

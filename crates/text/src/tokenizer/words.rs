@@ -1,8 +1,8 @@
-//! Where words begin and end, before they are cut into subwords.
+//! Splits text into words, before they are split into subwords.
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// Words as BERT has them: runs without spaces; every sign of punctuation is one of its own.
+/// Words as in BERT: runs without whitespace; every punctuation character is a separate word.
 pub(super) fn of_bert(text: &str) -> impl Iterator<Item = &str> {
     let is_end = |c: char| c.is_whitespace() || is_punctuation(c);
     let mut rest = text;
@@ -26,7 +26,7 @@ fn is_punctuation(c: char) -> bool {
     }
 }
 
-/// Words as GPT-2 has them; nothing of the text is lost. Its pattern, by hand:
+/// Words as in GPT-2, covering the whole text. Its pattern, implemented without a regex engine:
 /// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 pub(super) fn of_bytes(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
@@ -39,7 +39,7 @@ pub(super) fn of_bytes(text: &str) -> impl Iterator<Item = &str> {
 
 const CONTRACTIONS: [&str; 7] = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"];
 
-/// The length of the word that `text` begins with.
+/// The length of the first word of `text`.
 fn word_of_bytes(text: &str) -> usize {
     if let Some(end) = CONTRACTIONS.iter().find(|end| text.starts_with(*end)) {
         return end.len();
@@ -49,7 +49,7 @@ fn word_of_bytes(text: &str) -> usize {
     if let Some(kind) = run.chars().next().and_then(kind) {
         return space + run.find(|c| self::kind(c) != Some(kind)).unwrap_or(run.len());
     }
-    // Spaces: the last one before a word belongs to that word, if it has company.
+    // Whitespace: the last character before a word belongs to that word, unless it is the only one.
     let end = text.find(|c: char| !c.is_whitespace()).unwrap_or(text.len());
     let last = text[..end].chars().next_back().map_or(0, char::len_utf8);
     if end == text.len() || end == last { end } else { end - last }
@@ -62,7 +62,7 @@ enum Kind {
     Other,
 }
 
-/// What a character is, unless it is a space.
+/// The class of a character; `None` for whitespace.
 fn kind(c: char) -> Option<Kind> {
     Some(match c {
         'a'..='z' | 'A'..='Z' => Kind::Letter,

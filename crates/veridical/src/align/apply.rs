@@ -1,4 +1,4 @@
-//! Mapping a whole table, piece by piece.
+//! Mapping a whole table, chunk by chunk.
 
 use serde::Serialize;
 use serde_json::json;
@@ -11,31 +11,31 @@ use crate::pipeline::{self, TableJob, Transform};
 use crate::vectors::encoded;
 use crate::{JobOptions, Result, Tally};
 
-/// Under what an aligned table says what it is aligned to.
+/// Metadata key of an aligned table: the fingerprint of the table it is aligned to.
 pub const ALIGNED_TO: &str = "veridical.aligned_to";
-/// Under what an aligned table names its map.
+/// Metadata key of an aligned table: the id of the map that was applied.
 pub const MAP_ID: &str = "veridical.map_id";
 
-/// What [`apply`] did.
+/// Result of [`apply`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
-    /// The new table.
+    /// Path of the aligned table.
     #[serde(rename = "out")]
     pub output: String,
-    /// Values of a row of it.
+    /// Dimension of the aligned vectors.
     pub dim: usize,
-    /// Rows written.
+    /// Number of rows written.
     pub rows: u64,
-    /// Rows left out under `--on-nan skip`.
+    /// Number of rows skipped under `--on-nan skip`.
     pub skipped_rows: u64,
-    /// Values set to 0 under `--on-nan zero`.
+    /// Number of values set to 0 under `--on-nan zero`.
     pub zeroed_values: u64,
 }
 
-/// Writes `input` mapped: all of its rows, anchors or not.
+/// Maps every row of `input`, anchor or not, and writes the result.
 ///
 /// # Errors
-/// [`Error::Shape`] for a table of another width than the map takes; else as [`crate::featurize::apply`].
+/// [`Error::Shape`] if the table and the map have different dimensions; otherwise as [`crate::featurize::apply`].
 pub fn apply(
     map: &MapFile,
     input: &Source,
@@ -49,8 +49,8 @@ pub fn apply(
     let (takes, dim) = (map.map.input_dim(), map.map.output_dim());
     if width != takes {
         return Err(Error::shape(
-            format!("{input}: the vectors have {width} values but the map takes {takes}"),
-            "it was fitted for another table, fit one for this table with ⟨reference⟩",
+            format!("{input}: the vectors have dimension {width} but the map expects {takes}"),
+            "the map was fitted for another table; fit one for this table with ⟨reference⟩",
         )
         .into());
     }
@@ -79,8 +79,8 @@ impl Transform for Mapping<'_> {
         if let Some(at) = values.iter().position(|x| !x.is_finite()) {
             let row = rows.row_number(at / dim);
             return Err(Error::unfit(
-                format!("{}: row {row} becomes too large for f32 under the map", self.input),
-                "look at it with `veridical vectors stats`",
+                format!("{}: row {row} overflows f32 after the map is applied", self.input),
+                "inspect it with `veridical vectors stats`",
             )
             .into());
         }

@@ -1,21 +1,21 @@
-//! Days of a calendar, which the user gives: no output depends on a clock.
+//! Calendar dates supplied by the user: no output depends on a clock.
 
 use veridical_core::{Error, settings};
 
 use crate::Result;
 
 settings! {
-    /// Days of the reference and of the tables.
+    /// Dates of the reference and of the tables.
     pub struct DateSettings in "Dates" {
-        /// Day of the reference, YYYY-MM-DD; the map then carries its age
+        /// Date of the reference, YYYY-MM-DD; its age is then stored with the map
         pub reference_date: Option<String> = None => [value("DAY"), needs(&["date"])],
-        /// Day of the tables, YYYY-MM-DD
+        /// Date of the tables, YYYY-MM-DD
         pub date: Option<String> = None => [value("DAY"), needs(&["reference-date"])],
     }
 }
 
 impl DateSettings {
-    /// Both, checked.
+    /// Returns both dates, validated; `None` if they were not given.
     ///
     /// # Errors
     /// As [`Dates::new`].
@@ -25,35 +25,45 @@ impl DateSettings {
     }
 }
 
-/// The days of the reference and of the table that is aligned to it.
+/// Dates of the reference and of the table that is aligned to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dates {
-    /// `YYYY-MM-DD` of the reference.
+    /// Date of the reference, `YYYY-MM-DD`.
     pub reference: String,
-    /// `YYYY-MM-DD` of the table.
+    /// Date of the table, `YYYY-MM-DD`.
     pub date: String,
 }
 
 impl Dates {
-    /// Both, checked.
+    /// Creates a validated pair of dates.
     ///
     /// # Errors
-    /// [`Error::Setting`] for what is no day, [`Error::Request`] for a table older than its reference.
+    /// [`Error::Setting`] for an invalid date, [`Error::Request`] for a table older than its reference.
+    ///
+    /// # Example
+    /// ```
+    /// use veridical::align::Dates;
+    ///
+    /// let dates = Dates::new("2026-02-27", "2026-03-02")?;
+    /// assert_eq!(dates.age_days(), 3);
+    /// assert!(Dates::new("2026-02-30", "2026-03-02").is_err());
+    /// # Ok::<(), veridical::Error>(())
+    /// ```
     pub fn new(reference: &str, date: &str) -> Result<Self> {
         let dates = Self { reference: reference.to_owned(), date: date.to_owned() };
         if days("date", date)? < days("reference-date", reference)? {
             return Err(Error::request(
-                format!("⟨date⟩ {date} lies before ⟨reference-date⟩ {reference}"),
-                "the reference is the older table",
+                format!("⟨date⟩ {date} is before ⟨reference-date⟩ {reference}"),
+                "the reference must be the older table",
             )
             .into());
         }
         Ok(dates)
     }
 
-    /// How many days the reference is older.
+    /// Returns by how many days the reference is older than the table.
     pub fn age_days(&self) -> i64 {
-        // Both were checked when the value was made.
+        // Both were validated on construction.
         let day = |text: &str| days("", text).unwrap_or_default();
         day(&self.date) - day(&self.reference)
     }
@@ -62,7 +72,7 @@ impl Dates {
 /// Days since 1970-01-01 in the Gregorian calendar (Hinnant, "chrono-compatible low-level date algorithms").
 fn days(name: &'static str, text: &str) -> Result<i64> {
     let refused = || {
-        crate::Error::Core(Error::setting(name, "a day such as 2026-03-31", format!("`{text}`")))
+        crate::Error::Core(Error::setting(name, "a date such as 2026-03-31", format!("`{text}`")))
     };
     let parts: Vec<&str> = text.split('-').collect();
     let [y, m, d] = parts[..] else { return Err(refused()) };
@@ -91,7 +101,7 @@ fn days(name: &'static str, text: &str) -> Result<i64> {
 mod tests {
     use super::*;
 
-    /// Days by counting them one year and one month after the other.
+    /// Counts days one year and one month at a time.
     #[test]
     fn days_are_those_of_the_calendar() {
         let mut count = 0;
@@ -121,10 +131,10 @@ mod tests {
             "+026-03-01",
         ] {
             let message = Dates::new("2026-01-01", text).unwrap_err().to_string();
-            assert_eq!(message, format!("⟨date⟩ must be a day such as 2026-03-31, got `{text}`"));
+            assert_eq!(message, format!("⟨date⟩ must be a date such as 2026-03-31, got `{text}`"));
         }
         let early = Dates::new("2026-01-02", "2026-01-01").unwrap_err().to_string();
-        assert!(early.contains("lies before ⟨reference-date⟩ 2026-01-02"));
+        assert!(early.contains("is before ⟨reference-date⟩ 2026-01-02"));
         assert_eq!(Dates::new("2024-02-28", "2024-03-01").unwrap().age_days(), 2);
     }
 }

@@ -1,6 +1,6 @@
-//! A map on disk: safetensors with `from`, `matrix` and `to` in f64, and what is known about it as metadata.
+//! An alignment map on disk: safetensors with `from`, `matrix` and `to` in f64, and provenance as metadata.
 //!
-//! `map_id` names the content; [`veridical_inspect::align::map_id`] says how.
+//! `map_id` identifies the content; see [`veridical_inspect::align::map_id`].
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,27 +12,27 @@ use veridical_learn::LinearMap;
 use super::dates::Dates;
 use crate::{Error, Result};
 
-/// A map and what is known about it.
+/// An alignment map with its provenance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapFile {
-    /// The map.
+    /// The linear map.
     pub map: LinearMap,
-    /// What kind of map.
+    /// Kind of map: rotation, ridge or low rank.
     pub kind: MapKind,
-    /// The content of the table it leads to.
+    /// Fingerprint of the reference table that the map leads to.
     pub reference: String,
-    /// Anchors of the fit.
+    /// Number of anchors the map was fitted on.
     pub anchors: u64,
-    /// Anchors that were kept back.
+    /// Number of held-out anchors.
     pub held_out: u64,
-    /// |A - map(B)| / |A| of those kept back.
+    /// Relative residual |A - map(B)| / |A| on the held-out anchors.
     pub residual: f64,
-    /// When reference and table were made, if the user said so.
+    /// Dates of reference and table, if the user supplied them.
     pub dates: Option<Dates>,
 }
 
 impl MapFile {
-    /// The file of a map that was fitted.
+    /// Creates the file contents for a fitted map.
     pub fn new(fitted: &Fitted, dates: Option<Dates>) -> Self {
         let Fitted { map, kind, reference, certificate, .. } = fitted;
         Self {
@@ -46,15 +46,15 @@ impl MapFile {
         }
     }
 
-    /// The name of this map.
+    /// Returns the id of this map.
     pub fn map_id(&self) -> String {
         map_id(&self.map, self.kind, &self.reference)
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the map atomically.
     ///
     /// # Errors
-    /// [`Error::Io`] if the disk refuses.
+    /// [`Error::Io`] if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         let mut metadata: BTreeMap<String, String> = [
             ("format", MAP_FORMAT.to_owned()),
@@ -75,19 +75,19 @@ impl MapFile {
         Ok(affine::write(&self.affine(), &metadata, path)?)
     }
 
-    /// Writes it as a model: `vector` (batch x inputs) to `aligned` (batch x outputs).
+    /// Writes the map as an ONNX model: `vector` (batch x inputs) to `aligned` (batch x outputs).
     ///
     /// # Errors
-    /// [`Error::Io`] if the disk refuses.
+    /// [`Error::Io`] if the file cannot be written.
     pub fn save_onnx(&self, path: &Path) -> Result<()> {
         Ok(onnx::write_affine(&self.affine(), &self.map_id(), path)?)
     }
 
-    /// Reads and checks it.
+    /// Reads and validates a map file.
     ///
     /// # Errors
-    /// [`Error::Io`] for damage and for files that cannot be read; [`veridical_core::Error::Damaged`] for files that are
-    /// no maps, and for one whose id is not that of its content.
+    /// [`Error::Io`] for files that are damaged or cannot be read; [`veridical_core::Error::Damaged`] for files that are
+    /// not maps, and for a map whose id does not match its content.
     pub fn load(path: &Path) -> Result<Self> {
         let (Affine { from, matrix, to }, metadata) = affine::read(path)?;
         let refused = |what: String, hint: &str| {
@@ -95,28 +95,29 @@ impl MapFile {
         };
         let get = |key: &str| {
             metadata.get(key).map(String::as_str).ok_or_else(|| {
-                let what =
-                    format!("is not a map of `veridical align`: its metadata has no `{key}`");
+                let what = format!(
+                    "is not a map written by `veridical align`: its metadata has no `{key}`"
+                );
                 refused(what, "")
             })
         };
         if get("format")? != MAP_FORMAT {
-            let what = format!("is a map of format `{}`", get("format")?);
+            let what = format!("is a map in format `{}`", get("format")?);
             return Err(refused(what, &format!("this version reads {MAP_FORMAT}")));
         }
         let number = |key: &str| -> Result<f64> {
             let text = get(key)?;
             let value = text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
             value.ok_or_else(|| {
-                let what = format!("`{key}` is `{text}`, which is no such number");
+                let what = format!("`{key}` is `{text}`, not a valid number");
                 refused(what, "fit the map again")
             })
         };
         let kind = get("kind")?;
-        let kind =
-            MapKind::ALL.into_iter().find(|known| known.name() == kind).ok_or_else(|| {
-                refused(format!("is a map of the unknown kind `{kind}`"), "fit it again")
-            })?;
+        let kind = MapKind::ALL
+            .into_iter()
+            .find(|known| known.name() == kind)
+            .ok_or_else(|| refused(format!("is a map of unknown kind `{kind}`"), "fit it again"))?;
         let dates = match (metadata.get("reference_date"), metadata.get("date")) {
             (Some(reference), Some(date)) => Some(Dates::new(reference, date)?),
             _ => None,
@@ -131,7 +132,7 @@ impl MapFile {
             dates,
         };
         if file.map_id() != get("map_id")? {
-            let what = "its values are not those that its map_id names: it was changed or damaged";
+            let what = "its values do not match its map_id: the file was changed or damaged";
             return Err(refused(what.into(), "fit it again"));
         }
         Ok(file)

@@ -1,8 +1,8 @@
-//! `veridical align`: tables of different trainings in one frame.
+//! `veridical align`: vector tables of different training runs in one coordinate frame.
 //!
-//! Retraining turns the coordinates of an embedding and leaves its inner products; a map fitted on the ids that two
-//! tables share turns one back. Every table is aligned to one fixed reference: maps along a chain of days would add
-//! up their errors, so a reference that is itself aligned is refused.
+//! Retraining rotates the coordinates of an embedding and preserves its inner products; a map fitted on the ids that two
+//! tables share undoes the rotation. Every table is aligned to one fixed reference: along a chain of days the errors of
+//! the maps would accumulate, so a reference that is itself aligned is rejected.
 
 mod apply;
 mod dates;
@@ -28,7 +28,7 @@ pub use self::dates::{DateSettings, Dates};
 pub use self::file::MapFile;
 use crate::{JobOptions, Result};
 
-/// What the mean of all tables is called.
+/// Name of the output table that holds the mean of all tables.
 const MEAN: &str = "mean";
 
 settings! {
@@ -36,41 +36,41 @@ settings! {
     pub struct Align {
         /// Tables to align: files or run folders
         pub tables: Vec<Input> = Vec::new() => [positional(), required(), value("TABLE")],
-        /// Table whose frame is kept
+        /// Reference table that the others are aligned to
         pub reference: Option<Input> = None => [value("TABLE")],
-        /// Aligned table to write; a folder for several tables or ⟨generalized⟩
+        /// Aligned table to write; a folder for several tables or with ⟨generalized⟩
         pub out: Option<Output> = None => [value("PATH")],
-        /// Map to write, as safetensors; a folder for several tables
+        /// Map to write (safetensors); a folder for several tables
         pub map: Option<Output> = None,
-        /// Map to write, as ONNX; a folder for several tables
+        /// Map to write (ONNX); a folder for several tables
         pub onnx: Option<Output> = None,
-        /// Use this map instead of fitting one
+        /// Apply this map instead of fitting one
         pub apply: Option<Input> = None
             => [value("MAP"), excludes(&["map", "method", "scale", "center", "ridge", "rank", "anchors",
                 "anchor-weights", "sample", "generalized"])],
         /// Accept a reference that is itself aligned
         pub allow_chain: bool = false => [switch()],
-        /// Turn all tables to their common mean; the reference keeps its frame
+        /// Generalized Procrustes: align all tables to their common mean
         pub generalized: bool = false => [heading("Fitting"), switch()],
-        /// File with the ids to fit on: one per line, CSV or Parquet
+        /// Ids to fit on: one per line, CSV or Parquet
         pub anchors: Option<Input> = None
-            => [heading("Fitting"), excludes(&["anchor-weights"]), otherwise("all that are shared")],
-        /// File with the weight of every id, such as its popularity: CSV, TSV or Parquet
+            => [heading("Fitting"), excludes(&["anchor-weights"]), otherwise("all shared ids")],
+        /// Weight of every id, such as its popularity: CSV, TSV or Parquet
         pub anchor_weights: Option<Input> = None => [heading("Fitting"), needs(&["anchors-top"])],
-        /// Fit on the N ids of largest weight
+        /// Fit on the N ids with the largest weight
         pub anchors_top: Option<usize> = None => [heading("Fitting"), needs(&["anchor-weights"])],
     } with {
         /// How maps are fitted.
         pub fit: FitSettings,
-        /// Days of reference and tables.
+        /// Dates of the reference and the tables.
         pub dates: DateSettings,
-        /// How to read and write.
+        /// How tables are read and written.
         pub options: JobOptions,
     }
 }
 
 impl Align {
-    /// How maps are fitted, with the anchors read.
+    /// Returns the fit settings with the anchors loaded.
     fn fitting(&self) -> Result<FitSettings> {
         let which = match (&self.anchors, &self.anchor_weights) {
             (Some(path), _) => {
@@ -91,52 +91,52 @@ impl Align {
     }
 }
 
-/// What [`align`] did.
+/// Result of [`align`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Aligned {
-    /// The table whose frame was kept.
+    /// Path of the reference table, if one was given.
     pub reference: Option<String>,
-    /// Its content; of the mean under `--generalized`.
+    /// Fingerprint of the reference table; of the mean under `--generalized`.
     pub reference_fingerprint: String,
-    /// The mean of all tables, under `--generalized`.
+    /// Path of the mean of all tables, under `--generalized`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<String>,
-    /// One per table.
+    /// Results per table, in the order given.
     pub tables: Vec<AlignedTable>,
 }
 
-/// What was done to one table.
+/// Result of aligning one table.
 #[derive(Clone, Debug, Serialize)]
 pub struct AlignedTable {
-    /// The table.
+    /// Path of the input table.
     pub input: String,
-    /// What kind of map was used.
+    /// Kind of map that was applied.
     pub kind: MapKind,
-    /// Its name.
+    /// Id of the map.
     pub map_id: String,
-    /// Values of a row that goes in.
+    /// Input dimension of the map.
     pub input_dim: usize,
-    /// Values of a row that comes out.
+    /// Output dimension of the map.
     pub output_dim: usize,
-    /// Strength of the ridge.
+    /// Ridge penalty, for ridge maps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ridge: Option<f64>,
-    /// Rank of a low-rank map.
+    /// Rank, for low-rank maps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<usize>,
-    /// How good the map is; none for a map that was fitted before.
+    /// Accuracy of the map on held-out anchors; `None` for a map loaded from a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
-    /// Days between reference and table.
+    /// Number of days between reference and table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub age_days: Option<i64>,
-    /// Where the map was written.
+    /// Path of the written map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<String>,
-    /// Where the map was written as ONNX.
+    /// Path of the map written as ONNX.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub onnx: Option<String>,
-    /// The table that was written.
+    /// The aligned table, if one was written.
     #[serde(flatten)]
     pub applied: Option<Applied>,
 }
@@ -144,11 +144,36 @@ pub struct AlignedTable {
 /// Aligns tables to a reference.
 ///
 /// # Errors
-/// [`Error::Request`], [`Error::Shape`] and [`Error::Unfit`] for tables, maps and settings that do not go together, those
-/// of reading and writing, and [`crate::Error::Interrupted`] if the user stopped it and it can be resumed.
+/// [`Error::Request`], [`Error::Shape`] and [`Error::Unfit`] for incompatible tables, maps and settings, errors of
+/// reading and writing, and [`crate::Error::Interrupted`] if the user stopped the job and it can be resumed.
+///
+/// # Example
+/// ```
+/// use veridical::align::{Align, align};
+/// use veridical::core::{Job, Seed};
+/// use veridical::data::generate;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+///
+/// let monday = generate::clusters(200, 4, 3, Seed::new(0)?);
+/// let mut tuesday = monday.clone();
+/// tuesday.vectors.chunks_mut(4).for_each(<[f32]>::reverse); // the same geometry in other coordinates
+/// veridical::io::write_table(&monday, &at("monday.parquet"))?;
+/// veridical::io::write_table(&tuesday, &at("tuesday.parquet"))?;
+/// let settings = Align {
+///     reference: Some(at("monday.parquet").into()),
+///     tables: vec![at("tuesday.parquet").into()],
+///     out: Some(at("aligned.parquet").into()),
+///     ..Align::default()
+/// };
+/// let aligned = align(&settings, &Job::silent())?;
+/// let certificate = aligned.tables[0].certificate.as_ref().unwrap();
+/// assert!(certificate.residual < 1e-5); // on ids the map was not fitted on
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn align(settings: &Align, job: &Job<'_>) -> Result<Aligned> {
     settings.check()?;
-    settings.dates.get()?; // before a table is read
+    settings.dates.get()?; // fail before any table is read
     let inputs = settings.sources();
     let places = places(settings)?;
     let maps = match &settings.apply {
@@ -185,7 +210,7 @@ pub fn align(settings: &Align, job: &Job<'_>) -> Result<Aligned> {
     })
 }
 
-/// Reads a reference, and refuses one that is itself the result of an alignment.
+/// Reads a reference table; rejects one that is itself the result of an alignment.
 ///
 /// # Errors
 /// [`Error::Request`] for a chain, [`crate::Error::Io`] if the table cannot be read.
@@ -198,16 +223,16 @@ pub fn load_reference(
     let reader = open(source, options, job)?;
     if let Some(first) = reader.metadata(ALIGNED_TO).filter(|_| !allow_chain) {
         return Err(Error::request(
-            format!("{source} is itself aligned, to the table {first}: errors add up along a chain of days"),
-            "align to that table, the one that the first day was aligned to, or pass ⟨allow-chain⟩",
+            format!("{source} is itself aligned, to the table {first}: errors accumulate along a chain of days"),
+            "align to that original table, or pass ⟨allow-chain⟩",
         )
         .into());
     }
     Ok(veridical_io::collect_table(reader)?)
 }
 
-/// Opens a table to fit on: columns that are carried along are of no use there, and names of rows are for tables
-/// without any.
+/// Opens a table to fit on. Extra columns are not needed for fitting, and row names apply only to tables without
+/// any.
 fn open(source: &Source, options: &ReadOptions, job: &Job<'_>) -> Result<TableReader> {
     let bare = ReadOptions { ids: None, ..options.clone() };
     let mut reader = TableReader::open(source, &bare)?;
@@ -218,7 +243,7 @@ fn open(source: &Source, options: &ReadOptions, job: &Job<'_>) -> Result<TableRe
     Ok(reader)
 }
 
-/// Where the results of one table go.
+/// Output paths for one table.
 struct Place {
     out: Option<Source>,
     map: Option<PathBuf>,
@@ -227,7 +252,7 @@ struct Place {
 }
 
 impl Place {
-    /// Creates the folders that several tables go to.
+    /// Creates the output folders for several tables.
     fn prepare(&self) -> Result<()> {
         let out = self.out.as_ref().and_then(Source::path);
         for path in [out, self.map.as_deref(), self.onnx.as_deref()].into_iter().flatten() {
@@ -238,7 +263,7 @@ impl Place {
 
     fn save(&self, file: &MapFile) -> Result<()> {
         if let Some(path) = &self.map {
-            // A job that goes on finds the map it wrote before.
+            // A resumed job finds the map it wrote before.
             let same = self.if_exists == IfExists::Resume
                 && MapFile::load(path).is_ok_and(|before| before == *file);
             if !same {
@@ -254,23 +279,23 @@ impl Place {
     }
 }
 
-/// Where everything goes; nothing is read before that is known to be possible.
+/// Determines all output paths and checks that they are writable before anything is read.
 fn places(settings: &Align) -> Result<Vec<Place>> {
     let refused = |what: &str, hint: &str| Err(Error::request(what, hint).into());
     let if_exists = settings.options.write.existing.if_exists();
     if settings.tables.is_empty() {
-        return refused("name at least one table to align", "");
+        return refused("pass at least one table to align", "");
     }
     if settings.out.is_none() && settings.map.is_none() && settings.onnx.is_none() {
         return refused(
-            "say what to write: ⟨out⟩ for the aligned table, ⟨map⟩ or ⟨onnx⟩ for the map",
+            "pass an output: ⟨out⟩ for the aligned table, ⟨map⟩ or ⟨onnx⟩ for the map",
             "",
         );
     }
     let stream = |path: &Input| path.source() == Source::Stream;
     if settings.tables.iter().chain(&settings.reference).any(stream) && settings.apply.is_none() {
         return refused(
-            "a stream can be read only once, and a fit reads a table before it is mapped",
+            "a stream can be read only once, and fitting needs a pass before mapping",
             "use a file",
         );
     }
@@ -300,9 +325,9 @@ fn places(settings: &Align) -> Result<Vec<Place>> {
         let name = name_of(table)?;
         if names.contains(&name) {
             let what = format!(
-                "two tables would be written as {name}.parquet: {table} has that name, and so has another"
+                "two tables would be written to {name}.parquet: {table} and another table have the same name"
             );
-            return Err(Error::request(what, "rename it").into());
+            return Err(Error::request(what, "rename one of them").into());
         }
         names.push(name);
     }
@@ -313,18 +338,21 @@ fn places(settings: &Align) -> Result<Vec<Place>> {
     ];
     for (path, flag) in folders.into_iter().filter_map(|(path, flag)| Some((path?, flag))) {
         let Some(path) = path else {
-            return refused("several tables cannot go to a stream", "name a folder with ⟨out⟩");
+            return refused(
+                "several tables cannot be written to a stream",
+                "pass a folder with ⟨out⟩",
+            );
         };
         if path.exists() && !path.is_dir() {
             let path = path.display();
-            let what = format!("{flag} {path}: several tables need a folder, and this is a file");
+            let what = format!("{flag} {path}: several tables need a folder, but this is a file");
             return Err(Error::exists(what, "").into());
         }
         check_parent(path)?;
     }
     let mut places = Vec::new();
     for name in names.iter().skip(usize::from(settings.generalized)) {
-        let below = |path: &Path, ending: &str| path.join(format!("{name}.{ending}"));
+        let below = |path: &Path, extension: &str| path.join(format!("{name}.{extension}"));
         let out = out.as_ref().and_then(Source::path);
         places.push(Place {
             out: out.map(|out| Source::Path(below(out, "parquet"))),
@@ -366,17 +394,20 @@ fn check_parent(path: &Path) -> Result<()> {
     }
 }
 
-/// What a table is called without folders and ending.
+/// Returns the file name of a table without folders and extension.
 fn name_of(table: &Source) -> Result<String> {
     let stem =
         table.path().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
     stem.ok_or_else(|| {
-        Error::request(format!("{table} has no name to write its result under"), "use a file")
-            .into()
+        Error::request(
+            format!("{table} has no file name to derive an output name from"),
+            "use a file",
+        )
+        .into()
     })
 }
 
-/// Maps of all tables.
+/// Maps of all tables, in order.
 struct Maps {
     files: Vec<(MapFile, Option<Fitted>)>,
     reference: String,
@@ -385,7 +416,8 @@ struct Maps {
 
 fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
     if settings.generalized {
-        let what = "⟨apply⟩ takes a map that is there, ⟨generalized⟩ fits new ones";
+        let what =
+            "⟨apply⟩ uses an existing map, ⟨generalized⟩ fits new ones; pass only one of them";
         return Err(Error::request(what, "").into());
     }
     let mut file = MapFile::load(path)?;
@@ -395,7 +427,7 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
         if found != file.reference {
             let (path, leads) = (path.display(), &file.reference);
             return Err(Error::request(
-                format!("{path} leads to the table {leads}, and {reference} is {found}"),
+                format!("{path} maps to the table {leads}, but {reference} is {found}"),
                 "fit a map to this reference, or leave out ⟨reference⟩",
             )
             .into());
@@ -411,12 +443,12 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
 
 fn fitted(settings: &Align, job: &Job<'_>) -> Result<Maps> {
     let Some(source) = &settings.reference.as_ref().map(Input::source) else {
-        let what = "name the table to align to with ⟨reference⟩, or a map with ⟨apply⟩";
+        let what = "pass a table to align to with ⟨reference⟩, or a map with ⟨apply⟩";
         return Err(Error::request(what, "").into());
     };
     let read = &settings.options.read;
     let reference = load_reference(source, read, settings.allow_chain, job)?;
-    // A table that is written as well says there how it is read.
+    // A table that is also written reports there how it is read.
     let once: &Job<'_> = if settings.out.is_some() { &Job::silent() } else { job };
     let load = |table: &Source| -> Result<Table> {
         Ok(veridical_io::collect_table(open(table, read, once)?)?)

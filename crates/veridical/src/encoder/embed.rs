@@ -1,6 +1,6 @@
-//! `veridical data embed --encoder`: documents in, a vector table out, a few thousand texts at a time.
+//! `veridical data embed --encoder`: embeds documents into a vector table, a few thousand texts at a time.
 //!
-//! A block of texts is a piece of the output; the table keeps the order of the input.
+//! Each block of texts becomes one piece of the output; rows keep the order of the input.
 
 use std::path::Path;
 
@@ -18,39 +18,39 @@ use crate::prepare::Embed;
 use crate::settings::DocumentColumns;
 use crate::{Error, Result, pipeline};
 
-/// What was written.
+/// Result of [`embed_sentences`].
 #[derive(Clone, Debug, Serialize)]
 pub struct EmbeddedSentences {
-    /// The table.
+    /// Path of the vector table.
     pub out: String,
-    /// Texts.
+    /// Number of texts.
     pub rows: usize,
-    /// Values of a vector.
+    /// Embedding dimension.
     pub dim: usize,
-    /// Tokens of a text, at most.
+    /// Maximum number of tokens per text; longer texts were truncated.
     pub max_length: usize,
-    /// What the texts were like.
+    /// Token statistics of the texts.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// What texts were like, kept over interruptions.
+/// Token statistics of texts; preserved when a job is interrupted and resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Tokens that went through the network.
+    /// Number of tokens processed by the network.
     pub tokens: u64,
-    /// Texts without a token of their own.
+    /// Number of texts without any token besides the special ones.
     pub empty: u64,
-    /// Texts that were longer than the encoder reads.
+    /// Number of texts truncated to the maximum length.
     pub cut: u64,
-    /// Words, or bytes, that the vocabulary does not have.
+    /// Number of words, or bytes, missing from the vocabulary.
     pub unknown: u64,
 }
 
-/// Writes a vector for every document.
+/// Embeds every document with a pretrained sentence encoder and writes a vector table.
 ///
 /// # Errors
-/// An encoder or documents that do not serve, an output that is there already.
+/// Unusable encoders or documents, and an output that already exists.
 pub fn embed_sentences(
     folder: &Path,
     settings: &Embed,
@@ -107,7 +107,7 @@ pub fn embed_sentences(
     })
 }
 
-/// What decides the bytes of the table; a job is taken up again only if it is the same.
+/// Everything that determines the bytes of the table; a job is resumed only if it is unchanged.
 fn manifest(
     folder: &Path,
     settings: &Embed,
@@ -125,7 +125,7 @@ fn manifest(
     }))
 }
 
-/// Name and fingerprint of every file of the encoder that may decide a vector.
+/// Returns name and fingerprint of every file of the encoder that can affect a vector.
 fn fingerprints(encoder: &Encoder, files: &FolderFiles) -> Result<Map<String, Value>> {
     let mut found = Map::new();
     for name in encoder.file_names() {
@@ -139,28 +139,26 @@ fn fingerprints(encoder: &Encoder, files: &FolderFiles) -> Result<Map<String, Va
 fn tell(tally: &Tally, rows: usize, max_length: usize, job: &Job<'_>) {
     let Tally { empty, cut, unknown, tokens } = *tally;
     if cut > 0 {
-        job.note(&format!("{cut} of {rows} texts were cut at {max_length} tokens"));
+        job.note(&format!("{cut} of {rows} texts were truncated to {max_length} tokens"));
     }
     if empty > 0 {
-        job.note(&format!("{empty} of {rows} texts are empty: their vector is that of no words"));
+        job.note(&format!("{empty} of {rows} texts are empty and get the embedding of empty text"));
     }
     if unknown > 0 {
-        job.note(&format!(
-            "{unknown} of {tokens} tokens stand for words that the vocabulary lacks"
-        ));
+        job.note(&format!("{unknown} of {tokens} tokens are words missing from the vocabulary"));
     }
 }
 
-/// The work from the first text to the last.
+/// State of a job, from the first text to the last.
 struct Run<'a> {
     documents: &'a Documents,
     encoder: &'a Encoder,
     writer: TableWriter,
     cuts: Cuts,
     passes: Passes,
-    /// Texts that are not written yet.
+    /// Texts not yet written.
     block: Texts,
-    /// Texts that are.
+    /// Number of texts already written.
     done: usize,
     tally: Tally,
     bar: Progress,

@@ -1,6 +1,6 @@
-//! Vectors of sentences from a pretrained encoder, run from the folder that sentence-transformers saves.
+//! Sentence embeddings from a pretrained encoder, loaded from a folder saved by sentence-transformers.
 //!
-//! What an [`Encoder`] computes is said in `veridical-text`; here it meets folders and documents.
+//! [`Encoder`] itself is documented in `veridical-text`; this module connects it to folders and documents.
 
 mod embed;
 
@@ -12,10 +12,10 @@ pub use veridical_text::{Encoder, Passes, Texts};
 pub use self::embed::{EmbeddedSentences, embed_sentences};
 use crate::Result;
 
-/// Reads an encoder from its folder.
+/// Loads a sentence encoder from its folder.
 ///
 /// # Errors
-/// One for each file that is missing, damaged, of a kind that cannot be run, or does not fit the others.
+/// A file that is missing, damaged, unsupported, or inconsistent with the others.
 pub fn open(folder: &Path) -> Result<Encoder> {
     let what = match storage::exists(folder)? {
         false => "does not exist",
@@ -23,6 +23,6 @@ pub fn open(folder: &Path) -> Result<Encoder> {
         true => return Ok(Encoder::open(&FolderFiles::new(folder))?),
     };
     let what = format!("⟨encoder {}⟩: {what}", folder.display());
-    let hint = "name the folder of an encoder, as sentence-transformers saves it";
+    let hint = "pass the folder of an encoder saved by sentence-transformers";
     Err(veridical_core::Error::missing(what, hint).into())
 }

@@ -1,8 +1,8 @@
-//! `veridical evaluate`: runs, or any pair of vector tables, judged on rows that were kept back.
+//! `veridical evaluate`: evaluates runs, or any pair of user and item vector tables, on held-out interactions.
 //!
-//! A run is judged on exactly its own split: the data is read as the run read it, divided by the run's rule,
-//! and both fingerprints are compared with those in `run.json`. Several runs are judged side by side only if
-//! they share data and split. The runs of an ensemble count as one model: means over users and seeds.
+//! A run is evaluated on exactly its own split: the data is read as the run read it, split by the run's rule, and both
+//! fingerprints are compared with those in `run.json`. Several runs are evaluated side by side only if they share data
+//! and split. The runs of an ensemble count as one model: means are over users and seeds.
 
 mod page;
 mod tables;
@@ -16,7 +16,7 @@ use veridical_core::settings::Settings as _;
 use veridical_core::{Seed, choices, settings};
 use veridical_data::split::LEAVE_LAST_ONE_LEAKS;
 use veridical_data::{Lists, SplitRule};
-use veridical_embed::evaluate::{self as judge, Protocol, RatingReport, Report, Task};
+use veridical_embed::evaluate::{self as metrics, Protocol, RatingReport, Report, Task};
 use veridical_embed::fit::{FitSettings, Nowhere, fit};
 use veridical_embed::{Graphs, Method, Model, Purpose, Scorer, Similarity, Trainer};
 use veridical_io::run::{self, RunFolder};
@@ -28,13 +28,13 @@ use crate::train::{Divided, Request, layer_of, method_of, purpose};
 use crate::tune::Titled;
 use crate::{Error, Result};
 
-/// The closed form of `ease` takes minutes above so many items; it is left out unless asked for.
+/// The closed form of `ease` takes minutes above this number of items; it is then skipped unless requested.
 const MOST_ITEMS_FOR_EASE: usize = 8000;
 
 choices! {
-    /// What is evaluated.
+    /// Task that a model is evaluated on.
     pub enum What {
-        /// Lists of items: NDCG, recall, precision, hit rate, MAP, MRR, AUC
+        /// Ranked lists: NDCG, recall, precision, hit rate, MAP, MRR, AUC
         Ranking = "ranking",
         /// Predicted ratings: RMSE and MAE
         Ratings = "ratings",
@@ -42,54 +42,54 @@ choices! {
 }
 
 settings! {
-    /// What to evaluate, and how.
+    /// Settings of [`evaluate`].
     pub struct Evaluate {
-        /// What to evaluate
-        pub what: Option<What> = None => [positional(), value("WHAT"), otherwise("what the method of the run is for")],
-        /// Run folders or ensembles
+        /// Task to evaluate
+        pub what: Option<What> = None => [positional(), value("WHAT"), otherwise("the task of the run's method")],
+        /// Run folders or ensembles to evaluate
         pub run: Vec<Input> = Vec::new()
             => [value("RUN"), at_once(), excludes(&["users", "items", "split", "split-seed", "validation", "short-users",
                 "columns", "min-rating", "similarity"])],
-        /// Vectors of users
+        /// User vectors (vector table)
         pub users: Option<Input> = None => [value("TABLE"), needs(&["items"])],
-        /// Vectors of items
+        /// Item vectors (vector table)
         pub items: Option<Input> = None => [value("TABLE"), needs(&["users"])],
-        /// How vectors of users and items are compared
+        /// Similarity between user and item vectors
         pub similarity: Similarity = Similarity::Dot,
-        /// Lengths of lists
+        /// Cutoffs k of the ranking metrics
         pub k: Vec<usize> = vec![1, 5, 10] => [by_comma(), value("K,K")],
-        /// Seed of the sampled protocols
+        /// Random seed of the sampled protocols
         pub seed: u64 = 0 => [value("S")],
-        /// Baselines to compare with, or none
+        /// Baselines to train and compare with, or none
         pub baselines: Option<Vec<String>> = None => [by_comma(), value("A,B"), otherwise("pop,itemknn,ease")],
         /// Examples to evaluate a network on
         pub data: Option<Input> = None
-            => [value("FILE_OR_FOLDER"), excludes(&["users", "interactions"]), otherwise("those the run was trained on")],
+            => [value("FILE_OR_FOLDER"), excludes(&["users", "interactions"]), otherwise("the training data of the run")],
         /// Evaluate a network on these classes only
         pub classes: Option<String> = None => [value("NAME,NAME"), excludes(&["users", "interactions"])],
-        /// The interactions
-        pub interactions: Option<Input> = None => [otherwise("those the run was trained on")],
-        /// Write a page with tables and charts
+        /// User-item interactions (file or folder)
+        pub interactions: Option<Input> = None => [otherwise("the training data of the run")],
+        /// HTML report to write, with tables and charts
         pub html: Option<Output> = None => [heading("Output")],
-        /// Write the result as JSON to this file
+        /// JSON file to write the result to
         pub out: Option<Output> = None => [heading("Output")],
     } with {
-        /// What to do about an earlier output.
+        /// Whether existing output is replaced.
         pub replace: Replace,
-        /// How the interactions of tables are read.
+        /// How interactions are read when evaluating vector tables.
         pub reading: InteractionReading,
-        /// How they are divided.
+        /// How interactions are split when evaluating vector tables.
         pub split: SplitSettings,
     }
 }
 
 impl Evaluate {
-    /// The baselines that were asked for; `None` for the usual ones.
-    fn asked_baselines(&self) -> Result<Option<Vec<Method>>> {
+    /// Returns the requested baselines; `None` for the default ones.
+    fn requested_baselines(&self) -> Result<Option<Vec<Method>>> {
         let usable = [Method::Pop, Method::ItemKnn, Method::Ease];
         let find = |name: &String| {
             usable.into_iter().find(|method| method.name() == name).ok_or_else(|| {
-                let what = "is no baseline; choose some of pop, itemknn, ease, or none";
+                let what = "is not a baseline; choose from pop, itemknn and ease, or none";
                 Error::request(format!("⟨baselines⟩: `{name}` {what}"), "")
             })
         };
@@ -100,49 +100,87 @@ impl Evaluate {
     }
 }
 
-/// What was found.
+/// Result of [`evaluate`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
-    /// What was judged.
+    /// Task that was evaluated.
     pub what: What,
-    /// The rule of the split.
+    /// Split rule.
     pub split: String,
-    /// Tells one split from another.
+    /// Fingerprint of the split.
     pub split_fingerprint: String,
-    /// Rows that were kept back.
+    /// Number of held-out test rows.
     pub test_rows: usize,
-    /// Seed of the sampled protocols.
+    /// Random seed of the sampled protocols.
     pub seed: u64,
-    /// What to bear in mind.
+    /// Caveats about the numbers.
     pub notes: Vec<String>,
-    /// The models in the order they were given, then the baselines.
-    pub models: Vec<Judged>,
+    /// Results per model, in the order given, followed by the baselines.
+    pub models: Vec<EvaluatedModel>,
 }
 
-/// One model.
+/// Evaluation of one model.
 #[derive(Clone, Debug, Serialize)]
-pub struct Judged {
-    /// The folder, or the name of the baseline.
+pub struct EvaluatedModel {
+    /// Run folder, or name of the baseline.
     pub name: String,
-    /// The method, for runs and baselines.
+    /// Training method, for runs and baselines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<&'static str>,
-    /// Whether it is there to compare with.
+    /// Whether the model is a baseline.
     pub is_baseline: bool,
-    /// The seeds of the runs.
+    /// Random seeds of the runs.
     pub seeds: Vec<u64>,
-    /// Under every protocol.
+    /// Ranking metrics under every protocol.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Report>,
-    /// Of predicted ratings.
+    /// Errors of predicted ratings.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ratings: Option<RatingReport>,
 }
 
-/// Judges.
+/// Evaluates runs or vector tables on held-out interactions.
 ///
 /// # Errors
-/// [`Error::Core`] if nothing was kept back, and if data or split are not those of a run.
+/// [`Error::Core`] if the split holds nothing out, and if data or split differ from those of a run.
+///
+/// # Example
+/// ```
+/// use veridical::core::Job;
+/// use veridical::evaluate::{Evaluate, evaluate};
+/// # use serde_json::json;
+/// # use veridical::core::settings::Layer;
+/// # use veridical::embed::Method;
+/// # use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
+/// # use veridical::settings::{RunOutput, Start};
+/// # use veridical::train::{self, Request, Train};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+/// # let shop = Generate {
+/// #     what: Some(GeneratedKind::Shop),
+/// #     users: 60,
+/// #     items: 80,
+/// #     per_user: 8,
+/// #     output: TablesOutput { out: at("shop").into(), ..TablesOutput::default() },
+/// #     ..Generate::default()
+/// # };
+/// # veridical::prepare::generate(&shop)?;
+/// # let interactions = at("shop/interactions.csv");
+/// # let given = json!({ "interactions": interactions, "dim": 4, "epochs": 2, "split": "leave-last-one" });
+/// # let layer = Layer::given(given.as_object().cloned().unwrap());
+/// # let request = Request::new(Method::Bpr, &[layer])?;
+/// # let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
+/// # train::train(&Train { request, start: Start { output, ..Start::default() } }, &Job::silent())?;
+///
+/// // `run` was trained with the split leave-last-one: one test row for each of 60 users.
+/// let baselines = Some(vec!["pop".to_owned()]);
+/// let settings = Evaluate { run: vec![at("run").into()], baselines, ..Evaluate::default() };
+/// let evaluation = evaluate(&settings, &Job::silent())?;
+/// assert_eq!(evaluation.test_rows, 60);
+/// let ndcg = evaluation.models[0].ranking.as_ref().unwrap().get("full", "ndcg@10").unwrap();
+/// assert!(ndcg.low <= ndcg.value && ndcg.value <= ndcg.high);
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
     settings.check()?;
     for (name, given) in
@@ -150,11 +188,11 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
     {
         if given {
             let run = settings.run.first().map(ToString::to_string).unwrap_or_default();
-            let what = "is for networks, and this is no run of one; embeddings are judged on ⟨interactions⟩";
+            let what = "is for networks, and this run is not one; embeddings are evaluated on ⟨interactions⟩";
             return Err(Error::request(format!("{run}: ⟨{name}⟩ {what}"), ""));
         }
     }
-    settings.asked_baselines()?; // before data is read
+    settings.requested_baselines()?; // fail before data is read
     match (&settings.users, &settings.items) {
         (Some(users), Some(items)) => of_tables(settings, users, items, job),
         _ => of_runs(settings, job),
@@ -164,7 +202,7 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
 fn of_runs(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
     let groups = settings.run.iter().map(|path| Group::open(path)).collect::<Result<Vec<_>>>()?;
     let Some(first) = groups.first() else {
-        return Err(Error::missing("name at least one run with ⟨run⟩", ""));
+        return Err(Error::missing("pass at least one run with ⟨run⟩", ""));
     };
     let divided = divided_as(first.first(), settings.interactions.as_deref(), job)?;
     for run in groups.iter().flat_map(|group| &group.runs) {
@@ -174,56 +212,59 @@ fn of_runs(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
         Purpose::Rating => What::Ratings,
         Purpose::Ranking => What::Ranking,
         Purpose::Text => {
-            let what = "learnt from documents; there is nothing to rank or to rate";
+            let what = "was trained on documents; it predicts neither rankings nor ratings";
             return Err(Error::request(format!("{} {what}", first.first().path().display()), ""));
         }
     });
-    let court = Court::new(settings, what, &divided)?;
+    let evaluator = Evaluator::new(settings, what, &divided)?;
     let mut models = Vec::new();
     for group in &groups {
         let label = group.name.display().to_string();
         let progress = job.progress(&label, "runs", Some(group.runs.len() as u64));
-        let mut verdicts = Vec::new();
+        let mut runs = Vec::new();
         for run in &group.runs {
             let model = Model::from_parts(run.model()?)?;
-            verdicts.push(court.judge(&model, job)?);
+            runs.push(evaluator.evaluate(&model, job)?);
             progress.advance(1);
         }
-        models.push(Judged {
+        models.push(EvaluatedModel {
             method: Some(method_of(group.first())?.name()),
             seeds: group
                 .runs
                 .iter()
                 .filter_map(|run| run.document().get("seed")?.as_u64())
                 .collect(),
-            ..Verdict::combine(&verdicts).named(label)
+            ..Metrics::combine(&runs).named(label)
         });
     }
-    court.finish(models, job)
+    evaluator.finish(models, job)
 }
 
 fn of_tables(settings: &Evaluate, users: &Path, items: &Path, job: &Job<'_>) -> Result<Evaluation> {
     let Some(path) = &settings.interactions else {
-        return Err(Error::request("vectors are judged on ⟨interactions⟩ FILE", "name it"));
+        return Err(Error::request(
+            "vectors are evaluated on ⟨interactions⟩ FILE",
+            "pass the file",
+        ));
     };
     let rule = settings.split.rule()?;
     if rule == SplitRule::None {
-        return Err(nothing_kept_back("⟨split⟩"));
+        return Err(nothing_held_out("⟨split⟩"));
     }
     let data = crate::train::reading::interactions(path, &settings.reading, job)?;
     let divided = Divided::divide(data, rule, &settings.split, job)?;
     let tables = tables::Aligned::load(users, items, divided, job)?;
     let what = settings.what.unwrap_or(What::Ranking);
-    let court = Court::new(settings, what, &tables.divided)?;
-    let verdict = match what {
-        What::Ranking => court.rank(&*tables.scorer(settings.similarity)?, job)?,
-        What::Ratings => court.judge(&tables.model(), job)?,
+    let evaluator = Evaluator::new(settings, what, &tables.divided)?;
+    let found = match what {
+        What::Ranking => evaluator.rank(&*tables.scorer(settings.similarity)?, job)?,
+        What::Ratings => evaluator.evaluate(&tables.model(), job)?,
     };
     let name = format!("{} x {}", users.display(), items.display());
-    court.finish(vec![verdict.named(name)], job)
+    evaluator.finish(vec![found.named(name)], job)
 }
 
-/// The runs of an ensemble, or one alone.
+/// The runs of an ensemble, or a single run.
 struct Group {
     name: PathBuf,
     runs: Vec<RunFolder>,
@@ -250,7 +291,7 @@ impl Group {
     }
 }
 
-/// Reads and divides the data as a run did; `given` may name another place of the same data.
+/// Reads and splits the data as the run did; `given` may be another location of the same data.
 pub(crate) fn divided_as(run: &RunFolder, given: Option<&Path>, job: &Job<'_>) -> Result<Divided> {
     let (method, layer) = layer_of(run.path())?;
     let mut options = Request::new(method, &[layer])?.options;
@@ -258,7 +299,7 @@ pub(crate) fn divided_as(run: &RunFolder, given: Option<&Path>, job: &Job<'_>) -
         options.interactions = Some(path.into());
     }
     let Some(path) = options.interactions.clone() else {
-        let what = "does not say where its data is; name it with ⟨interactions⟩ FILE";
+        let what = "does not record where its data is; pass it with ⟨interactions⟩ FILE";
         return Err(Error::request(format!("{} {what}", run.path().display()), ""));
     };
     let divided = Divided::load(method, &options, job)?;
@@ -267,20 +308,20 @@ pub(crate) fn divided_as(run: &RunFolder, given: Option<&Path>, job: &Job<'_>) -
     let folder = run.path().display();
     if recorded("data") != divided.describe_data()["fingerprint"].as_str() {
         return Err(Error::request(
-            format!("{} holds other data than {folder} was trained on", path.display()),
-            "name the same data with ⟨interactions⟩",
+            format!("{} is not the data that {folder} was trained on", path.display()),
+            "pass the same data with ⟨interactions⟩",
         ));
     }
     if recorded("split") != Some(&divided.split.fingerprint()) {
         return Err(Error::request(
-            format!("{} is divided otherwise than {folder} was trained on", path.display()),
-            "train it again with this version",
+            format!("the split of {} differs from the one {folder} was trained on", path.display()),
+            "train the run again with this version",
         ));
     }
     Ok(divided)
 }
 
-/// Refuses to compare what was learnt from other rows.
+/// Rejects runs that were trained on different rows.
 fn same_split(a: &RunFolder, b: &RunFolder) -> Result<()> {
     for section in ["data", "split"] {
         let of = |run: &RunFolder| run.document().get(section)?.get("fingerprint").cloned();
@@ -299,28 +340,28 @@ fn same_split(a: &RunFolder, b: &RunFolder) -> Result<()> {
     Ok(())
 }
 
-fn nothing_kept_back(flag: &str) -> Error {
+fn nothing_held_out(flag: &str) -> Error {
     Error::request(
-        "nothing was kept back to judge on",
-        format!("choose a rule with {flag}, such as leave-last-one or temporal:0.2"),
+        "the split holds out no rows to evaluate on",
+        format!("choose a split with {flag}, such as leave-last-one or temporal:0.2"),
     )
 }
 
-/// What one run is found to be worth.
+/// Metrics of one run.
 #[derive(Clone, Debug)]
-enum Verdict {
+enum Metrics {
     Ranking(Report),
     Ratings(RatingReport),
 }
 
-impl Verdict {
-    fn combine(verdicts: &[Self]) -> Self {
-        let rankings: Vec<Report> = verdicts.iter().filter_map(|v| v.ranking().cloned()).collect();
-        let ratings: Vec<RatingReport> = verdicts.iter().filter_map(Self::ratings).collect();
-        let combined = judge::combine(&rankings).map(Self::Ranking);
+impl Metrics {
+    fn combine(runs: &[Self]) -> Self {
+        let rankings: Vec<Report> = runs.iter().filter_map(|run| run.ranking().cloned()).collect();
+        let ratings: Vec<RatingReport> = runs.iter().filter_map(Self::ratings).collect();
+        let combined = metrics::combine(&rankings).map(Self::Ranking);
         let combined = combined.or_else(|| RatingReport::combine(&ratings).map(Self::Ratings));
-        // INVARIANT: every group has a run, and all are judged for the same thing.
-        combined.expect("verdicts of one kind")
+        // INVARIANT: every group has a run, and all runs are evaluated on the same task.
+        combined.expect("metrics of one kind")
     }
 
     fn ranking(&self) -> Option<&Report> {
@@ -331,30 +372,37 @@ impl Verdict {
         if let Self::Ratings(report) = self { Some(*report) } else { None }
     }
 
-    fn named(self, name: String) -> Judged {
+    fn named(self, name: String) -> EvaluatedModel {
         let (ranking, ratings) = (self.ranking().cloned(), self.ratings());
-        Judged { name, method: None, is_baseline: false, seeds: Vec::new(), ranking, ratings }
+        EvaluatedModel {
+            name,
+            method: None,
+            is_baseline: false,
+            seeds: Vec::new(),
+            ranking,
+            ratings,
+        }
     }
 }
 
-/// The rows to judge on.
-struct Court<'a> {
+/// The held-out rows and everything needed to evaluate a model on them.
+struct Evaluator<'a> {
     what: What,
     settings: &'a Evaluate,
     seed: Seed,
     divided: &'a Divided,
     train: Lists,
-    /// What is known when the test rows come, in the order of time.
+    /// Interactions known when the test rows occur, in order of time.
     sequences: Lists,
     aside: Lists,
     relevant: Lists,
 }
 
-impl<'a> Court<'a> {
+impl<'a> Evaluator<'a> {
     fn new(settings: &'a Evaluate, what: What, divided: &'a Divided) -> Result<Self> {
         let Divided { data, split, .. } = divided;
         if split.test.is_empty() {
-            return Err(nothing_kept_back("train ⟨split⟩"));
+            return Err(nothing_held_out("train ⟨split⟩"));
         }
         Ok(Self {
             what,
@@ -368,33 +416,33 @@ impl<'a> Court<'a> {
         })
     }
 
-    fn judge(&self, model: &Model, job: &Job<'_>) -> Result<Verdict> {
+    fn evaluate(&self, model: &Model, job: &Job<'_>) -> Result<Metrics> {
         match self.what {
             What::Ranking => self.rank(&*model.scorer()?, job),
             What::Ratings => {
                 let (user, item, rating) = self.divided.pairs(&self.divided.split.test)?;
-                Ok(Verdict::Ratings(judge::ratings(model, &user, &item, &rating)?))
+                Ok(Metrics::Ratings(metrics::ratings(model, &user, &item, &rating)?))
             }
         }
     }
 
-    fn rank(&self, scorer: &dyn Scorer, job: &Job<'_>) -> Result<Verdict> {
+    fn rank(&self, scorer: &dyn Scorer, job: &Job<'_>) -> Result<Metrics> {
         let task = Task {
             train: &self.train,
             sequences: Some(&self.sequences),
             aside: Some(&self.aside),
             relevant: &self.relevant,
         };
-        let settings = judge::Settings {
+        let settings = metrics::Settings {
             ks: self.settings.k.clone(),
             protocols: Protocol::ALL.to_vec(),
             seed: self.seed,
         };
-        Ok(Verdict::Ranking(judge::ranking(scorer, &task, &settings, job)?))
+        Ok(Metrics::Ranking(metrics::ranking(scorer, &task, &settings, job)?))
     }
 
-    /// Adds the baselines.
-    fn finish(&self, mut models: Vec<Judged>, job: &Job<'_>) -> Result<Evaluation> {
+    /// Adds the baselines and assembles the result.
+    fn finish(&self, mut models: Vec<EvaluatedModel>, job: &Job<'_>) -> Result<Evaluation> {
         let Divided { data, rule, split, .. } = self.divided;
         let mut notes = Vec::new();
         if *rule == SplitRule::LeaveLastOne {
@@ -402,11 +450,11 @@ impl<'a> Court<'a> {
         }
         for method in self.baselines(&mut notes)? {
             let model = trained(method, self.divided, job)?;
-            let verdict = self.judge(&model, job)?;
-            models.push(Judged {
+            let found = self.evaluate(&model, job)?;
+            models.push(EvaluatedModel {
                 method: Some(method.name()),
                 is_baseline: true,
-                ..verdict.named(method.name().into())
+                ..found.named(method.name().into())
             });
         }
         if self.what == What::Ranking && data.items.len() <= 100 {
@@ -427,13 +475,13 @@ impl<'a> Court<'a> {
         if self.what == What::Ratings {
             return Ok(Vec::new());
         }
-        Ok(self.settings.asked_baselines()?.unwrap_or_else(|| {
+        Ok(self.settings.requested_baselines()?.unwrap_or_else(|| {
             let mut usual = vec![Method::Pop, Method::ItemKnn];
             if self.divided.data.items.len() <= MOST_ITEMS_FOR_EASE {
                 usual.push(Method::Ease);
             } else {
                 notes.push(
-                    "ease is left out: with so many items it takes long; ask with ⟨baselines⟩"
+                    "ease is skipped: it is slow for this many items; request it with ⟨baselines⟩"
                         .into(),
                 );
             }
@@ -442,14 +490,14 @@ impl<'a> Court<'a> {
     }
 }
 
-/// A model with the default settings of its method, as `train` would leave it.
+/// Trains a model with the default settings of its method, as `train` would.
 fn trained(method: Method, divided: &Divided, job: &Job<'_>) -> Result<Model> {
     let input = veridical_embed::Input::of(&divided.data, &divided.split.train);
     let graphs = Graphs::default();
     let mut trainer = method.trainer(&Map::new(), input, &graphs, Seed::new(0)?)?;
     let titled = Titled(job.observer, method.name());
     let each = |_, _: Option<f64>, _: &dyn Trainer| Ok::<(), Error>(());
-    let (settings, job) = (FitSettings::default(), job.told_to(&titled));
+    let (settings, job) = (FitSettings::default(), job.with_observer(&titled));
     fit(&mut *trainer, settings, None, None::<&Nowhere>, None, &job, each)?;
     Ok(trainer.into_model())
 }

@@ -1,17 +1,17 @@
-//! The evaluation as a page: charts of the measures people quote, and a table per protocol.
+//! HTML report of an evaluation: charts of the most quoted metrics, and a table per protocol.
 
 use veridical_core::Estimate;
 use veridical_report::{Axis, Bars, Card, Cell, Chart, Foot, Level, Page, Table, Verdict};
 
-use super::{Evaluation, Judged};
+use super::{EvaluatedModel, Evaluation};
 
 impl Evaluation {
-    /// The page, whole; `command` is what was typed.
+    /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
         let mut page = Page::new("Evaluation").verdict(self.verdict()).cards(self.cards()).section(
-            "Measures",
+            "Metrics",
             format!(
-                "{} rows kept back by {}; intervals at 95 % over users and seeds.",
+                "{} held-out rows, split {}; 95 % intervals over users and seeds.",
                 self.test_rows, self.split
             ),
         );
@@ -29,7 +29,7 @@ impl Evaluation {
             .fact("split", &self.split)
             .fact("split fingerprint", &self.split_fingerprint)
             .fact("evaluation seed", self.seed);
-        let seeds = |foot: Foot, model: &Judged| {
+        let seeds = |foot: Foot, model: &EvaluatedModel| {
             let seeds: Vec<String> = model.seeds.iter().map(ToString::to_string).collect();
             foot.fact(format!("seeds of {}", model.name), seeds.join(", "))
         };
@@ -37,10 +37,10 @@ impl Evaluation {
         page.foot(runs.fold(foot, seeds)).data(self).to_html()
     }
 
-    /// Who is best by the first charted measure of the first protocol, and whether the interval of the best
-    /// baseline lies below its own.
+    /// Names the best model by the first charted metric of the first protocol, and whether its interval is clear of the
+    /// best baseline's.
     fn verdict(&self) -> Verdict {
-        let none = || Verdict::new(Level::Neutral, "Ratings were judged.");
+        let none = || Verdict::new(Level::Neutral, "Predicted ratings were evaluated.");
         let (Some(protocol), Some(measure)) =
             (self.protocols().into_iter().next(), self.charted().into_iter().next())
         else {
@@ -48,12 +48,12 @@ impl Evaluation {
         };
         let best = |is_baseline: bool| {
             let models = self.models.iter().filter(move |model| model.is_baseline == is_baseline);
-            let judged = models.filter_map(|model| {
+            let scored = models.filter_map(|model| {
                 Some((model, model.ranking.as_ref()?.get(&protocol, &measure)?))
             });
-            judged.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+            scored.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
         };
-        let told = |model: &Judged, estimate: Estimate| {
+        let described = |model: &EvaluatedModel, estimate: Estimate| {
             format!("{} ({measure} {})", model.name, shown(estimate))
         };
         match (best(false), best(true)) {
@@ -61,17 +61,17 @@ impl Evaluation {
                 let (level, relation) = match () {
                     () if a.low > b.high => (Level::Good, "ranks better than"),
                     () if a.high < b.low => (Level::Bad, "ranks worse than"),
-                    () => (Level::Warn, "cannot be told apart from"),
+                    () => (Level::Warn, "is not distinguishable from"),
                 };
-                let (model, baseline) = (told(model, a), told(baseline, b));
+                let (model, baseline) = (described(model, a), described(baseline, b));
                 Verdict::new(level, format!("{model} {relation} the best baseline, {baseline}."))
                     .detail(format!("Protocol {protocol}; 95 % intervals are compared."))
             }
             (Some((model, estimate)), None) => Verdict::new(
                 Level::Neutral,
-                format!("The best ranking is that of {}.", told(model, estimate)),
+                format!("Best ranking: {}.", described(model, estimate)),
             )
-            .detail(format!("Protocol {protocol}; no baselines were trained beside it.")),
+            .detail(format!("Protocol {protocol}; no baselines were trained.")),
             _ => none(),
         }
     }
@@ -93,20 +93,20 @@ impl Evaluation {
         cards
     }
 
-    /// The protocols, in the order of the reports.
+    /// Returns the names of the protocols, in report order.
     pub fn protocols(&self) -> Vec<String> {
         let report = self.models.iter().find_map(|model| model.ranking.as_ref());
         report.iter().flat_map(|r| r.protocols.iter().map(|p| p.protocol.clone())).collect()
     }
 
-    /// The measures, in the order of the reports.
+    /// Returns the names of the metrics, in report order.
     pub fn measures(&self) -> Vec<String> {
         let report = self.models.iter().find_map(|model| model.ranking.as_ref());
         let first = report.and_then(|report| report.protocols.first());
         first.iter().flat_map(|p| p.measures.iter().map(|m| m.name.clone())).collect()
     }
 
-    /// NDCG at the longest list, recall beside it, and AUC.
+    /// Returns the charted metrics: NDCG at the largest cutoff, recall at the same cutoff, and AUC.
     fn charted(&self) -> Vec<String> {
         let names = self.measures();
         let last = |stem: &str| names.iter().rfind(|name| name.starts_with(stem)).cloned();
@@ -116,7 +116,7 @@ impl Evaluation {
     fn protocol_table(&self, protocol: &str) -> Table {
         let names = self.models.iter().map(|model| model.name.as_str());
         let row = |measure: String| {
-            let cell = |model: &Judged| {
+            let cell = |model: &EvaluatedModel| {
                 let estimate = model.ranking.as_ref().and_then(|r| r.get(protocol, &measure));
                 Cell::from(estimate.map(in_table))
             };
@@ -128,7 +128,7 @@ impl Evaluation {
     }
 
     fn ratings_table(&self) -> Option<Table> {
-        let row = |model: &Judged| {
+        let row = |model: &EvaluatedModel| {
             let ratings = model.ratings?;
             Some([Cell::from(model.name.as_str()), in_table(ratings.rmse), in_table(ratings.mae)])
         };
@@ -145,7 +145,7 @@ impl Evaluation {
             names,
         );
         let series = |chart: Bars, protocol: String| {
-            let value = |model: &Judged| {
+            let value = |model: &EvaluatedModel| {
                 let estimate = model.ranking.as_ref().and_then(|r| r.get(&protocol, measure));
                 estimate.map_or([f64::NAN; 3], |e| [e.value, e.low, e.high])
             };
@@ -160,7 +160,7 @@ fn in_table(estimate: Estimate) -> Cell {
     Cell::interval(estimate.value, estimate.interval(), 4)
 }
 
-/// A value and half the width of its interval.
+/// Formats a value with the half-width of its interval.
 pub fn shown(estimate: Estimate) -> String {
     let half = estimate.half_width();
     match half.is_finite() {

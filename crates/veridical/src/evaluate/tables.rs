@@ -1,4 +1,4 @@
-//! Vectors from anywhere, lined up with interactions by their ids.
+//! Vectors from any source, matched to interactions by id.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use veridical_io::{ReadOptions, Source};
 use crate::train::Divided;
 use crate::{Error, Result};
 
-/// Vectors of the users and items of the data, and the rows whose user and item have both.
+/// Vectors of the users and items of the data, and the rows whose user and item both have a vector.
 pub(super) struct Aligned {
     user: Embedding,
     item: Embedding,
@@ -37,18 +37,18 @@ impl Aligned {
         Ok(Box::new(Pair::new(&self.user, &self.item, similarity)?))
     }
 
-    /// Inner products as ratings.
+    /// Returns a model that predicts ratings by inner products.
     pub fn model(&self) -> Model {
         let (user, item) = (self.user.clone(), self.item.clone());
         Model::Factors(Factors { user, item, ..Factors::default() })
     }
 }
 
-/// The row of every id that has one.
+/// The table row of every id that has one.
 struct Rows {
-    /// Numbers of ids in the data with a row, ascending.
+    /// Indices of the ids in the data that have a row, ascending.
     numbers: Vec<u32>,
-    /// Their rows.
+    /// Their table rows.
     rows: Vec<usize>,
 }
 
@@ -59,7 +59,7 @@ impl Rows {
             Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),
         };
         if map.len() < places.len() {
-            let what = format!("an id of {what}s occurs twice; every id must have one vector");
+            let what = format!("a {what} id occurs twice; every id must have one vector");
             return Err(Error::request(format!("{}: {what}", path.display()), ""));
         }
         let mut row_of = vec![0; map.len()];
@@ -69,16 +69,15 @@ impl Rows {
         let (numbers, rows): (Vec<u32>, Vec<usize>) =
             (0..ids.len() as u32).filter_map(known).unzip();
         if numbers.is_empty() {
-            let what = format!("has no vector of any {what} of the interactions");
+            let what = format!("has no vector for any {what} of the interactions");
             return Err(Error::request(
                 format!("{} {what}", path.display()),
-                "are the ids the same?",
+                "check that the ids match",
             ));
         }
         let missing = ids.len() - numbers.len();
         if missing > 0 {
-            let what =
-                format!("{missing} of {} {what}s have no vector and are left out", ids.len());
+            let what = format!("{missing} of {} {what}s have no vector and are skipped", ids.len());
             job.warn(&format!("{}: {what}", path.display()));
         }
         Ok(Self { numbers, rows })
@@ -89,7 +88,7 @@ impl Rows {
         Embedding::new(table.dim, values)
     }
 
-    /// The new number of every old one.
+    /// Returns the new index of every old index.
     fn renumbering(&self, n: usize) -> Vec<Option<u32>> {
         let mut new = vec![None; n];
         (0..).zip(&self.numbers).for_each(|(i, &number)| new[number as usize] = Some(i));
@@ -97,7 +96,7 @@ impl Rows {
     }
 }
 
-/// The rows whose user and item have vectors, under new numbers.
+/// Keeps the rows whose user and item have vectors, with new indices.
 fn only_known(divided: Divided, users: &Rows, items: &Rows) -> Divided {
     let Interactions { users: user_ids, items: item_ids, user, item, rating, time } = &divided.data;
     let user_of = users.renumbering(user_ids.len());

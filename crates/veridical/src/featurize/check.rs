@@ -1,8 +1,8 @@
-//! `featurize check`: the kernel error of a spec, measured on a table, beside the other families of
+//! `featurize check`: the kernel error of a spec, measured on a table and compared with the other families of
 //! directions at the same D.
 //!
-//! Disjoint pairs of a random sample of rows; the error of a pair is |<phi(x), phi(y)> - k(x, y)|. The
-//! spec's own numbers are of its one draw; families are compared over several seeds, the spec's first.
+//! Errors are measured on disjoint pairs of a random sample of rows; the error of a pair is |<phi(x), phi(y)> - k(x, y)|.
+//! The spec's own numbers are for its single draw; families are compared over several seeds, starting with the spec's.
 
 mod page;
 
@@ -16,46 +16,46 @@ use super::sample::Sample;
 use super::{Description, INFORMATIVE, describe, load_spec};
 use crate::Result;
 
-/// Rows sampled: half as many pairs.
+/// Number of sampled rows; pairs are half as many.
 const SAMPLED_ROWS: usize = 8192;
-/// Draws of each family.
+/// Number of seeds per family.
 const SEEDS: u64 = 8;
 /// Two-sided 95 % quantile of Student's t with SEEDS - 1 degrees of freedom.
 const T_95: f64 = 2.3646;
-/// Pairs shown in the chart.
+/// Maximum number of pairs in the scatter plot.
 const SHOWN_PAIRS: usize = 1000;
-/// Why a family that the kernel allows was not measured.
+/// Reason why a family that the kernel allows was not measured.
 const OVERFLOWS: &str = "its projections of these rows overflow";
 
 settings! {
     /// Settings of [`check()`].
     pub struct Check {
-        /// Table of vectors: a file or a folder
+        /// Vector table (file or folder)
         pub data: Input = Input::default() => [positional(), required(), value("DATA")],
-        /// The spec
+        /// Feature spec
         pub spec: Input = Input::default() => [required()],
-        /// Write a page with charts
+        /// HTML report to write, with charts
         pub html: Option<Output> = None => [heading("Output")],
     } with {
-        /// What to do about an earlier page.
+        /// Whether an existing page is replaced.
         pub replace: Replace,
         /// How the table is read.
         pub read: ReadOptions,
     }
 }
 
-/// Absolute errors of pairs.
+/// Distribution of the absolute kernel error over pairs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Errors {
-    /// Mean.
+    /// Mean absolute error.
     pub mean: f64,
-    /// Median.
+    /// Median absolute error.
     pub median: f64,
-    /// 95 % quantile.
+    /// 95 % quantile of the absolute error.
     pub quantile_95: f64,
-    /// 99 % quantile.
+    /// 99 % quantile of the absolute error.
     pub quantile_99: f64,
-    /// Largest.
+    /// Maximum absolute error.
     pub max: f64,
 }
 
@@ -73,56 +73,56 @@ impl Errors {
     }
 }
 
-/// One family at the spec's D.
+/// Error of one family of directions at the spec's D.
 #[derive(Clone, Debug, Serialize)]
 pub struct Family {
-    /// `iid`, `orthogonal`, `hadamard` or `halton`.
+    /// Family of directions: `iid`, `orthogonal`, `hadamard` or `halton`.
     pub directions: &'static str,
-    /// Mean absolute error of the pairs, averaged over the seeds; the interval speaks of other seeds.
+    /// Mean absolute error of the pairs, averaged over seeds, with an interval over seeds.
     pub mean: Option<Estimate>,
-    /// 95 % quantile of the absolute errors, averaged over the seeds.
+    /// 95 % quantile of the absolute errors, averaged over seeds.
     pub quantile_95: Option<f64>,
-    /// Why the family does not fit the kernel or the rows.
+    /// Reason why the family cannot be used with this kernel or these rows.
     pub refused: Option<String>,
 }
 
-/// What [`check()`] found.
+/// Result of [`check()`].
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
-    /// The spec.
+    /// Description of the spec.
     pub spec: Description,
-    /// The table.
+    /// Path of the table.
     pub data: String,
-    /// Rows of the table.
+    /// Number of rows in the table.
     pub rows: u64,
-    /// Pairs measured.
+    /// Number of pairs measured.
     pub pairs: usize,
     /// Errors of the spec.
     pub errors: Errors,
-    /// The root mean square error that iid directions have in theory.
+    /// Theoretical root mean square error of iid directions.
     pub expected_iid_rms: f64,
-    /// The root mean square error of the spec.
+    /// Measured root mean square error of the spec.
     pub rms: f64,
-    /// The largest |u.h| of the sampled rows.
+    /// Largest |u.h| over the sampled rows.
     pub largest_projection: f32,
-    /// Share of kernel values below 0.05.
+    /// Fraction of kernel values below 0.05.
     pub near_zero: f64,
-    /// Share of kernel values above 0.95.
+    /// Fraction of kernel values above 0.95.
     pub near_one: f64,
-    /// All families at the spec's D.
+    /// Errors of all families of directions at the spec's D.
     pub families: Vec<Family>,
-    /// Exact and estimated kernel values of some pairs.
+    /// Exact and estimated kernel values of some pairs, for the scatter plot.
     #[serde(skip)]
     shown: Vec<(f64, f64)>,
-    /// Exact kernel values.
+    /// Exact kernel values of all pairs, for the histogram.
     #[serde(skip)]
     values: Vec<f64>,
 }
 
-/// Measures a spec on a table.
+/// Measures the kernel error of a spec on a table.
 ///
 /// # Errors
-/// [`crate::Error::Io`] if the table cannot be read, [`crate::Error::InFile`] if it does not fit.
+/// [`crate::Error::Io`] if the table cannot be read, [`crate::Error::InFile`] if it does not match the spec.
 pub fn check(settings: &Check, job: &Job<'_>) -> Result<CheckReport> {
     let (spec, data, read) = (&load_spec(&settings.spec)?, &settings.data.source(), &settings.read);
     let sample = Sample::read(data, read, spec, SAMPLED_ROWS, job)?;
@@ -189,7 +189,7 @@ fn family(
     let (mut means, mut quantiles) = (Moments::default(), Moments::default());
     for offset in 0..SEEDS {
         progress.check()?;
-        // Seeds wrap around at their largest value.
+        // Seeds wrap around at the maximum value.
         let seed = (spec.seed().get() + offset) & veridical_core::Seed::MAX;
         let drawn = spec.redrawn(seed, spec.output_dim())?;
         let errors = match plan::pair_errors(
@@ -198,7 +198,7 @@ fn family(
             &[spec.n_directions()],
         ) {
             Ok(errors) => Errors::of(&errors.concat()),
-            // The spec itself was measured before.
+            // The spec's own seed was measured above.
             Err(_) => return Ok(Family { refused: Some(OVERFLOWS.to_owned()), ..empty }),
         };
         means.push(errors.mean);

@@ -1,4 +1,4 @@
-//! `veridical featurize export`: the map of a spec as a model, as U, or as values to test against.
+//! `veridical featurize export`: the feature map of a spec as a model, its directions U, or conformance data.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,22 +23,22 @@ use crate::Result;
 use crate::align::MapFile;
 
 choices! {
-    /// What a spec is exported to.
+    /// Format that a spec is exported to.
     pub enum ExportFormat {
-        /// A model for ONNX Runtime and others
+        /// Model for ONNX Runtime and compatible runtimes
         Onnx = "onnx",
-        /// A folder for TensorFlow and TensorFlow Serving
+        /// Folder for TensorFlow and TensorFlow Serving
         SavedModel = "saved-model",
-        /// The directions U
+        /// Directions U
         Safetensors = "safetensors",
-        /// Rows, U and phi to test another implementation against
+        /// Inputs, U and phi to test another implementation against
         Conformance = "conformance",
     }
 }
 
 impl ExportFormat {
-    /// The format that the ending of a name tells.
-    fn of_ending(path: &Path) -> Option<Self> {
+    /// Returns the format implied by the file extension.
+    fn from_extension(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "onnx" => Some(Self::Onnx),
             "safetensors" => Some(Self::Safetensors),
@@ -46,17 +46,24 @@ impl ExportFormat {
         }
     }
 
-    fn resolve(asked: Option<Self>, path: &Path) -> Result<Self> {
-        match (asked, Self::of_ending(path)) {
-            (Some(asked), Some(told)) if asked != told => Err(Refusal::request(
-                format!("{}: ⟨to⟩ {} does not go with this ending", path.display(), asked.name()),
+    fn resolve(requested: Option<Self>, path: &Path) -> Result<Self> {
+        match (requested, Self::from_extension(path)) {
+            (Some(requested), Some(implied)) if requested != implied => Err(Refusal::request(
+                format!(
+                    "{}: ⟨to⟩ {} does not match this file extension",
+                    path.display(),
+                    requested.name()
+                ),
                 "choose another name or leave out ⟨to⟩",
             )
             .into()),
             (Some(format), _) | (None, Some(format)) => Ok(format),
             (None, None) => Err(Refusal::request(
-                format!("{}: cannot tell what to export from the name", path.display()),
-                "say ⟨to⟩ onnx, saved-model, safetensors or conformance",
+                format!(
+                    "{}: cannot infer the export format from the file extension",
+                    path.display()
+                ),
+                "pass ⟨to⟩ onnx, saved-model, safetensors or conformance",
             )
             .into()),
         }
@@ -66,64 +73,64 @@ impl ExportFormat {
 settings! {
     /// Settings of [`export`].
     pub struct Export {
-        /// The spec
+        /// Feature spec
         pub spec: Input = Input::default() => [required()],
-        /// What to write
+        /// Export format
         pub to: Option<ExportFormat> = None
-            => [value("FORMAT"), otherwise("by the ending of PATH, .onnx or .safetensors")],
-        /// The file or folder to write
+            => [value("FORMAT"), otherwise("by the file extension of PATH, .onnx or .safetensors")],
+        /// File or folder to write
         pub out: Output = Output::default() => [required(), value("PATH")],
-        /// Cut phi to its first D coordinates, rescaled
+        /// Truncate phi to its first D coordinates, rescaled
         pub output_dim: Option<usize> = None => [value("D")],
-        /// Map that rows go through first, as `align` writes it; a rotation costs nothing
+        /// Map written by `align`, applied before phi; a rotation costs nothing
         pub map: Option<Input> = None,
-        /// ONNX: keep the directions in a file beside the model, whatever their size
+        /// ONNX: always store the directions in a file next to the model
         pub external_data: bool = false => [switch()],
     } with {
-        /// What to do about an earlier export.
+        /// Whether an existing export is replaced.
         pub replace: Replace,
     }
 }
 
-/// What [`export`] did.
+/// Result of [`export`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Exported {
-    /// The format.
+    /// Export format.
     pub to: ExportFormat,
-    /// The file or folder.
+    /// File or folder that was written.
     pub out: String,
-    /// The files that make it up.
+    /// The individual files.
     pub files: Vec<ExportedFile>,
-    /// The spec of what was written.
+    /// Description of the exported spec.
     pub spec: Description,
-    /// The map that rows go through first.
+    /// Alignment map applied before phi, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<ExportedMap>,
 }
 
-/// What became of a map.
+/// How an alignment map was exported.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExportedMap {
-    /// Its name.
+    /// Id of the map.
     pub map_id: String,
-    /// Whether it is folded into the directions: the model costs what it costs without a map.
+    /// Whether it is folded into the directions, at no extra inference cost.
     pub folded: bool,
 }
 
-/// A file that was written.
+/// An exported file.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExportedFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: String,
-    /// Its length.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// Writes the map of a spec for others.
+/// Exports the feature map of a spec for other runtimes.
 ///
 /// # Errors
-/// [`Refusal::Request`] if the format is not clear, [`crate::Error::Io`] if the output is in the way or cannot be
-/// written, [`crate::Error::Features`] if the spec has no such prefix or no usable directions.
+/// [`Refusal::Request`] if the format is ambiguous, [`crate::Error::Io`] if the output exists or cannot be written,
+/// [`crate::Error::Features`] if the spec has no such prefix or no usable directions.
 pub fn export(settings: &Export, job: &Job<'_>) -> Result<Exported> {
     let (out, force) = (&*settings.out, settings.replace.force);
     let spec = load_spec(&settings.spec)?;
@@ -169,12 +176,12 @@ pub fn export(settings: &Export, job: &Job<'_>) -> Result<Exported> {
     })
 }
 
-/// A map before phi.
+/// An alignment map before phi.
 #[derive(Clone, Copy)]
 struct Before<'a> {
     file: &'a MapFile,
-    /// phi(hR; U) = phi(h; UR'): R commutes with taking rows as they are and with unit length, not with columns
-    /// that are scaled.
+    /// phi(hR; U) = phi(h; UR'): R commutes with `none` and `unit` normalization, not with the scaling of
+    /// columns.
     folded: bool,
 }
 
@@ -182,11 +189,12 @@ impl<'a> Before<'a> {
     fn of(file: &'a MapFile, spec: &FeatureSpec, to: ExportFormat) -> Result<Self> {
         let (gives, takes) = (file.map.output_dim(), spec.input_dim());
         if gives != takes {
-            let what =
-                format!("the map gives vectors of {gives} values but the spec takes {takes}");
+            let what = format!(
+                "the map returns vectors of dimension {gives} but the spec expects {takes}"
+            );
             return Err(Refusal::shape(
                 what,
-                "use the spec of the reference that the map leads to",
+                "use the spec of the reference that the map aligns to",
             )
             .into());
         }
@@ -197,7 +205,7 @@ impl<'a> Before<'a> {
             ExportFormat::Onnx | ExportFormat::SavedModel => {}
             ExportFormat::Conformance => {
                 return refused(
-                    "⟨map⟩ does not go with ⟨to⟩ conformance, which tests phi alone",
+                    "⟨map⟩ cannot be combined with ⟨to⟩ conformance, which tests phi alone",
                     "",
                 );
             }
@@ -206,14 +214,14 @@ impl<'a> Before<'a> {
                 return refused(
                     "this map cannot be folded into the directions (only a rotation can, under normalize none or \
                      unit)",
-                    "export with ⟨to⟩ onnx or saved-model, which keep it as a step of its own",
+                    "export with ⟨to⟩ onnx or saved-model, which keep the map as a separate step",
                 );
             }
         }
         Ok(Self { file, folded })
     }
 
-    /// U R': every direction turned back.
+    /// Computes U R': every direction rotated back.
     fn fold(self, directions: &[f32]) -> Vec<f32> {
         let LinearMap { from, matrix, to } = &self.file.map;
         let d = from.len();
@@ -222,7 +230,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Every file at or below `waiting`, by name.
+/// Lists every file at or below `waiting`, sorted by name.
 fn files(mut waiting: Vec<PathBuf>) -> Result<Vec<ExportedFile>> {
     let mut found = Vec::new();
     while let Some(path) = waiting.pop() {
@@ -275,7 +283,7 @@ fn model_map(spec: &FeatureSpec, map: Option<Before<'_>>, job: &Job<'_>) -> Resu
 
 // The conformance folder
 
-/// What lies in a conformance folder.
+/// Files in a conformance folder.
 const CONFORMANCE: [&str; 8] = [
     "README.md",
     "spec.json",
@@ -286,9 +294,9 @@ const CONFORMANCE: [&str; 8] = [
     "phi.npy",
     "phi.json",
 ];
-/// Random rows in it.
+/// Number of random rows in it.
 const RANDOM_ROWS: u64 = 8;
-/// Numbers that a JSON file of it may hold: about two megabytes.
+/// Maximum number of values in its JSON files: about two megabytes.
 const JSON_VALUES: usize = 1 << 16;
 
 fn conformance(spec: &FeatureSpec, out: &Path, job: &Job<'_>) -> Result<()> {
@@ -305,7 +313,7 @@ fn conformance(spec: &FeatureSpec, out: &Path, job: &Job<'_>) -> Result<()> {
                 inputs.extend_from_slice(&row);
                 phi.extend_from_slice(&features);
             }
-            // Made to go to the limits; of a spec with extreme numbers it may go beyond.
+            // Designed to reach the limits; with extreme settings in the spec it may overflow.
             Err(_) if !name.starts_with("normal") => {}
             Err(e) => return Err(e.into()),
         }
@@ -324,8 +332,8 @@ fn conformance(spec: &FeatureSpec, out: &Path, job: &Job<'_>) -> Result<()> {
                 if name == "phi" {
                     document["tolerances"] = json!(tolerances);
                 }
-                // INVARIANT: finite numbers and strings always serialise.
-                let text = serde_json::to_string(&document).expect("a JSON value serialises");
+                // INVARIANT: finite numbers and strings always serialize.
+                let text = serde_json::to_string(&document).expect("a JSON value serializes");
                 publish::put(&folder.join(format!("{name}.json")), (text + "\n").as_bytes())?;
             }
             save_npy(&folder.join(format!("{name}.npy")), dim, values)?;
@@ -335,7 +343,7 @@ fn conformance(spec: &FeatureSpec, out: &Path, job: &Job<'_>) -> Result<()> {
     })
 }
 
-/// Rows that show what an implementation may get wrong.
+/// Returns rows that expose typical mistakes of an implementation.
 fn telling_rows(spec: &FeatureSpec) -> Vec<(String, Vec<f32>)> {
     let d = spec.input_dim();
     let unit = |k: usize| (0..d).map(|i| f32::from(u8::from(i == k))).collect::<Vec<f32>>();
@@ -371,7 +379,7 @@ fn telling_rows(spec: &FeatureSpec) -> Vec<(String, Vec<f32>)> {
     rows
 }
 
-/// How far another order of summation may be from phi, row by row: see the README of the folder.
+/// Returns, per row, how far another summation order may deviate from phi: see the README of the folder.
 fn tolerances(spec: &FeatureSpec, u: &[f32], inputs: &[f32]) -> Result<Vec<f64>> {
     let d = spec.input_dim();
     let c = 1.0 / (spec.n_directions() as f64).sqrt();
@@ -468,7 +476,7 @@ of the stream, scaled. Rows that this map refuses because they overflow are left
         h = RANDOM_ROWS + 1,
     );
     for (i, (name, tolerance)) in names.iter().zip(tolerances).enumerate() {
-        let _ = writeln!(text, "| {i} | {name} | {tolerance:.1e} |"); // a String takes every write
+        let _ = writeln!(text, "| {i} | {name} | {tolerance:.1e} |"); // writing to a String cannot fail
     }
     text
 }
@@ -478,7 +486,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_tells_the_format_where_it_is_clear() {
+    fn the_file_extension_implies_the_format() {
         let resolve = |to, path: &str| ExportFormat::resolve(to, Path::new(path));
         assert_eq!(resolve(None, "a/phi.onnx").unwrap(), ExportFormat::Onnx);
         assert_eq!(resolve(None, "u.safetensors").unwrap(), ExportFormat::Safetensors);
@@ -488,7 +496,7 @@ mod tests {
         assert!(resolve(None, "phi").is_err());
     }
 
-    /// Angles of the huge row are beyond 2^13 without `unit`, as the format page has another rule there.
+    /// Angles of the huge row are beyond 2^13 without `unit`, where the format page has another rule.
     #[test]
     fn the_huge_row_reaches_the_exact_reduction() {
         for l in [0.01, 1.0, 50.0] {

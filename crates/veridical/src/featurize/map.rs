@@ -1,4 +1,4 @@
-//! What a feature map is asked to be: its kernel, length scale, directions and normalization, as settings.
+//! Settings of a feature map: kernel, length scale, directions and normalization.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,34 +7,34 @@ use veridical_core::{choices, settings};
 use veridical_features::{Directions, Kernel};
 
 settings! {
-    /// What phi is made of.
+    /// Settings of the feature map phi.
     pub struct MapSettings in "Map" {
-        /// gaussian, laplace, cauchy, matern-1/2, matern-3/2, matern-5/2
+        /// Kernel: gaussian, laplace, cauchy, matern-1/2, matern-3/2, matern-5/2
         pub kernel: Option<KernelName> = None => [excludes(&["mixture"]), otherwise(Kernel::default().name())],
-        /// A mixture of gaussians: factors of the length scale and their weights
+        /// Mixture of gaussians: factors of the length scale and their weights
         pub mixture: Option<Mixture> = None => [value("S:W,S:W"), dashes()],
-        /// l: a number, `median` or `sklearn-gamma-scale`
+        /// Length scale l: a number, `median` or `sklearn-gamma-scale`
         pub length_scale: Option<LengthScale> = None => [value("L"), dashes(), otherwise("1, or median with ⟨data⟩")],
         /// scikit-learn's gamma = 1 / (2 l^2), instead of ⟨length-scale⟩
         pub gamma: Option<f64> = None => [value("G"), excludes(&["length-scale"])],
-        /// How the directions are drawn
+        /// How the random directions are sampled
         pub directions: Option<Directions> = None
             => [value("DIRECTIONS"), otherwise("orthogonal, or iid for laplace and cauchy")],
-        /// What is done to a row first
+        /// Normalization of the input rows
         pub normalize: Normalization = Normalization::Unit => [value("NORMALIZE")],
-        /// Seed of the directions, 0 to 2^53 - 1
+        /// Random seed of the directions, 0 to 2^53 - 1
         pub seed: u64 = 0 => [value("SEED")],
     }
 }
 
 impl MapSettings {
-    /// The kernel.
+    /// Returns the kernel.
     pub fn kernel(&self) -> Kernel {
         let mixture = self.mixture.as_ref().map(|mixture| mixture.0.clone());
         self.kernel.as_ref().map(|kernel| kernel.0.clone()).or(mixture).unwrap_or_default()
     }
 
-    /// The length scale, or the rule that finds it.
+    /// Returns the length scale, or the rule that determines it.
     pub(super) fn rule(&self, with_data: bool) -> Rule {
         let usual = if with_data { LengthScale::Median } else { LengthScale::Fixed(1.0) };
         match (self.gamma, self.length_scale.unwrap_or(usual)) {
@@ -47,21 +47,21 @@ impl MapSettings {
 }
 
 choices! {
-    /// How rows are normalized.
+    /// Normalization of the input rows.
     pub enum Normalization {
-        /// Nothing
+        /// No normalization
         None = "none",
-        /// Rows of length one
+        /// Rows scaled to unit length
         Unit = "unit",
-        /// Columns of mean 0 and deviation 1, measured on the data
+        /// Columns standardized to mean 0 and standard deviation 1
         Standardize = "standardize",
     }
 }
 
-/// How the length scale is found.
+/// How the length scale is determined, including through `gamma`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
-    /// A number.
+    /// A fixed length scale.
     Fixed(f64),
     /// Through scikit-learn's gamma = 1 / (2 l^2).
     Gamma(f64),
@@ -71,10 +71,10 @@ pub(super) enum Rule {
     SklearnGammaScale,
 }
 
-/// How the length scale is chosen.
+/// Setting of the length scale: a number or a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LengthScale {
-    /// A number.
+    /// A fixed length scale.
     Fixed(f64),
     /// The median distance between rows of the data.
     Median,
@@ -82,11 +82,11 @@ pub enum LengthScale {
     SklearnGammaScale,
 }
 
-/// A kernel by its name, or by the names that other libraries use.
+/// A kernel, parsed from its name or a common alias.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelName(pub Kernel);
 
-/// A mixture of gaussians, `S:W,S:W`.
+/// A mixture of gaussians, parsed from `S:W,S:W`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixture(pub Kernel);
 
@@ -158,7 +158,7 @@ fn parse_length_scale(text: &str) -> Result<LengthScale, String> {
     }
 }
 
-/// The names of specs, and the forms of `matern-3/2` that other libraries use.
+/// Parses the name of a kernel, including the spellings of `matern-3/2` in other libraries.
 fn parse_kernel(text: &str) -> Result<KernelName, String> {
     let name = match text.to_ascii_lowercase().as_str() {
         "rbf" => "gaussian".to_owned(),

@@ -1,6 +1,6 @@
-//! `veridical featurize`: make, describe, plan, check, apply and export a feature spec.
+//! `veridical featurize`: creates, describes, plans, checks, applies and exports a feature spec.
 //!
-//! phi's inner products estimate a kernel of h, and phi inherits h's rotation: it helps models that
+//! Inner products of phi estimate a kernel of h, and phi inherits the rotation of h: it helps models that
 //! are retrained. A model that is not retrained needs the new h aligned to the old one first.
 
 mod check;
@@ -34,32 +34,32 @@ pub use self::plan::{Answer, Goal, Plan, Planned, Point, plan};
 use crate::pipeline::{self, TableJob, Transform};
 use crate::{Error, JobOptions, Result, Tally};
 
-/// Rows sampled for the median rule.
+/// Number of rows sampled for the median rule.
 const MEDIAN_ROWS: usize = 1024;
-/// Rows sampled for the check of the kernel values, out of the first `CHECK_WINDOW`.
+/// Number of rows sampled to check the kernel values, out of the first `CHECK_WINDOW`.
 const CHECK_ROWS: usize = 256;
 const CHECK_WINDOW: u64 = 65_536;
-/// Kernel values outside this range say "equal" or "unrelated" and little else.
+/// Kernel values outside this range mean "equal" or "unrelated" and carry little information.
 const INFORMATIVE: std::ops::RangeInclusive<f64> = 0.05..=0.95;
 const UNINFORMATIVE_SHARE: f64 = 0.9;
-/// Beyond this |u.h| a small change of h turns phi around completely.
+/// Beyond this |u.h| a small change of h changes phi completely.
 const LARGE_PROJECTION: f32 = 4096.0;
-/// Up to here evenly spread points are known to help.
+/// Quasi-random points are known to help up to this dimension.
 const HALTON_DIMS: usize = 32;
-/// A spec with means and deviations for a million columns stays below this.
+/// A spec with means and standard deviations for a million columns stays below this size.
 const MAX_SPEC_BYTES: u64 = 128 << 20;
 
 settings! {
-    /// Settings of a new spec.
+    /// Settings of [`new_spec`].
     pub struct NewSpec {
-        /// Width of the vectors; taken from ⟨data⟩ if that is given
+        /// Dimension d of the vectors; taken from ⟨data⟩ if given
         pub input_dim: Option<usize> = None => [value("d")],
-        /// Width of phi, even: a cosine and a sine for each direction
+        /// Dimension D of phi, even: a cosine and a sine for each direction
         pub output_dim: Option<usize> = None => [value("D"), otherwise("4 d")],
-        /// Table for the rules that look at data
+        /// Vector table for settings that are derived from data
         pub data: Option<Input> = None,
     } with {
-        /// What phi is made of.
+        /// Settings of the feature map.
         pub map: MapSettings,
         /// How the table is read.
         pub read: ReadOptions,
@@ -67,22 +67,22 @@ settings! {
 }
 
 settings! {
-    /// A new spec, and where it goes.
+    /// A new spec and its output file.
     pub struct WriteSpec {
-        /// Where to write the spec
+        /// Spec file to write
         pub out: Output = Output::default() => [required()],
     } with {
-        /// The spec.
+        /// Settings of the spec.
         pub spec: NewSpec,
-        /// What to do about an earlier spec.
+        /// Whether an existing spec is replaced.
         pub replace: Replace,
     }
 }
 
 settings! {
-    /// Which spec to describe.
+    /// Settings of `featurize describe`.
     pub struct DescribeSpec {
-        /// The spec
+        /// Feature spec
         pub spec: Input = Input::default() => [positional(), required(), value("SPEC")],
     }
 }
@@ -97,24 +97,34 @@ impl NewSpec {
     }
 }
 
-/// Makes a spec; rules are resolved to numbers on the way.
+/// Creates a feature spec; data-dependent settings are resolved to numbers.
 ///
 /// # Errors
-/// [`Refusal::Request`] for a rule without data, [`Error::Features`] for a setting out of range.
+/// [`Refusal::Request`] for a data-dependent setting without data, [`Error::Features`] for a setting out of range.
+///
+/// # Example
+/// ```
+/// use veridical::featurize::{MapSettings, NewSpec, new_spec};
+///
+/// let map = MapSettings { seed: 7, ..MapSettings::default() };
+/// let spec = new_spec(&NewSpec { input_dim: Some(128), output_dim: Some(512), map, ..NewSpec::default() })?;
+/// assert_eq!((spec.input_dim(), spec.output_dim()), (128, 512));
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn new_spec(settings: &NewSpec) -> Result<FeatureSpec> {
     new_spec_observed(settings, &Job::silent())
 }
 
-/// [`new_spec`] that tells `job` what it does.
+/// As [`new_spec`], with progress reported to `job`.
 ///
 /// # Errors
-/// As there.
+/// As [`new_spec`].
 pub fn new_spec_observed(settings: &NewSpec, job: &Job<'_>) -> Result<FeatureSpec> {
-    Seed::new(settings.map.seed)?; // named as the setting, not as a field of the spec
+    Seed::new(settings.map.seed)?; // an error names the setting, not the field of the spec
     let (spec, summary) = make_spec(settings, job)?;
     if spec.directions() == Directions::Halton && spec.input_dim() > HALTON_DIMS {
         job.warn(&format!(
-            "halton points gain nothing known above {HALTON_DIMS} values; orthogonal directions do"
+            "halton points have no known benefit above dimension {HALTON_DIMS}; consider orthogonal directions"
         ));
     }
     if let Some(Summary { notes, replaced: (skipped, zeroed), .. }) = summary {
@@ -124,12 +134,12 @@ pub fn new_spec_observed(settings: &NewSpec, job: &Job<'_>) -> Result<FeatureSpe
     Ok(spec)
 }
 
-/// The spec, and what was seen of its data.
+/// Creates the spec and returns it with statistics of its data.
 fn make_spec(settings: &NewSpec, job: &Job<'_>) -> Result<(FeatureSpec, Option<Summary>)> {
     let (map, kernel, scale) = (&settings.map, settings.map.kernel(), settings.rule());
     if matches!(scale, Rule::Gamma(_) | Rule::SklearnGammaScale) && kernel != Kernel::Gaussian {
         let name = kernel.name();
-        let what = format!("gamma belongs to the gaussian kernel, not to {name}");
+        let what = format!("gamma applies to the gaussian kernel, not to {name}");
         return Err(Refusal::request(what, "pass ⟨length-scale⟩").into());
     }
     let rule = match scale {
@@ -141,21 +151,22 @@ fn make_spec(settings: &NewSpec, job: &Job<'_>) -> Result<(FeatureSpec, Option<S
     let summary = match (&settings.source(), rule) {
         (Some(data), rule) => Some(Summary::of(data, settings, rule.is_some(), job)?),
         (None, Some(rule)) => {
-            let what = format!("{rule} needs a table to look at");
+            let what = format!("{rule} needs a table");
             return Err(Refusal::request(what, "pass ⟨data⟩ FILE").into());
         }
         (None, None) => None,
     };
     let input_dim = match (settings.input_dim, summary.as_ref().map(|s| s.dim)) {
-        (Some(asked), Some(found)) if asked != found => {
-            let what =
-                format!("⟨input-dim⟩ is {asked} but the vectors in ⟨data⟩ have {found} values");
+        (Some(requested), Some(found)) if requested != found => {
+            let what = format!(
+                "⟨input-dim⟩ is {requested} but the vectors in ⟨data⟩ have dimension {found}"
+            );
             return Err(Refusal::request(what, "leave out one of them").into());
         }
         (Some(dim), _) | (None, Some(dim)) => dim,
         (None, None) => return Err(Refusal::request("pass ⟨input-dim⟩ or ⟨data⟩ FILE", "").into()),
     };
-    // A width out of range is reported by `build`, not here.
+    // A dimension out of range is reported by `build`, not here.
     let output_dim = settings.output_dim.unwrap_or(input_dim.saturating_mul(4));
     let mut params = FeatureSpec::params(input_dim, output_dim).seed(map.seed).kernel(kernel);
     if let Some(directions) = map.directions {
@@ -169,7 +180,7 @@ fn make_spec(settings: &NewSpec, job: &Job<'_>) -> Result<(FeatureSpec, Option<S
     Ok((spec, summary))
 }
 
-/// Names the table that gives no length scale.
+/// Adds the name of the table to an error about the length scale.
 fn in_file(error: Error, settings: &NewSpec) -> Error {
     match (error, &settings.data) {
         (Error::Features(source), Some(data)) => Error::InFile { path: data.to_string(), source },
@@ -185,21 +196,21 @@ fn fixed(rule: Rule) -> Result<f64> {
     match rule {
         Rule::Gamma(gamma) => Ok(length_scale::from_gamma(gamma)?),
         Rule::Fixed(l) => Ok(l),
-        // INVARIANT: rules were sent to the data before.
+        // INVARIANT: data-dependent rules were resolved before.
         Rule::Median | Rule::SklearnGammaScale => unreachable!("a rule has data"),
     }
 }
 
-/// What the rules need to know about a table, found in one pass.
+/// Statistics of a table that the data-dependent rules need, computed in one pass.
 struct Summary {
     dim: usize,
     sample: Vec<f32>,
-    /// Of the rows as they are, for `standardize`.
+    /// Moments of the rows before normalization, for `standardize`.
     raw: Option<ColumnMoments>,
-    /// Of the normalized rows, for the gamma rule.
+    /// Moments of the normalized rows, for the gamma rule.
     normalized: Option<ColumnMoments>,
     notes: Vec<String>,
-    /// Rows left out and values set to 0.
+    /// Number of rows skipped and of values set to 0.
     replaced: (u64, u64),
 }
 
@@ -252,7 +263,7 @@ impl Summary {
                 let variance = match (&self.raw, &self.normalized) {
                     (Some(raw), _) => raw.standardized_variance(),
                     (None, Some(normalized)) => normalized.total_variance(),
-                    // INVARIANT: the pass over the data filled one of them for this rule.
+                    // INVARIANT: the pass over the data collected one of them for this rule.
                     (None, None) => unreachable!("the gamma rule collected moments"),
                 };
                 length_scale::from_gamma_scale(variance, self.dim)?
@@ -263,10 +274,10 @@ impl Summary {
     }
 }
 
-/// Reads a spec from a file.
+/// Reads a feature spec from a file.
 ///
 /// # Errors
-/// [`Refusal::Damaged`] and [`Error::Io`] name the file and what is wrong with it.
+/// [`Refusal::Damaged`] and [`Error::Io`] name the file and the problem.
 pub fn load_spec(path: &Path) -> Result<FeatureSpec> {
     let refused = |what: String| Refusal::damaged(format!("{}: {what}", path.display()), "");
     let bytes = storage::read(path, MAX_SPEC_BYTES)?;
@@ -275,58 +286,58 @@ pub fn load_spec(path: &Path) -> Result<FeatureSpec> {
     Ok(FeatureSpec::from_json(&text).map_err(|e| refused(e.to_string()))?)
 }
 
-/// Writes a spec to a file.
+/// Writes a feature spec to a file.
 ///
 /// # Errors
-/// [`Refusal::Exists`] if another file is there and `force` is not set.
+/// [`Refusal::Exists`] if a different file exists and `force` is not set.
 pub fn save_spec(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
     check_spec_path(spec, path, force)?;
     Ok(write_atomically(path, spec.to_json().as_bytes())?)
 }
 
-/// A spec that is there already may stay if it is the same.
+/// An existing spec may stay if it is identical.
 fn check_spec_path(spec: &FeatureSpec, path: &Path, force: bool) -> Result<()> {
     let same = || storage::read(path, MAX_SPEC_BYTES).is_ok_and(|b| b == spec.to_json().as_bytes());
     Ok(publish::check_new(path, force || same())?)
 }
 
-/// What a spec means, in numbers.
+/// Description of a feature spec, in numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Description {
-    /// d.
+    /// Input dimension d.
     pub input_dim: usize,
-    /// D.
+    /// Output dimension D.
     pub output_dim: usize,
-    /// m.
+    /// Number of directions m = D / 2.
     pub n_directions: usize,
-    /// The seed.
+    /// Random seed of the directions.
     pub seed: u64,
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: &'static str,
-    /// l.
+    /// Length scale l.
     pub length_scale: f64,
-    /// 1 / (2 l^2), as scikit-learn counts; of the gaussian kernel only.
+    /// scikit-learn's gamma = 1 / (2 l^2); for the gaussian kernel only.
     pub gamma: Option<f64>,
     /// Components (length scale, weight) of a mixture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<(f64, f64)>>,
-    /// How U is drawn.
+    /// How the directions U are sampled.
     pub directions: &'static str,
-    /// What is done to rows first.
+    /// Normalization of the input rows.
     pub normalize: &'static str,
-    /// The largest standard deviation that one estimated kernel value can have with iid directions.
+    /// Largest standard deviation of one estimated kernel value with iid directions.
     pub worst_deviation: f64,
-    /// Bytes of one row of phi in f32.
+    /// Bytes per row of phi in f32.
     pub bytes_per_row: usize,
-    /// Bytes of U in f32; hadamard directions are never stored.
+    /// Bytes of U in f32; 0 for hadamard directions, which are never stored.
     pub directions_bytes: usize,
-    /// Names every bit of phi.
+    /// Id of the spec: determines every bit of phi.
     pub spec_id: String,
-    /// Equal for prefixes.
+    /// Id of the directions; equal for prefixes of the same map.
     pub directions_id: String,
 }
 
-/// Describes a spec.
+/// Describes a feature spec.
 pub fn describe(spec: &FeatureSpec) -> Description {
     let l = spec.length_scale();
     let m = spec.n_directions();
@@ -360,40 +371,60 @@ pub fn describe(spec: &FeatureSpec) -> Description {
 settings! {
     /// Settings of [`apply`].
     pub struct Apply {
-        /// Table of vectors: a file, a folder or `-`
+        /// Vector table: a file, a folder or `-`
         pub input: Input = Input::default() => [positional(), required(), value("INPUT")],
-        /// Table of features to write
+        /// Feature table to write
         pub output: Output = Output::default() => [positional(), required(), value("OUTPUT")],
-        /// The spec; without one the defaults are used and the spec is written beside the output
+        /// Feature spec; if omitted, a default spec is written next to the output
         pub spec: Option<Input> = None,
-        /// Cut phi to its first D coordinates, rescaled
+        /// Truncate phi to its first D coordinates, rescaled
         pub output_dim: Option<usize> = None => [value("D")],
     } with {
-        /// How to read and write.
+        /// How the tables are read and written.
         pub options: JobOptions,
     }
 }
 
-/// What [`apply`] did.
+/// Result of [`apply`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
-    /// The table of phi.
+    /// Path of the feature table.
     #[serde(rename = "out")]
     pub output: String,
-    /// The spec that was made, if none was given.
+    /// Path of the spec that was created, if none was given.
     pub spec_path: Option<String>,
-    /// The spec that was used.
+    /// Description of the spec that was used.
     pub spec: Description,
-    /// What was seen on the way.
+    /// Statistics of the rows.
     #[serde(flatten)]
     pub tally: Tally,
 }
 
-/// Writes phi of a table.
+/// Computes the features phi of a table.
 ///
 /// # Errors
-/// [`Error::Io`] if a table cannot be read or written, [`Error::Features`] if the spec does not fit
-/// the table, [`Error::Interrupted`] if the user stopped it and it can be resumed.
+/// [`Error::Io`] if a table cannot be read or written, [`Error::Features`] if the spec does not match
+/// the table, [`Error::Interrupted`] if the user stopped the job and it can be resumed.
+///
+/// # Example
+/// ```
+/// use veridical::core::{Job, Seed};
+/// use veridical::data::generate;
+/// use veridical::featurize::{Apply, apply};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+///
+/// let table = generate::clusters(100, 8, 3, Seed::new(0)?);
+/// veridical::io::write_table(&table, &at("h.parquet"))?;
+/// let settings = Apply {
+///     input: at("h.parquet").into(),
+///     output: at("phi.parquet").into(),
+///     ..Apply::default()
+/// };
+/// let applied = apply(&settings, &Job::silent())?;
+/// assert_eq!((applied.tally.rows, applied.spec.output_dim), (100, 4 * 8));
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn apply(settings: &Apply, job: &Job<'_>) -> Result<Applied> {
     settings.check()?;
     let given = settings.spec.as_deref().map(load_spec).transpose()?;
@@ -442,10 +473,10 @@ pub fn apply(settings: &Apply, job: &Job<'_>) -> Result<Applied> {
     })
 }
 
-/// Unit rows, gaussian, median length scale, orthogonal, D = 4 d unless asked, seed 0.
+/// Default spec: unit rows, gaussian, median length scale, orthogonal, D = 4 d unless set, seed 0.
 fn default_spec(apply: &Apply, job: &Job<'_>) -> Result<FeatureSpec> {
     if apply.input.source() == Source::Stream {
-        let what = "a stream can be read only once, so its length scale cannot be chosen from it";
+        let what = "a stream can be read only once, so the length scale cannot be chosen from it";
         return Err(Refusal::request(what, "pass ⟨spec⟩").into());
     }
     let settings = NewSpec {
@@ -454,11 +485,11 @@ fn default_spec(apply: &Apply, job: &Job<'_>) -> Result<FeatureSpec> {
         read: apply.options.reading(),
         ..NewSpec::default()
     };
-    // The table was opened before, and said then how it is read.
+    // Reading the table was already reported when it was opened before.
     make_spec(&settings, job).map(|(spec, _summary)| spec)
 }
 
-/// `phi.parquet` has its spec in `phi.spec.json`.
+/// Returns the path of the spec next to the output: `phi.spec.json` for `phi.parquet`.
 fn spec_beside(output: &Source) -> Option<PathBuf> {
     output.path().map(|path| path.with_extension("spec.json"))
 }
@@ -466,17 +497,20 @@ fn spec_beside(output: &Source) -> Option<PathBuf> {
 fn report(tally: &Tally, job: &Job<'_>) {
     if tally.largest_projection > LARGE_PROJECTION {
         job.warn(&format!(
-            "|u.h| reaches {:.3e}: phi turns around at tiny changes of h; use a larger length scale or \
+            "|u.h| reaches {:.3e}: tiny changes of h change phi completely; use a larger length scale or \
              normalize the rows",
             tally.largest_projection
         ));
     }
     if tally.zero_rows > 0 {
-        job.warn(&format!("{} rows are zero and stay zero under `unit`", tally.zero_rows));
+        job.warn(&format!(
+            "{} rows are zero and stay zero under `unit` normalization",
+            tally.zero_rows
+        ));
     }
 }
 
-/// The transform of [`apply`], which also looks at the kernel values of the first rows.
+/// The transform of [`apply`], which also checks the kernel values of the first rows.
 struct Featurizer<'a> {
     map: FeatureMap,
     dtype: Dtype,
@@ -491,7 +525,7 @@ impl<'a> Featurizer<'a> {
         Ok(Self { map: FeatureMap::new(spec)?, dtype, job, sample: Some(sample), seen: 0 })
     }
 
-    /// Warns once if phi would say little: nearly all kernel values at 0 or 1.
+    /// Warns once if phi carries little information: nearly all kernel values near 0 or 1.
     fn check_kernel_values(&mut self) -> Result<()> {
         let Some(sample) = self.sample.take() else { return Ok(()) };
         let spec = self.map.spec();
@@ -511,7 +545,7 @@ impl<'a> Featurizer<'a> {
             Some(better) if low + high > UNINFORMATIVE_SHARE && better > 0.0 => {
                 self.job.warn(&format!(
                     "{:.0} % of the sampled kernel values are below 0.05 and {:.0} % above 0.95: phi \
-                     tells little apart; try ⟨length-scale⟩ {better:.4} (the median distance) instead of {}",
+                     barely discriminates between rows; try ⟨length-scale⟩ {better:.4} (the median distance) instead of {}",
                     100.0 * low,
                     100.0 * high,
                     spec.length_scale()

@@ -1,5 +1,5 @@
-//! `featurize plan`: the width of phi for an error, or the error for a width, by four methods that bound
-//! different things; see [`veridical_features::plan`].
+//! `featurize plan`: the dimension of phi for a target error, or the error of a dimension, by four methods that bound
+//! different quantities; see [`veridical_features::plan`].
 
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
@@ -12,41 +12,41 @@ use super::sample::Sample;
 use super::{MapSettings, NewSpec, Normalization, make_spec};
 use crate::{Error, Result};
 
-/// Rows sampled from the data: half as many pairs.
+/// Number of rows sampled from the data; pairs are half as many.
 const SAMPLED_ROWS: usize = 32_768;
-/// 100 million rows.
+/// Table size for which storage is reported: 100 million rows.
 const MANY_ROWS: f64 = 1e8;
-/// Below this the rounding of phi to f32 is no longer small beside the error.
+/// Below this, rounding of phi to f32 is no longer negligible.
 const MIN_EPSILON: f64 = 1e-6;
-/// Beyond this (1 + confidence) / 2 comes too close to 1 for its normal quantile.
+/// Beyond this, (1 + confidence) / 2 is too close to 1 for its normal quantile.
 const MAX_CONFIDENCE: f64 = 1.0 - 1e-12;
 
-/// What is known, and what is asked.
+/// The given quantity; the plan computes the other one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// The width for this error.
+    /// Target error: the plan returns the dimension.
     Epsilon(f64),
-    /// The error of this width.
+    /// Given dimension: the plan returns the error.
     OutputDim(usize),
 }
 
 settings! {
     /// Settings of [`plan()`].
     pub struct Plan {
-        /// The error to reach; asks for the width
+        /// Target kernel error; the plan returns the dimension D
         pub epsilon: Option<f64> = None => [value("E"), excludes(&["output-dim"])],
-        /// The width to evaluate; asks for the error
+        /// Dimension D of phi; the plan returns the kernel error
         pub output_dim: Option<usize> = None => [value("D")],
-        /// Probability with which a bound holds
+        /// Confidence with which a bound holds
         pub confidence: f64 = 0.99 => [value("P")],
-        /// Width of the vectors; taken from ⟨data⟩ if that is given
+        /// Dimension d of the vectors; taken from ⟨data⟩ if given
         pub input_dim: Option<usize> = None => [value("d")],
-        /// Table to measure errors on
+        /// Vector table to measure errors on
         pub data: Option<Input> = None,
-        /// Widths above this are not tried on ⟨data⟩
+        /// Largest dimension D to try on ⟨data⟩
         pub max_output_dim: usize = 16_384 => [value("D")],
     } with {
-        /// What phi is made of.
+        /// Settings of the feature map.
         pub map: MapSettings,
         /// How the table is read.
         pub read: ReadOptions,
@@ -54,93 +54,107 @@ settings! {
 }
 
 impl Plan {
-    /// What is asked.
+    /// Returns the goal.
     ///
     /// # Errors
-    /// [`Refusal::Request`] unless it is one of the two.
+    /// [`Refusal::Request`] unless exactly one of the two is given.
     pub fn goal(&self) -> Result<Goal> {
         match (self.epsilon, self.output_dim) {
             (Some(epsilon), None) => Ok(Goal::Epsilon(epsilon)),
             (None, Some(output_dim)) => Ok(Goal::OutputDim(output_dim)),
             _ => {
-                let what = "ask for a width with ⟨epsilon E⟩, or for an error with ⟨output-dim D⟩";
+                let what =
+                    "pass a target error with ⟨epsilon E⟩, or a dimension with ⟨output-dim D⟩";
                 Err(Refusal::request(what, "").into())
             }
         }
     }
 }
 
-/// One method's answer.
+/// Answer of one method.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// `uniform`, `pair`, `measured-mean`, `measured-quantile` or `alignment`.
+    /// Name of the method: `uniform`, `pair`, `measured-mean`, `measured-quantile` or `alignment`.
     pub method: &'static str,
-    /// What is bounded.
+    /// Quantity that is bounded.
     pub bounds: String,
-    /// What the number is good for.
+    /// What the answer is useful for.
     pub label: &'static str,
-    /// The error.
+    /// Error bound.
     pub epsilon: Option<f64>,
-    /// m.
+    /// Number of directions m.
     pub directions: Option<u64>,
-    /// D = 2m.
+    /// Output dimension D = 2m.
     pub output_dim: Option<u64>,
-    /// Bytes of a row of phi in f32.
+    /// Bytes per row of phi in f32.
     pub bytes_per_row: Option<u64>,
-    /// GB (10^9 bytes) for 100 million rows.
+    /// Storage in GB (10^9 bytes) for 100 million rows.
     pub gb_per_100m_rows: Option<f64>,
-    /// Why there is no answer.
+    /// Reason why there is no answer.
     pub why_not: Option<String>,
 }
 
-/// What was measured on the data for one width.
+/// Errors measured on the data at one dimension.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Point {
-    /// D.
+    /// Output dimension D.
     pub output_dim: usize,
     /// Mean absolute error of the pairs.
     pub mean: f64,
-    /// Its upper bound.
+    /// Upper confidence bound on the mean.
     pub mean_bound: f64,
     /// 95 % quantile of the absolute errors.
     pub quantile_95: f64,
-    /// Its upper bound; absent if there are too few pairs to say.
+    /// Upper confidence bound on the quantile; `None` if there are too few pairs.
     pub quantile_95_bound: Option<f64>,
 }
 
-/// What [`plan()`] found.
+/// Result of [`plan()`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Planned {
-    /// d.
+    /// Input dimension d.
     pub input_dim: usize,
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: &'static str,
-    /// l.
+    /// Length scale l.
     pub length_scale: f64,
-    /// How U is drawn.
+    /// How the directions U are sampled.
     pub directions: &'static str,
-    /// What is done to rows first.
+    /// Normalization of the input rows.
     pub normalize: &'static str,
-    /// The seed, of the directions and of the pairs.
+    /// Random seed of the directions and of the sampled pairs.
     pub seed: u64,
-    /// Probability with which a bound holds.
+    /// Confidence with which a bound holds.
     pub confidence: f64,
-    /// One answer per method.
+    /// Answers, one per method.
     pub answers: Vec<Answer>,
-    /// The width to take, if it was measured.
+    /// Recommended dimension D, if errors were measured.
     pub recommended_output_dim: Option<usize>,
-    /// Pairs measured.
+    /// Number of pairs measured.
     pub n_pairs: Option<usize>,
-    /// Rows of the data.
+    /// Number of rows in the data.
     pub n_rows: Option<u64>,
-    /// The errors of all widths that were tried.
+    /// Errors of all dimensions that were tried.
     pub measured: Vec<Point>,
 }
 
-/// Plans the width of phi.
+/// Plans the output dimension of phi.
 ///
 /// # Errors
-/// [`Refusal::Setting`] for a goal or a confidence out of range, [`Error::Io`] if the table cannot be read.
+/// [`Refusal::Setting`] for a goal or confidence out of range, [`Error::Io`] if the table cannot be read.
+///
+/// # Example
+/// ```
+/// use veridical::core::Job;
+/// use veridical::featurize::{self, Plan};
+///
+/// let plan = Plan { input_dim: Some(64), epsilon: Some(0.05), ..Plan::default() };
+/// let planned = featurize::plan(&plan, &Job::silent())?;
+/// let pair = planned.answers.iter().find(|answer| answer.method == "pair").unwrap();
+/// assert!(pair.output_dim.unwrap() > 1000); // a single pair, at confidence 0.99
+/// assert_eq!(planned.recommended_output_dim, None); // only data can recommend a dimension
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn plan(settings: &Plan, job: &Job<'_>) -> Result<Planned> {
     settings.check()?;
     let goal = settings.goal()?;
@@ -204,7 +218,7 @@ fn check(settings: &Plan, goal: Goal) -> Result<()> {
     match goal {
         Goal::Epsilon(epsilon) if !(MIN_EPSILON..2.0).contains(&epsilon) => {
             let must_be = "at least 1e-6 (phi is f32) and below 2 (kernel values and their estimates \
-                           lie between -1 and 1)";
+                           are between -1 and 1)";
             Err(Refusal::setting("epsilon", must_be, epsilon).into())
         }
         _ if settings.data.as_ref().map(Input::source) == Some(Source::Stream) => {
@@ -216,7 +230,7 @@ fn check(settings: &Plan, goal: Goal) -> Result<()> {
     }
 }
 
-/// The largest width tried is the user's `--max-output-dim`.
+/// Names `--max-output-dim` in an error about the largest dimension tried.
 fn name_the_flag(error: Error, goal: Goal) -> Error {
     use veridical_features::Error::Param;
     match (error, goal) {
@@ -227,7 +241,7 @@ fn name_the_flag(error: Error, goal: Goal) -> Error {
     }
 }
 
-/// The set that the uniform bounds cover, or why there is none.
+/// Returns the set that the uniform bounds cover, or the reason why there is none.
 fn domain(
     spec: &FeatureSpec,
     normalization: Normalization,
@@ -236,7 +250,7 @@ fn domain(
     let kernel = spec.kernel();
     let second_moment = kernel.second_moment(spec.input_dim(), spec.length_scale());
     let second_moment = second_moment.ok_or_else(|| {
-        format!("no bound, the directions of {} have an infinite second moment", kernel.name())
+        format!("no bound: the directions of {} have an infinite second moment", kernel.name())
     })?;
     let diameter = match (normalization, sample) {
         (Normalization::Unit, _) => 2.0,
@@ -264,7 +278,7 @@ impl Answer {
     fn with(mut self, epsilon: f64, directions: f64) -> Self {
         let bytes = 2.0 * directions * size_of::<f32>() as f64;
         self.epsilon = Some(epsilon);
-        // A whole number below 2^63, as epsilon is at least 1e-6.
+        // An integer below 2^63, since epsilon is at least 1e-6.
         self.directions = Some(directions as u64);
         self.output_dim = Some(2 * directions as u64);
         self.bytes_per_row = Some(bytes as u64);
@@ -278,7 +292,7 @@ impl Answer {
     }
 }
 
-/// Uniform, one pair, alignment: in this order.
+/// Returns the theoretical answers: uniform, one pair, alignment, in this order.
 fn theory(
     spec: &FeatureSpec,
     domain: std::result::Result<Domain, String>,
@@ -294,7 +308,7 @@ fn theory(
         "one pair, at the worst distance, iid directions".to_owned(),
     );
     let alignment = |rows: Option<f64>| {
-        let rows = rows.map(|n| format!(", from {n:.0} labelled rows on")).unwrap_or_default();
+        let rows = rows.map(|n| format!(", from {n:.0} labeled rows on")).unwrap_or_default();
         let bounds = format!("change of kernel-label alignment (paper 000, prop. 4){rows}");
         Answer::new("alignment", "order only", bounds)
     };
@@ -324,15 +338,15 @@ fn theory(
     }
 }
 
-/// One of the two bounds that are measured.
+/// One of the two measured bounds.
 #[derive(Clone, Copy)]
 struct Bound {
     method: &'static str,
     what: &'static str,
-    /// `what` as it is called in the reason for no answer.
+    /// Short form of `what`, for the reason why there is no answer.
     short: &'static str,
     of: fn(&Measured) -> f64,
-    /// The bound of so many pairs that have no error at all.
+    /// Bound for this number of pairs if all errors were 0.
     least: fn(usize, f64) -> f64,
 }
 
@@ -363,7 +377,7 @@ impl Bound {
     }
 }
 
-/// The errors of all candidates on the data.
+/// Errors of all candidate dimensions on the data.
 struct Curve {
     candidates: Vec<usize>,
     measured: Vec<Measured>,
@@ -398,7 +412,7 @@ impl Curve {
         match goal {
             _ if reached.is_infinite() => few(""),
             Goal::OutputDim(_) => bound.answer().with(reached, *largest as f64),
-            // No width helps: what is added to the mean for so few pairs is more than that.
+            // A larger dimension does not help: with so few pairs the bound on the mean adds more than epsilon.
             Goal::Epsilon(epsilon) if (bound.least)(last.n_pairs, confidence) > epsilon => {
                 few(&format!(" within {epsilon}"))
             }

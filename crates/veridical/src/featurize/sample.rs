@@ -1,4 +1,4 @@
-//! Rows of a table in random order, as many as fit, for measurements on pairs.
+//! A random sample of rows in random order, limited by memory, for measurements on pairs.
 
 use veridical_core::{Error as Refusal, Job, RowSample, Rows};
 use veridical_features::FeatureSpec;
@@ -6,20 +6,20 @@ use veridical_io::{ReadOptions, Source, TableReader};
 
 use crate::{Error, Result, pipeline};
 
-/// Bytes that a sample may take.
+/// Maximum size of a sample in bytes.
 const SAMPLE_BYTES: usize = 128 << 20;
 
-/// Shuffled rows and how many the table has.
+/// Shuffled rows and the number of rows in the table.
 pub(super) struct Sample {
     pub rows: Vec<f32>,
-    /// Without those that were left out.
+    /// Number of rows in the table, excluding skipped ones.
     pub n_rows: u64,
-    /// 2 max |y| over the whole table: the normalized rows lie in a ball of this diameter.
+    /// 2 max |y| over the whole table: the normalized rows are in a ball of this diameter.
     pub diameter: f64,
 }
 
 impl Sample {
-    /// At most `capacity` rows, an even number.
+    /// Samples at most `capacity` rows, an even number.
     pub fn read(
         data: &Source,
         read: &ReadOptions,
@@ -49,7 +49,7 @@ impl Sample {
         let mut rows = sample.into_shuffled_rows();
         rows.truncate(rows.len() / (2 * dim) * (2 * dim));
         if rows.is_empty() {
-            let what = format!("{data}: it takes at least two rows to make a pair");
+            let what = format!("{data}: at least two rows are needed to form a pair");
             return Err(Refusal::unfit(what, "").into());
         }
         let (skipped, zeroed) = reader.replaced();
@@ -58,7 +58,7 @@ impl Sample {
         Ok(Self { rows, n_rows, diameter: 2.0 * largest.sqrt() })
     }
 
-    /// An error of the transform; the order of the sample says nothing about the row in the table.
+    /// Converts an error of the transform; row numbers of the sample are not those of the table.
     pub fn refused(data: &Source, error: veridical_features::Error) -> Error {
         match error {
             veridical_features::Error::TooLarge { .. }
@@ -68,8 +68,8 @@ impl Sample {
                 Refusal::unfit(format!("{data}: {what}"), way_out).into()
             }
             veridical_features::Error::Normalization { .. } => {
-                let what = "the spec's normalization takes a row to a value that overflows";
-                let way_out = "make a spec from the table itself";
+                let what = "the spec's normalization overflows on a row";
+                let way_out = "create a spec from the table itself";
                 Refusal::unfit(format!("{data}: {what}"), way_out).into()
             }
             other => other.into(),

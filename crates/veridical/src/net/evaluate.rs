@@ -1,4 +1,4 @@
-//! `veridical evaluate` of networks: how often they are right, or how far off.
+//! `veridical evaluate` for networks: accuracy for classification, RMSE for regression.
 
 use std::path::{Path, PathBuf};
 
@@ -15,62 +15,62 @@ use super::{metrics, text};
 use crate::evaluate::Evaluate;
 use crate::{Error, Result};
 
-/// Whether a run is a network, on examples or on text.
+/// Returns whether a run is a network, on examples or on text.
 pub fn is_network(run: &Path) -> bool {
     super::is_net(run) || text::is_text(run)
 }
 
-/// What was found.
+/// Result of [`evaluate`].
 #[derive(Clone, Debug, Serialize)]
 pub struct NetEvaluation {
-    /// `classification` or `regression`.
+    /// Task: `classification` or `regression`.
     pub what: &'static str,
-    /// Names of the classes.
+    /// Names of the classes; empty for regression.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-    /// What to bear in mind.
+    /// Caveats about the numbers.
     pub notes: Vec<String>,
-    /// The models in the order they were given.
-    pub models: Vec<JudgedNet>,
+    /// Results per model, in the order given.
+    pub models: Vec<EvaluatedNet>,
 }
 
-/// One run, or the runs of an ensemble.
+/// Evaluation of one run, or of the runs of an ensemble.
 #[derive(Clone, Debug, Serialize)]
-pub struct JudgedNet {
-    /// The folder.
+pub struct EvaluatedNet {
+    /// Run folder.
     pub name: String,
-    /// The architecture.
+    /// Architecture.
     pub model: String,
-    /// The seeds of the runs.
+    /// Random seeds of the runs.
     pub seeds: Vec<u64>,
-    /// Each run's measures.
+    /// Metrics of each run.
     pub runs: Vec<Measures>,
-    /// Mean of the loss over seeds; its interval speaks of other seeds, and one run has none.
+    /// Mean loss over seeds; its interval covers the choice of seeds and is absent for a single run.
     pub loss: Estimate,
-    /// Mean of the accuracy over seeds; its interval speaks of other examples and other seeds.
+    /// Mean accuracy over seeds; its interval covers the choice of examples and seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Estimate>,
-    /// Mean of the error over seeds; its interval speaks of other seeds, and one run has none.
+    /// Mean RMSE over seeds; its interval covers the choice of seeds and is absent for a single run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse: Option<Estimate>,
-    /// Deviation of the loss of one seed; `None` for one run, as those below.
+    /// Standard deviation of the loss over seeds; `None` for a single run, like those below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_sd: Option<Estimate>,
-    /// Deviation of the accuracy of one seed.
+    /// Standard deviation of the accuracy over seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy_sd: Option<Estimate>,
-    /// Deviation of the error of one seed.
+    /// Standard deviation of the RMSE over seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse_sd: Option<Estimate>,
-    /// `metrics.jsonl` of the first run.
+    /// Lines of `metrics.jsonl` of the first run.
     #[serde(skip)]
     pub(super) metrics: Vec<Value>,
     #[serde(skip)]
     pub(super) fingerprint: String,
 }
 
-impl JudgedNet {
-    /// From the measures of the runs, one for each seed.
+impl EvaluatedNet {
+    /// Aggregates the metrics of runs that differ by seed.
     pub(super) fn new(
         name: String,
         model: String,
@@ -104,12 +104,12 @@ impl JudgedNet {
     }
 }
 
-/// The mean over seeds of a value that each run has; the values alone say how far other seeds may be off.
+/// Mean over seeds with an interval from the spread of the values.
 fn over_seeds(values: &[f64], n: u64) -> Estimate {
     Estimate { n, ..Estimate::of_runs(values) }
 }
 
-/// The deviation of one seed, estimated without bias of its square; `None` for one run.
+/// Standard deviation over seeds, from the unbiased variance; `None` for a single run.
 fn sd(values: &[f64]) -> Option<Estimate> {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -119,10 +119,10 @@ fn sd(values: &[f64]) -> Option<Estimate> {
     (runs > 1).then(|| sd((squares / (n - 1.0)).sqrt()))
 }
 
-/// Judges.
+/// Evaluates networks on test data.
 ///
 /// # Errors
-/// [`Error::Core`] if a run is no network, or the data does not fit it.
+/// [`Error::Core`] if a run is not a network, or the data does not match it.
 pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     settings.check()?;
     let foreign = [
@@ -155,18 +155,18 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
         match &task {
             Some((before, other)) if *before != first.task => {
                 let (a, b) = (other.display(), path.display());
-                let what = "predict different things; evaluate them one by one";
+                let what = "have different targets; evaluate them one by one";
                 return Err(Error::request(format!("{a} and {b} {what}"), ""));
             }
             Some(_) => {}
             None => task = Some((first.task.clone(), path.clone())),
         }
-        let (judged, note) = judge(settings, path, &runs, job)?;
+        let (evaluated, note) = evaluate_ensemble(settings, path, &runs, job)?;
         notes.extend(note.filter(|note| !notes.contains(note)));
-        models.push(judged);
+        models.push(evaluated);
     }
     let Some((task, _)) = task else {
-        return Err(Error::missing("name at least one run with ⟨run⟩", ""));
+        return Err(Error::missing("pass at least one run with ⟨run⟩", ""));
     };
     let (what, classes) = match task {
         Task::Classes(classes) => ("classification", classes),
@@ -175,32 +175,32 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     Ok(NetEvaluation { what, classes, notes, models })
 }
 
-/// The runs of one ensemble, on the same examples.
-fn judge(
+/// Evaluates the runs of one ensemble on the same examples.
+fn evaluate_ensemble(
     settings: &Evaluate,
     name: &Path,
     runs: &[Saved],
     job: &Job<'_>,
-) -> Result<(JudgedNet, Option<String>)> {
+) -> Result<(EvaluatedNet, Option<String>)> {
     let first = &runs[0];
     let data = first.data(settings.data.as_deref())?;
     let read = first.read(&data, settings.classes.as_deref(), job)?;
     let content = |part: &str| read.fingerprint.get(part)?.get("fingerprint")?.as_str();
     let fingerprint = content("test").or(content("train")).unwrap_or_default().to_owned();
-    let (examples, note) = first.to_judge(read)?;
+    let (examples, note) = first.test_set(read)?;
     let mut found = Vec::new();
     for saved in runs {
         if (saved.task != first.task) || (saved.shape != first.shape) {
-            let what = "are of different data; evaluate them one by one";
+            let what = "were trained on different data; evaluate them one by one";
             return Err(Error::request(format!("the runs of {} {what}", name.display()), ""));
         }
-        let feed = saved.normalisation.feed(&examples, Seed::new(0)?);
+        let feed = saved.normalization.feed(&examples, Seed::new(0)?);
         let label = saved.run.path().display().to_string();
         let outputs = Passes::new(&saved.net).outputs(&saved.net, &feed, (&label, job))?;
         let dim = saved.net.outputs();
         found.push(measures(&outputs, dim, &examples.targets, saved.loss, saved.classes())?);
     }
-    let judged = JudgedNet::new(
+    let evaluated = EvaluatedNet::new(
         name.display().to_string(),
         first.recipe().model.clone(),
         runs.iter().map(|saved| saved.seed).collect(),
@@ -208,5 +208,5 @@ fn judge(
         metrics(first.run.path()),
         fingerprint,
     );
-    Ok((judged, note))
+    Ok((evaluated, note))
 }

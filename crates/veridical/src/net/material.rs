@@ -1,7 +1,7 @@
-//! Examples as a network takes them: divided, with the normalisation that the run keeps.
+//! Training data of a network: split, with the normalization stored in the run.
 //!
-//! One seeded shuffle decides everything: the first `--limit` examples are used, the last `--validation` share of these is
-//! kept back to judge on. So smaller limits are parts of larger ones.
+//! One seeded shuffle decides everything: the first `--limit` examples are used, and the last `--validation` fraction of
+//! these is held out as validation set. Smaller limits are therefore subsets of larger ones.
 
 use std::path::Path;
 
@@ -16,17 +16,17 @@ use veridical_nets::{Feed, Shape, moments};
 use super::options::{LossName, NetOptions, Normalize, names};
 use crate::{Error, Result};
 
-/// What is predicted.
+/// Prediction target of a network.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Task {
-    /// One of these classes.
+    /// Classification into these classes.
     Classes(Vec<String>),
-    /// So many numbers.
+    /// Regression with this number of outputs.
     Numbers(usize),
 }
 
 impl Task {
-    /// How many classes, 0 for numbers.
+    /// Returns the number of classes, 0 for regression.
     pub fn classes(&self) -> usize {
         match self {
             Self::Classes(classes) => classes.len(),
@@ -42,35 +42,35 @@ impl Task {
     }
 }
 
-/// What is done to values before a network sees them, channel by channel.
+/// Normalization of the input, per channel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(crate) struct Normalisation {
+pub(crate) struct Normalization {
     pub mean: Vec<f64>,
     pub std: Vec<f64>,
 }
 
-/// Everything a training needs to know about its data.
+/// Training data with everything derived from it.
 pub(crate) struct Material {
     pub shape: Shape,
     pub task: Task,
-    /// `None` if the data has test examples alone.
+    /// Training examples; `None` if the data has only test examples.
     pub train: Option<Examples>,
     pub validation: Option<Examples>,
-    pub normalisation: Normalisation,
-    /// The sections of `run.json`.
+    pub normalization: Normalization,
+    /// Sections of `run.json` about the data.
     pub sections: Map<String, Value>,
 }
 
 impl Material {
     pub fn load(options: &NetOptions, job: &Job<'_>) -> Result<Self> {
         let Some(path) = &options.data else {
-            let what = "a network learns from examples; name them with ⟨data⟩ FILE_OR_FOLDER";
+            let what = "training a network needs examples; pass them with ⟨data⟩ FILE_OR_FOLDER";
             return Err(Error::request(what, ""));
         };
         let data = read(path, &options.reading(), job)?;
         let Dataset { train, test, classes, columns, fingerprint, .. } = data;
         let any = train.as_ref().or(test.as_ref());
-        // INVARIANT: a dataset has a part.
+        // INVARIANT: a dataset has at least one part.
         let any = any.ok_or_else(|| Error::request(format!("{} is empty", path.display()), ""))?;
         let shape = Shape::from(any.shape);
         let task = match &any.targets {
@@ -78,8 +78,8 @@ impl Material {
             Targets::Numbers { dim, .. } => Task::Numbers(*dim),
         };
         let (train, validation, split) = divide(train, &task, options)?;
-        let normalisation = Normalisation::new(options, train.as_ref(), shape)?;
-        let Normalisation { mean, std } = &normalisation;
+        let normalization = Normalization::new(options, train.as_ref(), shape)?;
+        let Normalization { mean, std } = &normalization;
         let mut sections = Map::new();
         sections.insert("data".into(), fingerprint);
         sections.insert("split".into(), split);
@@ -92,18 +92,18 @@ impl Material {
         if !columns.is_empty() {
             sections.insert("columns".into(), json!(columns));
         }
-        Ok(Self { shape, task, train, validation, normalisation, sections })
+        Ok(Self { shape, task, train, validation, normalization, sections })
     }
 }
 
-/// Reads examples and says what was noticed.
+/// Reads examples and reports notes about them.
 pub(super) fn read(path: &Path, options: &ExampleOptions, job: &Job<'_>) -> Result<Dataset> {
     let data = read_examples(path, options)?;
     data.notes.iter().for_each(|note| job.note(note));
     Ok(data)
 }
 
-/// The sizes of a shape: one for rows, three for images.
+/// Returns the dimensions of a shape: one for rows, three for images.
 fn any_dims(shape: Shape) -> Vec<usize> {
     match shape.positions() {
         1 => vec![shape.channels],
@@ -113,7 +113,7 @@ fn any_dims(shape: Shape) -> Vec<usize> {
 
 type Divided = (Option<Examples>, Option<Examples>, Value);
 
-/// The examples to learn from, those kept back, and the section `split`.
+/// Returns the training examples, the validation examples, and the `split` section of `run.json`.
 pub(super) fn divide(
     train: Option<Examples>,
     task: &Task,
@@ -121,7 +121,8 @@ pub(super) fn divide(
 ) -> Result<Divided> {
     let share = options.validation.unwrap_or(0.0);
     if !(0.0..1.0).contains(&share) {
-        let what = format!("⟨validation⟩ must be a share from 0 to below 1, got {share}");
+        let what =
+            format!("⟨validation⟩ must be a fraction of at least 0 and below 1, got {share}");
         return Err(Error::request(what, ""));
     }
     let seed = Seed::new(options.split_seed.unwrap_or(0))?;
@@ -132,17 +133,17 @@ pub(super) fn divide(
         None => n,
         Some(limit) if (1..=n).contains(&limit) => limit,
         Some(limit) => {
-            let what = format!("⟨limit⟩ {limit}: there are {n} examples to learn from");
+            let what = format!("⟨limit⟩ {limit}: there are {n} training examples");
             return Err(Error::request(what, format!("choose 1 to {n}")));
         }
     };
-    let kept_back = (share * used as f64).round() as usize;
-    if share > 0.0 && (kept_back == 0 || kept_back == used) {
-        let what = format!("⟨validation⟩ {share} of {used} examples is {kept_back}");
-        return Err(Error::request(what, "both parts need one at least"));
+    let held_out = (share * used as f64).round() as usize;
+    if share > 0.0 && (held_out == 0 || held_out == used) {
+        let what = format!("⟨validation⟩ {share} of {used} examples is {held_out}");
+        return Err(Error::request(what, "training and validation set need at least one each"));
     }
-    split["rows"] = json!({ "train": used - kept_back, "validation": kept_back });
-    if used == n && kept_back == 0 {
+    split["rows"] = json!({ "train": used - held_out, "validation": held_out });
+    if used == n && held_out == 0 {
         return Ok((Some(all), None, split));
     }
     let order = Order::new(n as u64, seed, "examples", 0);
@@ -151,34 +152,36 @@ pub(super) fn divide(
         rows.sort_unstable();
         all.subset(&rows)
     };
-    let learnt = part(0..used - kept_back);
+    let learned = part(0..used - held_out);
     if let Task::Classes(classes) = task {
         let count = |examples: &Examples, class: usize| match &examples.targets {
             Targets::Classes(labels) => labels.iter().filter(|&&l| l as usize == class).count(),
             Targets::Numbers { .. } => 0,
         };
-        if let Some(empty) = (0..classes.len()).find(|&class| count(&learnt, class) == 0) {
+        if let Some(empty) = (0..classes.len()).find(|&class| count(&learned, class) == 0) {
             return Err(Error::missing(
                 format!(
-                    "class `{}` has no example among the {} that are learnt from, and {} in all",
+                    "class `{}` has no example among the {} training examples, and {} in the whole data",
                     classes[empty],
-                    learnt.n(),
+                    learned.n(),
                     count(&all, empty),
                 ),
-                "raise ⟨limit⟩, keep less back, or choose classes with ⟨classes⟩",
+                "raise ⟨limit⟩, hold out fewer with ⟨validation⟩, or select classes with ⟨classes⟩",
             ));
         }
     }
-    let validation = (kept_back > 0).then(|| part(used - kept_back..used));
-    Ok((Some(learnt), validation, split))
+    let validation = (held_out > 0).then(|| part(used - held_out..used));
+    Ok((Some(learned), validation, split))
 }
 
-impl Normalisation {
+impl Normalization {
     fn new(options: &NetOptions, train: Option<&Examples>, shape: Shape) -> Result<Self> {
         let given = match (&options.mean, &options.std) {
             (None, None) => None,
             (Some(mean), Some(std)) => Some((mean, std)),
-            _ => return Err(Error::request("⟨mean⟩ and ⟨std⟩ go together", "give both")),
+            _ => {
+                return Err(Error::request("⟨mean⟩ and ⟨std⟩ must be given together", "pass both"));
+            }
         };
         if let Some((mean, std)) = given {
             if options.normalize == Some(Normalize::None) {
@@ -201,19 +204,19 @@ impl Normalisation {
                 Ok(Self { mean, std })
             }
             (Normalize::Data, None) => {
-                let what = "the data has no training examples whose mean could be taken";
-                Err(Error::request(what, "give ⟨mean⟩ and ⟨std⟩, or ⟨normalize⟩ none"))
+                let what = "the data has no training examples to compute the mean from";
+                Err(Error::request(what, "pass ⟨mean⟩ and ⟨std⟩, or ⟨normalize⟩ none"))
             }
         }
     }
 
-    /// Examples on their way into a network.
+    /// Returns the examples as normalized network input.
     pub fn feed<'a>(&self, examples: &'a Examples, seed: Seed) -> Feed<'a> {
         Feed::of(examples, &self.mean, &self.std, seed)
     }
 }
 
-/// One finite number per channel; one alone serves all.
+/// Parses one finite number per channel; a single number applies to all channels.
 fn numbers(flag: &str, list: &str, channels: usize) -> Result<Vec<f64>> {
     let items = names(Some(list));
     let number = |item: &String| {
@@ -225,7 +228,7 @@ fn numbers(flag: &str, list: &str, channels: usize) -> Result<Vec<f64>> {
         n if n == channels => Ok(values),
         1 => Ok(vec![values[0]; channels]),
         n => Err(Error::shape(
-            format!("{flag} has {n} values where the data has {channels} channels"),
+            format!("{flag} has {n} values but the data has {channels} channels"),
             "",
         )),
     }

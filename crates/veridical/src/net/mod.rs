@@ -1,8 +1,8 @@
-//! `veridical train net`, and what follows: networks from examples, into run folders.
+//! `veridical train net` and related verbs: neural networks trained on examples, stored in run folders.
 //!
-//! A [`NetRequest`] says which network learns from what; [`train`] reads the examples, trains one run, or one for each of
-//! several seeds, and publishes folders that say everything about themselves. [`evaluate()`] judges them, [`refit()`] solves for
-//! the last layer of one.
+//! A [`NetRequest`] defines the network and its data; [`train`] reads the examples, trains one run, or one for each of
+//! several seeds, and publishes self-describing folders. [`evaluate()`] evaluates them on test data, [`refit()`] refits the
+//! last layer.
 
 mod evaluate;
 mod material;
@@ -29,7 +29,7 @@ pub use veridical_nets::fit::{Evaluation, Learned};
 pub use veridical_nets::metrics::Measures;
 use veridical_nets::{Loss, Model, Net, Trainer};
 
-pub use self::evaluate::{JudgedNet, NetEvaluation, evaluate, is_network};
+pub use self::evaluate::{EvaluatedNet, NetEvaluation, evaluate, is_network};
 use self::material::{Material, Task};
 pub use self::options::{METHOD, NetOptions, NetRequest, Recipe, TrainNet, layer_of};
 pub use self::refit::{Compared, RefitHead, RefitNet, Tried, refit};
@@ -37,40 +37,40 @@ use crate::settings::Start;
 use crate::train::{Seeded, ensemble, give_up, host, log, now};
 use crate::{Error, Result, config};
 
-/// Runs of several seeds share the threads, one each, up to so many products of weights and samples in a step: below it a
-/// second thread helps a step little.
+/// Runs of several seeds train in parallel, one thread each, if a step has at most this many products of weights and
+/// samples: below it a second thread speeds up a step little.
 const SMALL_STEP: usize = 1 << 24;
 
-/// What was trained.
+/// Result of [`train`].
 #[derive(Clone, Debug, Serialize)]
 pub struct TrainedNet {
-    /// `net`.
+    /// Training method: `net` or `text`.
     pub method: &'static str,
-    /// The architecture.
+    /// Architecture.
     pub model: String,
-    /// Numbers that are learnt.
+    /// Number of trainable parameters.
     pub parameters: usize,
-    /// The folder.
+    /// Output folder.
     pub out: String,
-    /// One entry per seed.
+    /// Runs, one per seed.
     pub runs: Vec<NetRun>,
 }
 
-/// One run.
+/// One training run.
 #[derive(Clone, Debug, Serialize)]
 pub struct NetRun {
-    /// Its folder.
+    /// Run folder.
     pub folder: String,
-    /// Its seed.
+    /// Random seed of the run.
     pub seed: u64,
-    /// How it went.
+    /// Training summary.
     #[serde(flatten)]
     pub learned: Learned,
-    /// Whether it was there already.
+    /// Whether the run was already finished.
     pub was_finished: bool,
 }
 
-/// Whether a run folder, or the first of an ensemble, is a network.
+/// Returns whether a run folder, or the first run of an ensemble, is a network.
 pub fn is_net(path: &Path) -> bool {
     let first = run::seeds(path).into_iter().next();
     RunFolder::open(first.as_deref().unwrap_or(path)).is_ok_and(|run| method(&run) == METHOD)
@@ -80,7 +80,7 @@ fn method(run: &RunFolder) -> &str {
     run.document().get("method").and_then(Value::as_str).unwrap_or("")
 }
 
-/// Refuses runs that are no networks.
+/// Rejects runs that are not networks.
 fn check_is_net(run: &RunFolder) -> Result<()> {
     match method(run) {
         METHOD => Ok(()),
@@ -94,11 +94,31 @@ fn check_is_net(run: &RunFolder) -> Result<()> {
     }
 }
 
-/// Trains and publishes.
+/// Trains a network and publishes the run folder.
 ///
 /// # Errors
-/// Bad data, bad settings and a loss that diverges leave nothing behind; an interruption and a full disk
-/// leave what can be resumed.
+/// Bad data, bad settings and a diverging loss leave nothing behind; an interruption and a full disk
+/// leave a state that can be resumed.
+///
+/// # Example
+/// ```
+/// use serde_json::json;
+/// use veridical::core::Job;
+/// use veridical::core::settings::Layer;
+/// use veridical::net::{TrainNet, train};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+///
+/// let row = |i: i32| format!("{},{},{}\n", i % 7, i % 5, i % 7 > i % 5);
+/// std::fs::write(at("t.csv"), format!("a,b,larger\n{}", (0..70).map(row).collect::<String>())).unwrap();
+/// let given = json!({
+///     "model": "mlp:8", "data": at("t.csv"), "target": "larger", "epochs": 3, "batch": 10, "out": at("run"),
+/// });
+/// let settings = TrainNet::new(vec![Layer::given(given.as_object().cloned().unwrap())])?;
+/// let trained = train(&settings, &Job::silent())?;
+/// assert_eq!(trained.parameters, (2 + 1) * 8 + (8 + 1) * 2);
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn train(settings: &TrainNet, job: &Job<'_>) -> Result<TrainedNet> {
     let TrainNet { request, start: Start { seeds, output, .. } } = settings;
     let (out, if_exists) = (&output.folder(METHOD), output.existing.if_exists());
@@ -119,7 +139,7 @@ pub fn train(settings: &TrainNet, job: &Job<'_>) -> Result<TrainedNet> {
     })
 }
 
-/// A request with everything it needs, for any seed.
+/// A request with its data loaded, for any seed.
 struct Prepared {
     recipe: Recipe,
     options: NetOptions,
@@ -127,7 +147,7 @@ struct Prepared {
     model: Model,
     parameters: usize,
     loss: Loss,
-    /// Weights to start from, and where they were found.
+    /// Initial weights, and the file they were read from.
     init: Option<(PathBuf, TensorMap)>,
 }
 
@@ -135,10 +155,10 @@ impl Prepared {
     fn load(request: NetRequest, job: &Job<'_>) -> Result<Self> {
         let NetRequest { recipe, options } = request;
         if recipe.epochs == 0 && options.init.is_none() {
-            let what = "⟨epochs⟩ must be at least 1; 0 takes weights into a run with ⟨init⟩";
+            let what = "⟨epochs⟩ must be at least 1; 0 is allowed with ⟨init⟩, to import weights into a run";
             return Err(Error::request(what, ""));
         }
-        recipe.model.parse::<veridical_nets::Architecture>()?; // before data is read
+        recipe.model.parse::<veridical_nets::Architecture>()?; // fail before data is read
         let mut material = Material::load(&options, job)?;
         let n = material.train.as_ref().map(Examples::n);
         let recipe = recipe.settled(&material.task, n)?;
@@ -146,10 +166,10 @@ impl Prepared {
         let model = recipe.model(material.shape, outputs)?;
         let net = model.build::<f32>(options.seed.get()?)?;
         recipe.augmentation(material.shape)?;
-        drop(weights::is_trained(&net, recipe.freeze.as_deref())?); // before anything is written
+        drop(weights::is_trained(&net, recipe.freeze.as_deref())?); // fail before anything is written
         if recipe.epochs > 0 {
             let Some(train) = &material.train else {
-                let what = "has test examples alone; there is nothing to learn from";
+                let what = "has only test examples; there is nothing to train on";
                 let data = options.data.as_deref().unwrap_or(Path::new("")).display();
                 return Err(Error::request(format!("{data} {what}"), ""));
             };
@@ -172,7 +192,7 @@ impl Prepared {
         Ok(Self { recipe, options, material, model, parameters, loss, init })
     }
 
-    /// What is known before training: two runs with the same one have the same bytes.
+    /// Everything known before training: two runs with equal documents have equal bytes.
     fn document(&self, seed: Seed) -> Value {
         let mut document = json!({
             "format": run::FORMAT,
@@ -188,7 +208,7 @@ impl Prepared {
         document
     }
 
-    /// The network before its first step.
+    /// Returns the network before its first step.
     fn net(&self, seed: Seed, job: &Job<'_>) -> Result<Net<f32>> {
         let mut net = self.model.build(seed)?;
         if let Some((path, tensors)) = &self.init {
@@ -213,7 +233,7 @@ impl Prepared {
         log(&writer, "start", start)?;
         let (net, learned) = match &self.material.train {
             Some(examples) if self.recipe.epochs > 0 => {
-                let feed = |examples| self.material.normalisation.feed(examples, seed);
+                let feed = |examples| self.material.normalization.feed(examples, seed);
                 let augmentation = self.recipe.augmentation(self.material.shape)?;
                 let settings = self.recipe.training(self.loss, examples.n());
                 let held_out = self.material.validation.as_ref();
@@ -263,7 +283,7 @@ impl Seeded for Prepared {
         let net = self.net(seed, job)?;
         let folder = out.display().to_string();
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            job.note(&format!("{folder} is finished already"));
+            job.note(&format!("{folder} is already finished"));
             let learned = finished(out)?;
             return Ok(NetRun { folder, seed: seed.get(), learned, was_finished: true });
         };
@@ -278,7 +298,7 @@ impl Seeded for Prepared {
     }
 }
 
-/// A run folder as the loop of epochs keeps its states.
+/// Stores the states of the training loop in a run folder.
 struct Kept<'a>(&'a RunWriter);
 
 impl Checkpoints for Kept<'_> {
@@ -298,13 +318,13 @@ impl Checkpoints for Kept<'_> {
     }
 }
 
-/// The line of each epoch, if the file is there.
+/// Returns the metrics of each epoch, if the file exists.
 fn metrics(run: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// How a run that was there already went.
+/// Returns the training summary of a finished run.
 fn finished(folder: &Path) -> Result<Learned> {
     let run = RunFolder::open(folder)?;
     let results = run.document().get("results").cloned().unwrap_or_default();

@@ -1,21 +1,21 @@
-//! The evaluation of networks as a page: accuracy, what is taken for what, and how the loss fell.
+//! HTML report of the evaluation of networks: accuracy, confusion matrix and learning curves.
 
 use serde_json::Value;
 use veridical_core::Estimate;
 use veridical_report::{Axis, Card, Cell, Chart, Foot, Heatmap, Level, Line, Page, Table, Verdict};
 
 use super::Measures;
-use super::evaluate::{JudgedNet, NetEvaluation};
+use super::evaluate::{EvaluatedNet, NetEvaluation};
 
-/// A matrix of more classes cannot be read.
+/// Confusion matrices with more classes are unreadable.
 const MOST_CLASSES: usize = 40;
 
 impl NetEvaluation {
-    /// The page, whole; `command` is what was typed.
+    /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
         let mut page = Page::new("Evaluation of networks").verdict(self.verdict());
         page = page.cards(self.models.iter().flat_map(cards));
-        page = page.section("Measures", "On examples that were read as the network was trained.");
+        page = page.section("Metrics", "On examples read and normalized as in training.");
         for note in &self.notes {
             page = page.note(Level::Neutral, note);
         }
@@ -38,26 +38,26 @@ impl NetEvaluation {
     }
 
     fn verdict(&self) -> Verdict {
-        let best = |a: &&JudgedNet, b: &&JudgedNet| a.loss.value.total_cmp(&b.loss.value);
+        let best = |a: &&EvaluatedNet, b: &&EvaluatedNet| a.loss.value.total_cmp(&b.loss.value);
         let Some(model) = self.models.iter().min_by(best) else {
-            return Verdict::new(Level::Neutral, "Nothing was judged.");
+            return Verdict::new(Level::Neutral, "No model was evaluated.");
         };
         let sentence = match (&model.runs[..], model.accuracy, model.rmse) {
             ([one], Some(_), _) => {
                 let accuracy = one.accuracy.map_or(String::new(), |share| share.percent());
-                format!("{} is right on {accuracy} of {} examples.", model.name, one.n)
+                format!("{} classifies {accuracy} of {} examples correctly.", model.name, one.n)
             }
             (_, Some(accuracy), _) => {
                 let mean = 100.0 * accuracy.value;
-                format!("{} is right on {mean:.2} % on average over seeds.", model.name)
+                format!("{} has a mean accuracy of {mean:.2} % over seeds.", model.name)
             }
-            (_, None, Some(rmse)) => format!("{} is off by {:.4} (rmse).", model.name, rmse.value),
-            _ => format!("{} has the loss {:.4}.", model.name, model.loss.value),
+            (_, None, Some(rmse)) => format!("{} has an RMSE of {:.4}.", model.name, rmse.value),
+            _ => format!("{} has a loss of {:.4}.", model.name, model.loss.value),
         };
         let verdict = Verdict::new(Level::Neutral, sentence);
         match self.models.len() {
             1 => verdict,
-            n => verdict.detail(format!("It has the lowest loss of {n}.")),
+            n => verdict.detail(format!("It has the lowest loss of {n} models.")),
         }
     }
 
@@ -68,7 +68,7 @@ impl NetEvaluation {
         } else {
             &["run", "seed", "examples", "loss", "rmse", "mae", "R2"]
         };
-        let mut table = Table::new("Every run", heads.iter().copied());
+        let mut table = Table::new("All runs", heads.iter().copied());
         for model in &self.models {
             for (seed, m) in model.seeds.iter().zip(&model.runs) {
                 let mut cells = vec![
@@ -88,7 +88,7 @@ impl NetEvaluation {
                 table = table.row(cells);
             }
         }
-        table.explain("Intervals are Wilson's at 95 %.")
+        table.explain("95 % Wilson intervals.")
     }
 
     fn confusion(&self, measures: &Measures) -> Heatmap {
@@ -98,10 +98,10 @@ impl NetEvaluation {
         };
         let rows = measures.confusion.iter().map(share).collect();
         let names = || self.classes.iter().cloned();
-        let explain = "Each row is a class and sums to 1; the diagonal is right.";
-        Heatmap::new("What is taken for what", explain, names(), names(), rows).named(
-            "class",
-            "taken for",
+        let explain = "Rows are true classes and sum to 1; the diagonal is correct.";
+        Heatmap::new("Confusion matrix", explain, names(), names(), rows).named(
+            "true class",
+            "predicted class",
             "share",
         )
     }
@@ -120,7 +120,7 @@ impl NetEvaluation {
     }
 }
 
-fn seeds(model: &JudgedNet) -> String {
+fn seeds(model: &EvaluatedNet) -> String {
     let list: Vec<String> = model.seeds.iter().map(ToString::to_string).collect();
     match list.len() {
         1 => format!("seed {}", list[0]),
@@ -128,7 +128,7 @@ fn seeds(model: &JudgedNet) -> String {
     }
 }
 
-fn cards(model: &JudgedNet) -> Vec<Card> {
+fn cards(model: &EvaluatedNet) -> Vec<Card> {
     let card =
         |label: &str, mean: Option<Estimate>, sd: Option<Estimate>, scale: f64, unit: &str| {
             let digits = if unit.is_empty() { 4 } else { 2 };
@@ -145,8 +145,8 @@ fn cards(model: &JudgedNet) -> Vec<Card> {
     cards.into_iter().flatten().collect()
 }
 
-/// Loss and accuracy over epochs, from the first run's metrics.
-fn curves(model: &JudgedNet) -> Vec<Chart> {
+/// Returns loss and accuracy over epochs, from the metrics of the first run.
+fn curves(model: &EvaluatedNet) -> Vec<Chart> {
     let points = |of: &dyn Fn(&Value) -> Option<f64>| -> Vec<[f64; 2]> {
         let point = |line: &Value| Some([line.get("epoch")?.as_f64()?, of(line)?]);
         model.metrics.iter().filter_map(point).collect()
@@ -165,8 +165,10 @@ fn curves(model: &JudgedNet) -> Vec<Chart> {
                 .into(),
         )
     };
-    let loss =
-        chart("loss", "Training: the mean over the steps of an epoch, while the weights move.");
-    let accuracy = chart("accuracy", "The share that is right; training as its steps saw it.");
+    let loss = chart(
+        "loss",
+        "The training loss is the mean over the steps of an epoch, while the weights change.",
+    );
+    let accuracy = chart("accuracy", "Training accuracy is measured during the steps of an epoch.");
     loss.into_iter().chain(accuracy).collect()
 }

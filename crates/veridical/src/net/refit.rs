@@ -1,7 +1,7 @@
-//! `veridical refit-head`: the last layer of a network solved anew on the features below it.
+//! `veridical refit-head`: refits the last layer of a network on the features below it.
 //!
-//! The features of the examples that the run learnt from are computed once; the head is then a convex problem
-//! ([`veridical_nets::refit`]), its penalty chosen by cross-validation. What comes out is a run like any other.
+//! The features of the training examples are computed once; fitting the head is then a convex problem
+//! ([`veridical_nets::refit`]), its penalty chosen by cross-validation. The result is a run like any other.
 
 use std::time::Instant;
 
@@ -24,22 +24,22 @@ use crate::train::{give_up, host, log, now};
 use crate::{Error, Result};
 
 settings! {
-    /// Which network, on what.
+    /// Settings of [`refit`].
     pub struct RefitNet {
-        /// A run of a network
+        /// Run of a network
         pub run: Input = Input::default() => [required(), value("RUN")],
-        /// Examples to solve on
-        pub data: Option<Input> = None => [value("FILE_OR_FOLDER"), otherwise("those the run learned from")],
-        /// logistic or ridge
-        pub method: Option<RefitMethod> = None => [otherwise("logistic for classes, ridge for numbers")],
-        /// Parts of the cross-validation
+        /// Examples to fit on
+        pub data: Option<Input> = None => [value("FILE_OR_FOLDER"), otherwise("the training examples of the run")],
+        /// Regression method: logistic or ridge
+        pub method: Option<RefitMethod> = None => [otherwise("logistic for classification, ridge for regression")],
+        /// Number of cross-validation folds
         pub folds: usize = 5,
-        /// Seed of the parts
+        /// Random seed of the folds
         pub seed: u64 = 0 => [value("S")],
-        /// Write a page with the path of penalties
+        /// HTML report to write, with the penalty path
         pub html: Option<Output> = None,
     } with {
-        /// The run to write.
+        /// Where the new run is written.
         pub output: RunOutput,
     }
 }
@@ -50,62 +50,62 @@ impl RefitNet {
     }
 }
 
-/// What was found.
+/// Result of [`refit`].
 #[derive(Clone, Debug, Serialize)]
 pub struct RefitHead {
-    /// The run whose head was solved for.
+    /// Run whose head was refitted.
     pub run: String,
-    /// The folder that was written.
+    /// Run folder that was written.
     pub out: String,
-    /// The architecture.
+    /// Architecture.
     pub model: String,
-    /// `ridge` or `logistic`.
+    /// Regression method: `ridge` or `logistic`.
     pub method: &'static str,
-    /// Values that the last layer reads.
+    /// Input dimension of the last layer.
     pub features: usize,
-    /// Parts of the cross-validation.
+    /// Number of cross-validation folds.
     pub folds: usize,
-    /// Decides which rows belong to which part.
+    /// Random seed of the folds.
     pub seed: u64,
-    /// The penalty that was chosen; none if the head stays.
+    /// Chosen penalty; `None` if the head is unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub penalty: Option<f64>,
-    /// Whether no penalty was better on the training loss, so that the head stays as it was.
+    /// Whether the head is unchanged because no penalty lowered the training loss.
     pub kept: bool,
-    /// All penalties that were tried, the largest first.
+    /// All penalties that were tried, largest first.
     pub path: Vec<Tried>,
-    /// On the examples that the head was solved on.
+    /// Metrics on the examples the head was fitted on.
     pub train: Compared,
-    /// On the test part, if there is one.
+    /// Metrics on the test set, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Compared>,
 }
 
-/// One penalty.
+/// Losses of one penalty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tried {
-    /// In relation to the largest variance of the features (ridge), or 1/(C n) (logistic).
+    /// Penalty relative to the largest variance of the features (ridge), or 1/(C n) (logistic).
     pub penalty: f64,
-    /// The loss on rows that were kept back.
+    /// Cross-validation loss on held-out rows.
     pub cv_loss: f64,
-    /// The loss on all rows, of penalties that were taken.
+    /// Loss on all rows, for penalties that were fitted on all rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train_loss: Option<f64>,
 }
 
-/// The network before and after.
+/// Metrics of the network before and after the refit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// With its own head.
+    /// With the original head.
     pub before: Measures,
-    /// With the new one.
+    /// With the refitted head.
     pub after: Measures,
 }
 
-/// Solves and publishes.
+/// Refits the head of a network and publishes the result as a new run.
 ///
 /// # Errors
-/// [`Error::Core`] if the run is no network, or the data does not fit it; nothing is left behind.
+/// [`Error::Core`] if the run is not a network, or the data does not match it; nothing is left behind.
 pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
     let out = settings.out();
     run::check_output(&out, settings.output.existing.if_exists())?;
@@ -116,7 +116,7 @@ pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
     let fingerprint = data.fingerprint.clone();
     let (train, _, _) = divide(data.train, &saved.task, &saved.request.options)?;
     let Some(train) = train else {
-        let what = "has test examples alone; there is nothing to solve for";
+        let what = "has only test examples; there is nothing to fit on";
         return Err(Error::request(format!("{} {what}", path.display()), ""));
     };
     let solve_settings =
@@ -124,11 +124,12 @@ pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
     let current = saved.net.solved_head()?;
     let loss = loss_of(method);
     let outputs = saved.net.outputs();
-    let mut judge = Judge { loss, classes: saved.classes(), job };
-    let (features, before) = judge.features(&saved, &train)?;
-    let test_before = data.test.as_ref().map(|test| judge.judge(&saved, test)).transpose()?;
+    let mut evaluator = Evaluator { loss, classes: saved.classes(), job };
+    let (features, before) = evaluator.features(&saved, &train)?;
+    let test_before =
+        data.test.as_ref().map(|test| evaluator.evaluate(&saved, test)).transpose()?;
     job.note(&format!(
-        "solving for {outputs} x {} weights on {} examples",
+        "fitting {outputs} x {} weights on {} examples",
         saved.net.feature_dim(),
         train.n()
     ));
@@ -139,14 +140,14 @@ pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
     let (mut kept, mut after) = (found.kept, before.clone());
     if !kept {
         saved.net.set_head(&found.head)?;
-        after = judge.judge(&saved, &train)?;
-        // The head is solved in f64 and kept in f32.
+        after = evaluator.evaluate(&saved, &train)?;
+        // The head is fitted in f64 and stored in f32.
         if after.loss > before.loss {
             saved.net.set_head(&current)?;
             (kept, after) = (true, before.clone());
         }
     }
-    let test_after = data.test.as_ref().map(|test| judge.judge(&saved, test)).transpose()?;
+    let test_after = data.test.as_ref().map(|test| evaluator.evaluate(&saved, test)).transpose()?;
     let tried = |p: &veridical_nets::RefitPoint| {
         let veridical_nets::RefitPoint { penalty, cv_loss, train_loss } = *p;
         Tried { penalty, cv_loss, train_loss }
@@ -175,13 +176,14 @@ fn method_of(given: Option<RefitMethod>, saved: &Saved) -> Result<RefitMethod> {
         (Some(RefitMethod::Ridge), _) | (None, Task::Numbers(_)) => Ok(RefitMethod::Ridge),
         (None, Task::Classes(_)) if is_one_output => Ok(RefitMethod::Ridge),
         (Some(RefitMethod::Logistic) | None, Task::Classes(_)) => Ok(RefitMethod::Logistic),
-        (Some(RefitMethod::Logistic), Task::Numbers(_)) => {
-            Err(Error::request("⟨method⟩ logistic is for classes", "numbers take ⟨method⟩ ridge"))
-        }
+        (Some(RefitMethod::Logistic), Task::Numbers(_)) => Err(Error::request(
+            "⟨method⟩ logistic is for classification",
+            "use ⟨method⟩ ridge for regression",
+        )),
     }
 }
 
-/// What a method minimises.
+/// Returns the loss that a method minimizes.
 fn loss_of(method: RefitMethod) -> Loss {
     match method {
         RefitMethod::Ridge => Loss::Squared,
@@ -189,25 +191,25 @@ fn loss_of(method: RefitMethod) -> Loss {
     }
 }
 
-/// Measures with the loss of the method.
-struct Judge<'a> {
+/// Computes metrics with the loss of the method.
+struct Evaluator<'a> {
     loss: Loss,
     classes: usize,
     job: &'a Job<'a>,
 }
 
-impl Judge<'_> {
-    fn judge(&mut self, saved: &Saved, examples: &Examples) -> Result<Measures> {
-        let feed = saved.normalisation.feed(examples, Seed::new(0)?);
-        let what = ("judging", self.job);
+impl Evaluator<'_> {
+    fn evaluate(&mut self, saved: &Saved, examples: &Examples) -> Result<Measures> {
+        let feed = saved.normalization.feed(examples, Seed::new(0)?);
+        let what = ("evaluating", self.job);
         let outputs = Passes::new(&saved.net).outputs(&saved.net, &feed, what)?;
         self.measures(&saved.net, &outputs, examples)
     }
 
-    /// What the last layer reads, and what the network is worth as it is.
+    /// Returns the input of the last layer, and the metrics of the unmodified network.
     fn features(&mut self, saved: &Saved, examples: &Examples) -> Result<(Vec<f64>, Measures)> {
         let net = &saved.net;
-        let feed = saved.normalisation.feed(examples, Seed::new(0)?);
+        let feed = saved.normalization.feed(examples, Seed::new(0)?);
         let mut features = Vec::with_capacity(examples.n() * net.feature_dim());
         let mut outputs = Vec::with_capacity(examples.n() * net.outputs());
         Passes::new(net).run(net, &feed, ("features", self.job), |_, work| {
@@ -219,11 +221,11 @@ impl Judge<'_> {
 
     fn measures(&self, net: &Net<f32>, outputs: &[f32], examples: &Examples) -> Result<Measures> {
         let found = measures(outputs, net.outputs(), &examples.targets, self.loss, self.classes)?;
-        Ok(Measures { confusion: Vec::new(), ..found }) // `evaluate` shows it
+        Ok(Measures { confusion: Vec::new(), ..found }) // shown by `evaluate`
     }
 }
 
-/// Writes the run: the document of the original with a section about the refit.
+/// Writes the run: the document of the original with an added section about the refit.
 fn publish(
     settings: &RefitNet,
     saved: &Saved,
@@ -241,7 +243,7 @@ fn publish(
     section["data"] = fingerprint.clone();
     document["refit"] = section;
     let if_exists = match settings.output.existing.if_exists() {
-        IfExists::Resume => IfExists::Force, // there is no state in between
+        IfExists::Resume => IfExists::Force, // a refit has no intermediate state
         other => other,
     };
     let Some((writer, _)) = RunWriter::begin(&settings.out(), &document, if_exists)? else {
@@ -266,7 +268,7 @@ fn publish(
 }
 
 impl RefitHead {
-    /// Name, before and after of each measure of a part.
+    /// Returns name, before and after of each metric.
     pub fn rows(compared: &Compared) -> Vec<(&'static str, f64, f64)> {
         let Compared { before, after } = compared;
         let accuracy = |m: &Measures| m.accuracy.map(|share| share.value);
@@ -280,12 +282,12 @@ impl RefitHead {
         rows.into_iter().flatten().collect()
     }
 
-    /// The parts by name.
+    /// Returns the evaluated parts by name.
     pub fn parts(&self) -> impl Iterator<Item = (&'static str, &Compared)> {
         std::iter::once(("train", &self.train)).chain(self.test.as_ref().map(|test| ("test", test)))
     }
 
-    /// The page, whole; `command` is what was typed.
+    /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
         let rows = self.parts().flat_map(|(part, compared)| {
             let n = compared.before.n;
@@ -298,16 +300,16 @@ impl RefitHead {
                 ]
             })
         });
-        let table = Table::new("Before and after", ["part", "measure", "before", "after"])
-            .explain("The loss is that of the method.")
+        let table = Table::new("Before and after", ["part", "metric", "before", "after"])
+            .explain("The loss is the one the method minimizes.")
             .rows(rows);
         let points = |of: fn(&Tried) -> Option<f64>| -> Vec<[f64; 2]> {
             let usable = self.path.iter().filter(|tried| tried.penalty > 0.0);
             usable.filter_map(|tried| Some([tried.penalty, of(tried)?])).collect()
         };
         let chart = Line::new(
-            "The path of penalties",
-            "The penalty with the lowest loss in cross-validation is taken, or the next smaller one that does not raise the training loss.",
+            "Penalty path",
+            "The penalty with the lowest cross-validation loss is chosen, or the next smaller one that does not raise the training loss.",
             Axis::log("penalty"),
             Axis::new("loss"),
         )
@@ -315,7 +317,7 @@ impl RefitHead {
         .series("training", points(|tried| tried.train_loss));
         let foot = Foot::new(command)
             .fact("method", self.method)
-            .fact("parts of the cross-validation", self.folds)
+            .fact("cross-validation folds", self.folds)
             .fact("seed", self.seed);
         Page::new("Refit of the last layer")
             .verdict(self.verdict())
@@ -332,13 +334,14 @@ impl RefitHead {
     }
 
     fn verdict(&self) -> Verdict {
-        let judged = self.test.as_ref().unwrap_or(&self.train);
-        let (before, after) = (judged.before.loss, judged.after.loss);
+        let compared = self.test.as_ref().unwrap_or(&self.train);
+        let (before, after) = (compared.before.loss, compared.after.loss);
         let part = if self.test.is_some() { "test" } else { "training" };
         let (level, sentence) = match () {
-            () if self.kept => {
-                (Level::Neutral, "No penalty lowers the training loss: the head stays.".to_owned())
-            }
+            () if self.kept => (
+                Level::Neutral,
+                "No penalty lowers the training loss: the head is unchanged.".to_owned(),
+            ),
             () if after <= before => {
                 (Level::Good, format!("The {part} loss falls from {before:.4} to {after:.4}."))
             }

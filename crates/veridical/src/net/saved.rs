@@ -1,4 +1,4 @@
-//! A network that was trained, opened again.
+//! A trained network, loaded from its run folder.
 
 use std::path::{Path, PathBuf};
 
@@ -11,18 +11,18 @@ use veridical_io::run::RunFolder;
 use veridical_nets::{Loss, Net, Shape};
 
 use super::check_is_net;
-use super::material::{Normalisation, Task, read};
+use super::material::{Normalization, Task, read};
 use super::options::{NetRequest, Recipe, names};
 use crate::{Error, Result};
 
-/// A run that is a network.
+/// A run of a network.
 pub(super) struct Saved {
     pub run: RunFolder,
     pub request: NetRequest,
     pub seed: u64,
     pub shape: Shape,
     pub task: Task,
-    pub normalisation: Normalisation,
+    pub normalization: Normalization,
     pub loss: Loss,
     pub net: Net<f32>,
 }
@@ -35,16 +35,16 @@ impl Saved {
         let shape = match *part::<Vec<usize>>(&run, "input")?.as_slice() {
             [height, width, channels] => Shape::image(height, width, channels),
             [columns] => Shape::row(columns),
-            _ => return Err(damaged(&run, "`input` has neither one size nor three")),
+            _ => return Err(damaged(&run, "`input` has neither one dimension nor three")),
         };
         let task = match run.document().get("classes") {
             Some(_) => Task::Classes(part(&run, "classes")?),
             None => Task::Numbers(part(&run, "targets")?),
         };
-        let normalisation: Normalisation = part(&run, "normalization")?;
-        let lengths = [normalisation.mean.len(), normalisation.std.len()];
+        let normalization: Normalization = part(&run, "normalization")?;
+        let lengths = [normalization.mean.len(), normalization.std.len()];
         if lengths != [shape.channels; 2] {
-            return Err(damaged(&run, "`normalization` does not fit `input`"));
+            return Err(damaged(&run, "`normalization` does not match `input`"));
         }
         let (loss, outputs) = request.recipe.loss(&task)?;
         let mut net = request.recipe.model(shape, outputs)?.build::<f32>(Seed::new(0)?)?;
@@ -53,27 +53,27 @@ impl Saved {
         net.import(&tensors, true)
             .map_err(|e| Error::request(format!("{}: {e}", model.display()), ""))?;
         let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
-        Ok(Self { run, request, seed, shape, task, normalisation, loss, net })
+        Ok(Self { run, request, seed, shape, task, normalization, loss, net })
     }
 
     pub fn recipe(&self) -> &Recipe {
         &self.request.recipe
     }
 
-    /// How many classes, 0 for numbers.
+    /// Returns the number of classes, 0 for regression.
     pub fn classes(&self) -> usize {
         self.task.classes()
     }
 
-    /// Where examples are: as given, else where the run found them.
+    /// Returns the path of the examples: `given`, otherwise the path recorded in the run.
     pub fn data(&self, given: Option<&Path>) -> Result<PathBuf> {
         given.or(self.request.options.data.as_deref()).map(Path::to_owned).ok_or_else(|| {
-            let what = "does not say where its data is; name it with ⟨data⟩";
+            let what = "does not record where its data is; pass it with ⟨data⟩";
             Error::request(format!("{} {what}", self.run.path().display()), "")
         })
     }
 
-    /// Reads examples as this network takes them, labels under its numbers; `classes` leaves others out.
+    /// Reads examples in the format of this network, with labels in its class order; `classes` filters them.
     pub fn read(&self, path: &Path, classes: Option<&str>, job: &Job<'_>) -> Result<Dataset> {
         let mut options = self.request.options.reading();
         if let Task::Classes(own) = &self.task {
@@ -87,8 +87,10 @@ impl Saved {
         for part in [&mut data.train, &mut data.test].into_iter().flatten() {
             let shape = Shape::from(part.shape);
             if shape != self.shape {
-                let what =
-                    format!("examples are {shape} where {folder} was trained on {}", self.shape);
+                let what = format!(
+                    "examples have shape {shape} but {folder} was trained on {}",
+                    self.shape
+                );
                 return Err(Error::request(format!("{}: {what}", path.display()), ""));
             }
             match (&mut part.targets, &self.task) {
@@ -105,25 +107,25 @@ impl Saved {
         let columns = self.run.document().get("columns").cloned().unwrap_or_default();
         let own: Vec<String> = serde_json::from_value(columns).unwrap_or_default();
         if let Some((mine, theirs)) = own.iter().zip(&data.columns).find(|(a, b)| a != b) {
-            let what = format!("has column `{theirs}` where {folder} was trained on `{mine}`");
+            let what = format!("has column `{theirs}` but {folder} was trained on `{mine}`");
             return Err(Error::request(
                 format!("{} {what}", path.display()),
-                "name the columns alike",
+                "use the same column names",
             ));
         }
         Ok(data)
     }
 
-    /// The part to judge on: the test examples, else all, with a sentence about it.
-    pub fn to_judge(&self, data: Dataset) -> Result<(Examples, Option<String>)> {
+    /// Returns the test examples, otherwise all examples with a note about it.
+    pub fn test_set(&self, data: Dataset) -> Result<(Examples, Option<String>)> {
         match (data.test, data.train) {
             (Some(test), _) => Ok((test, None)),
             (None, Some(all)) => {
                 let recorded = self.run.document().get("data").and_then(|data| data.get("train"));
                 let is_own = recorded.is_some() && recorded == data.fingerprint.get("train");
-                let own = if is_own { ", which the network has learnt from" } else { "" };
+                let own = if is_own { ", which the network was trained on" } else { "" };
                 let note =
-                    format!("the data has no test part: judged on all {} examples{own}", all.n());
+                    format!("the data has no test set: evaluated on all {} examples{own}", all.n());
                 Ok((all, Some(note)))
             }
             (None, None) => Err(Error::missing("the data has no examples", "")),
@@ -131,16 +133,15 @@ impl Saved {
     }
 }
 
-/// Labels under the numbers of a network.
+/// Renumbers labels to the class order of a network.
 fn renumber(labels: &mut [u32], found: &[String], own: &[String], folder: &str) -> Result<()> {
     if found == own {
         return Ok(());
     }
     let place = |name: &String| {
         let at = own.iter().position(|class| class == name);
-        at.map(|at| at as u32).ok_or_else(|| {
-            Error::request(format!("⟨classes⟩: {folder} does not know the class `{name}`"), "")
-        })
+        at.map(|at| at as u32)
+            .ok_or_else(|| Error::request(format!("⟨classes⟩: {folder} has no class `{name}`"), ""))
     };
     let numbers = found.iter().map(place).collect::<Result<Vec<u32>>>()?;
     labels.iter_mut().for_each(|label| *label = numbers[*label as usize]);

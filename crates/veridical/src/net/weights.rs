@@ -1,4 +1,4 @@
-//! Weights that were learnt before, and layers that keep them.
+//! Pretrained weights, and frozen layers.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use veridical_nets::Net;
 use super::options::names;
 use crate::{Error, Result};
 
-/// All layers but the last.
+/// Name for all layers but the last.
 const FEATURES: &str = "features";
-/// Names that an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 24;
 
-/// Tensors of a safetensors file or of a run.
+/// Loads the tensors of a safetensors file or of a run.
 pub(super) fn load(path: &Path) -> Result<TensorMap> {
     match RunFolder::is_run(path) {
         true => {
@@ -24,14 +24,14 @@ pub(super) fn load(path: &Path) -> Result<TensorMap> {
             Ok(run.model()?)
         }
         false if path.is_dir() => {
-            let what = "is a folder but no run; name a safetensors file or a run folder";
+            let what = "is a folder but not a run; pass a safetensors file or a run folder";
             Err(Error::request(format!("⟨init⟩ {} {what}", path.display()), ""))
         }
         false => Ok(read_tensors(path)?),
     }
 }
 
-/// Puts weights into a network. If they were learnt for another number of outputs, the last layer keeps its first values.
+/// Loads weights into a network. If they have another number of outputs, the last layer keeps its initialization.
 pub(super) fn import(
     net: &mut Net<f32>,
     tensors: &TensorMap,
@@ -46,12 +46,12 @@ pub(super) fn import(
     net.import(tensors, false).map_err(failed)?;
     let (head, now) = (net.head_name().unwrap_or_default(), net.outputs());
     job.note(&format!(
-        "⟨init⟩ has {before} outputs where {now} are learnt: the last layer `{head}` starts anew"
+        "⟨init⟩ has {before} outputs but the task has {now}: the last layer `{head}` is newly initialized"
     ));
     Ok(())
 }
 
-/// How many outputs weights were learnt for, by the last layer under its usual names.
+/// Returns the number of outputs of the weights, from the last layer under its usual names.
 fn outputs_of(tensors: &TensorMap, net: &Net<f32>) -> Option<usize> {
     let own = net.head_name()?;
     [own, "linear", "fc"].iter().find_map(|head| {
@@ -61,7 +61,7 @@ fn outputs_of(tensors: &TensorMap, net: &Net<f32>) -> Option<usize> {
     })
 }
 
-/// Says of a layer whether it is trained.
+/// Returns a predicate for whether a layer is trained.
 pub(super) fn is_trained(
     net: &Net<f32>,
     freeze: Option<&str>,
@@ -82,7 +82,7 @@ pub(super) fn is_trained(
             let known: Vec<&str> = layers.iter().take(LISTED).map(String::as_str).collect();
             let known = known.join(", ");
             return Err(Error::missing(
-                format!("⟨freeze⟩: there is no layer `{name}`"),
+                format!("⟨freeze⟩: unknown layer `{name}`"),
                 format!("the layers are {known}{more}, and `{FEATURES}` is all but `{head}`"),
             ));
         }

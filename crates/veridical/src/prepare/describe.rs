@@ -1,4 +1,4 @@
-//! What there is to know about data before training.
+//! Summary statistics of interactions and documents.
 
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
@@ -12,80 +12,80 @@ use crate::train::reading;
 use crate::{Error, Result};
 
 settings! {
-    /// What to sum up.
+    /// Settings of [`describe`].
     pub struct Describe {
-        /// Who did what: a file or a folder
+        /// User-item interactions (file or folder)
         pub interactions: Option<Input> = None => [excludes(&["text"])],
-        /// Documents: a file or a folder
+        /// Documents (file or folder)
         pub text: Option<Input> = None,
     } with {
         /// How interactions are read.
         pub reading: InteractionReading,
-        /// Which columns documents stand in.
+        /// Which columns hold the documents.
         pub documents: DocumentColumns,
-        /// Which words are known.
+        /// Which words are in the vocabulary.
         pub vocabulary: Vocabulary,
     }
 }
 
-/// A summary of interactions or documents.
+/// Summary of interactions or documents.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Description {
-    /// Who did what.
+    /// Summary of user-item interactions.
     Interactions {
-        /// Rows.
+        /// Number of interactions.
         rows: usize,
-        /// Users.
+        /// Number of distinct users.
         users: usize,
-        /// Items.
+        /// Number of distinct items.
         items: usize,
-        /// The share of pairs of a user and an item that occur.
+        /// Fraction of user-item pairs that occur.
         density: f64,
-        /// Rows whose pair occurs before.
+        /// Number of rows that repeat an earlier user-item pair.
         repeated: usize,
-        /// Rows of a user.
+        /// Interactions per user.
         per_user: Quantiles,
-        /// Rows of an item.
+        /// Interactions per item.
         per_item: Quantiles,
-        /// Ratings, if there are any.
+        /// Distribution of the ratings, if present.
         ratings: Option<Quantiles>,
-        /// The first and the last time, if there are times.
+        /// First and last timestamp, if present.
         times: Option<[i64; 2]>,
-        /// Tells other data apart.
+        /// Fingerprint of the interactions.
         fingerprint: String,
     },
-    /// Texts.
+    /// Summary of documents.
     Documents {
-        /// Documents.
+        /// Number of documents.
         documents: usize,
-        /// Documents without a word of the vocabulary.
+        /// Number of documents without a word of the vocabulary.
         empty: usize,
-        /// Words of the vocabulary.
+        /// Vocabulary size.
         words: usize,
-        /// Words of all documents.
+        /// Number of tokens in all documents.
         tokens: usize,
-        /// Words of a document.
+        /// Tokens per document.
         per_document: Quantiles,
         /// The most frequent words.
         frequent: Vec<String>,
-        /// Tells other data apart.
+        /// Fingerprint of the documents.
         fingerprint: String,
     },
 }
 
-/// A few order statistics and the mean.
+/// Summary of a distribution: quantiles and mean.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// The smallest.
+    /// Minimum.
     pub min: f64,
-    /// Half are below.
+    /// Median.
     pub median: f64,
-    /// The mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// One in twenty is above.
+    /// 95 % quantile.
     pub quantile_95: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -99,10 +99,10 @@ impl Quantiles {
     }
 }
 
-/// Reads interactions, or documents if the options name some, and sums them up.
+/// Reads interactions or documents and computes summary statistics.
 ///
 /// # Errors
-/// What cannot be read.
+/// Files that cannot be read.
 pub fn describe(settings: &Describe, job: &Job<'_>) -> Result<Description> {
     settings.check()?;
     match (&settings.text, &settings.interactions) {
@@ -118,7 +118,7 @@ pub fn describe(settings: &Describe, job: &Job<'_>) -> Result<Description> {
             Ok(of_interactions(&reading::interactions(path, &settings.reading, job)?))
         }
         (None, None) => {
-            Err(Error::request("name ⟨interactions FILE⟩, or documents with ⟨text FILE⟩", ""))
+            Err(Error::request("pass ⟨interactions FILE⟩, or documents with ⟨text FILE⟩", ""))
         }
     }
 }

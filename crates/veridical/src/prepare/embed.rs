@@ -1,4 +1,4 @@
-//! Vectors of new documents under a doc2vec run.
+//! Embedding new documents with a doc2vec run.
 
 use std::path::Path;
 
@@ -19,36 +19,36 @@ use crate::settings::DocumentColumns;
 use crate::train::{Request, layer_of, method_of};
 
 settings! {
-    /// What to embed, by what, and where to.
+    /// Settings of [`embed`] and of [`embed_sentences`](crate::encoder::embed_sentences).
     pub struct Embed {
-        /// Folder of a pretrained sentence encoder, as sentence-transformers saves it
+        /// Pretrained sentence encoder: a folder saved by sentence-transformers
         pub encoder: Option<Input> = None => [value("FOLDER"), excludes(&["run"])],
         /// Run of doc2vec
         pub run: Option<Input> = None => [value("RUN"), excludes(&["resume", "max-length", "batch", "memory"])],
-        /// Documents: a file or a folder
+        /// Documents (file or folder)
         pub text: Input = Input::default() => [required()],
-        /// Column of the documents
-        pub column: Option<String> = None => [otherwise("that of the run, or by its name")],
-        /// Column of their ids
-        pub id_column: Option<String> = None => [otherwise("that of the run, or by its name")],
-        /// Encoding of text files
+        /// Column with the text
+        pub column: Option<String> = None => [otherwise("the column of the run, or by common names")],
+        /// Column with the document ids
+        pub id_column: Option<String> = None => [otherwise("the column of the run, or by common names")],
+        /// Character encoding of text files
         pub encoding: Option<String> = None => [otherwise("utf-8")],
-        /// Table to write
+        /// Vector table to write
         pub out: Output = Output::default() => [required()],
-        /// Cut texts after so many tokens
-        pub max_length: Option<usize> = None => [heading("Encoder"), otherwise("what the encoder was made for")],
-        /// Texts that go through the network together, at most
+        /// Maximum number of tokens per text; longer texts are truncated
+        pub max_length: Option<usize> = None => [heading("Encoder"), otherwise("the encoder's own limit")],
+        /// Batch size
         pub batch: usize = 64 => [heading("Encoder")],
-        /// Mebibytes that a batch may take
+        /// Memory limit of a batch, in MiB
         pub memory: usize = 512 => [heading("Encoder"), value("MIB")],
     } with {
-        /// What to do about an earlier output; a job of an encoder alone can be continued.
+        /// How existing output is handled; only a job with an encoder can be resumed.
         pub existing: Existing,
     }
 }
 
 impl Embed {
-    /// How documents are read; columns that are not named are those of `run`.
+    /// Returns the options for reading documents; columns default to those of `run`.
     pub(crate) fn reading(&self, run: &DocumentColumns) -> TextOptions {
         let columns = ColumnMap::default()
             .with("text", self.column.as_ref().or(run.column.as_ref()))
@@ -59,23 +59,23 @@ impl Embed {
     }
 }
 
-/// What was written.
+/// Result of [`embed`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Embedded {
-    /// The table.
+    /// Path of the vector table.
     pub out: String,
-    /// Documents.
+    /// Number of documents.
     pub rows: usize,
-    /// Values of a vector.
+    /// Embedding dimension.
     pub dim: usize,
-    /// Documents without a word that the run knows.
+    /// Number of documents without a word of the vocabulary.
     pub empty: usize,
 }
 
-/// Infers a vector for every document; the same for a document whichever others come with it.
+/// Infers a vector for every document; it does not depend on the other documents.
 ///
 /// # Errors
-/// [`Refusal::Request`] for a run of another method.
+/// [`Refusal::Request`] for a run of a method other than doc2vec.
 pub fn embed(run: &Path, settings: &Embed, job: &Job<'_>) -> Result<Embedded> {
     let out = &settings.out;
     publish::check_new(out, settings.existing.force)?;
@@ -107,7 +107,7 @@ pub fn embed(run: &Path, settings: &Embed, job: &Job<'_>) -> Result<Embedded> {
     Ok(Embedded { out: out.to_string(), rows, dim, empty })
 }
 
-/// The words of a run under their numbers.
+/// Returns the words of a run in vocabulary order.
 fn words(run: &RunFolder) -> Result<Vec<String>> {
     let source = Source::Path(run.table(Some("context"))?);
     let table = veridical_io::read_table(&source, &ReadOptions::default())?;

@@ -1,4 +1,4 @@
-//! Data with planted truth, as files.
+//! Synthetic data with planted structure, written as files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,80 +17,95 @@ use super::{Folder, TablesOutput};
 use crate::{Error, Result};
 
 choices! {
-    /// What to make.
+    /// Kind of synthetic data.
     pub enum Kind {
-        /// Users and items of latent clusters, with ratings and times: interactions, items, users
+        /// Users and items in latent clusters, with ratings and times: interactions, items, users
         Shop = "shop",
-        /// Documents of latent topics: documents, topics
+        /// Documents with latent topics: documents, topics
         Text = "text",
-        /// Images of classes that differ by their patterns: idx files, as MNIST has them
+        /// Images in classes that differ by pattern: idx files, as in MNIST
         Images = "images",
     }
 }
 
 settings! {
-    /// What to make, and where to.
+    /// Settings of [`generate()`].
     pub struct Generate {
-        /// What to make
+        /// Kind of data to generate
         pub what: Option<Kind> = None => [positional(), required(), value("WHAT")],
-        /// Seed
+        /// Random seed
         pub seed: u64 = 0 => [value("S")],
-        /// Users of the shop
+        /// shop: number of users
         pub users: usize = 1000,
-        /// Items of the shop
+        /// shop: number of items
         pub items: usize = 500,
-        /// Clusters of taste in the shop
+        /// shop: number of latent clusters
         pub clusters: usize = 8,
-        /// Items of every user of the shop
+        /// shop: interactions per user
         pub per_user: usize = 30,
-        /// How uneven popularity is inside a cluster: the exponent of Zipf's law
+        /// shop: exponent of Zipf's law for item popularity within a cluster
         pub skew: f64 = 1.0 => [value("S")],
-        /// Documents
+        /// text: number of documents
         pub docs: usize = 500,
-        /// Topics of documents
+        /// text: number of topics
         pub topics: usize = 5,
-        /// Words of a topic, and as many that are common to all
+        /// text: words per topic, and as many shared by all topics
         pub words: usize = 100,
-        /// Words of a document
+        /// text: words per document
         pub length: usize = 50,
-        /// Images to learn from
+        /// images: number of training images
         pub images: usize = 2000,
-        /// Images to test on
+        /// images: number of test images
         pub test_images: usize = 500,
-        /// Pixels of a side of an image
+        /// images: side length in pixels
         pub size: usize = 16 => [at_least(2.0), at_most(512.0)],
-        /// Values of a pixel: 1 for gray, 3 for colors
+        /// images: number of channels, 1 for grayscale, 3 for color
         pub channels: usize = 1 => [at_least(1.0), at_most(3.0)],
-        /// Classes of images
+        /// images: number of classes
         pub classes: usize = 5 => [at_least(2.0), at_most(256.0)],
-        /// Share of choices that do not follow the taste, or of words common to all topics
+        /// Fraction of random choices (shop), or of words shared by all topics (text)
         pub noise: f64 = 0.1 => [value("SHARE")],
     } with {
-        /// The folder.
+        /// Output folder and file format.
         pub output: TablesOutput,
     }
 }
 
-/// What was written.
+/// Result of [`generate()`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Generated {
-    /// The files.
+    /// Paths of the files that were written.
     pub files: Vec<String>,
-    /// Rows of the first of them.
+    /// Number of rows in the first file.
     pub rows: usize,
 }
 
-/// Makes data and writes it.
+/// Generates data and writes it to a folder.
 ///
 /// # Errors
-/// Settings under which there can be no such data, and a folder that is there unless it may be replaced.
+/// Settings for which no data can be generated, and an existing folder unless it may be replaced.
+///
+/// # Example
+/// ```
+/// use veridical::prepare::{Generate, GeneratedKind, TablesOutput, generate};
+/// # let folder = tempfile::tempdir().unwrap();
+///
+/// let out = folder.path().join("shop");
+/// let output = TablesOutput { out: out.as_path().into(), ..TablesOutput::default() };
+/// let (users, per_user) = (50, 8);
+/// let what = Some(GeneratedKind::Shop);
+/// let generated = generate(&Generate { what, users, per_user, output, ..Generate::default() })?;
+/// assert_eq!(generated.rows, 50 * 8);
+/// assert!(out.join("interactions.csv").exists());
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn generate(settings: &Generate) -> Result<Generated> {
     settings.check()?;
     match settings.what {
         Some(Kind::Shop) => shop(settings),
         Some(Kind::Text) => text(settings),
         Some(Kind::Images) => images(settings),
-        None => Err(Error::missing("name what to make: shop, text or images", "")),
+        None => Err(Error::missing("pass what to generate: shop, text or images", "")),
     }
 }
 
@@ -160,7 +175,7 @@ fn images(settings: &Generate) -> Result<Generated> {
     Ok(Generated { files: written(out, &names.collect::<Vec<_>>()), rows: images })
 }
 
-/// Bytes of one part: more are no small example.
+/// Maximum size of one part in bytes.
 const MOST_VALUES: usize = 1 << 30;
 
 fn labels(path: &Path, ids: &IdMap, name: &str, of: &[u32]) -> Result<()> {

@@ -11,34 +11,34 @@ use crate::train::reading;
 use crate::{Error, Result};
 
 choices! {
-    /// Whose neighbors.
+    /// Node type of a graph.
     pub enum Side {
-        /// Among users
+        /// User-user graph
         User = "user",
-        /// Among items
+        /// Item-item graph
         Item = "item",
     }
 }
 
 settings! {
-    /// What to build, and where to.
+    /// Settings of [`graph`].
     pub struct BuildGraph {
-        /// The interactions whose users or items are the nodes
+        /// User-item interactions that define the nodes (file or folder)
         pub interactions: Input = Input::default() => [required()],
-        /// Whose graph
+        /// Nodes of the graph
         pub of: Side = Side::Item,
-        /// Neighbors share a label: genre, cast, age group
+        /// Connect ids that share a label: genre, cast, age group
         pub labels: Option<Input> = None => [excludes(&["edges", "vectors"])],
-        /// Neighbors by a list of edges
+        /// Connect ids by a list of edges
         pub edges: Option<Input> = None => [excludes(&["vectors"])],
-        /// Neighbors are the nearest by cosine of these vectors
+        /// Connect ids to their nearest neighbors by cosine similarity of these vectors
         pub vectors: Option<Input> = None => [value("TABLE")],
-        /// Nearest neighbors of each
+        /// Number of nearest neighbors per node
         pub k: usize = 10 => [value("K"), needs(&["vectors"])],
         /// File to write: .csv, .tsv, .parquet or .jsonl
         pub out: Output = Output::default() => [required()],
     } with {
-        /// What to do about an earlier output.
+        /// Whether existing output is replaced.
         pub replace: Replace,
         /// How interactions are read.
         pub reading: InteractionReading,
@@ -47,29 +47,29 @@ settings! {
     }
 }
 
-/// What was built.
+/// Result of [`graph`].
 #[derive(Clone, Debug, Serialize)]
 pub struct BuiltGraph {
-    /// The file.
+    /// Path of the graph file.
     pub out: String,
-    /// Users or items.
+    /// Node type: users or items.
     pub side: Side,
-    /// The flag of `train` that reads it.
+    /// Flag of `train` that reads the file.
     pub flag: String,
-    /// What it is like.
+    /// Statistics of the graph.
     #[serde(flatten)]
     pub summary: GraphSummary,
 }
 
-/// Builds a graph among the users or items of interactions.
+/// Builds a graph over the users or items of interactions.
 ///
 /// # Errors
-/// What cannot be read, a graph without an edge, and a file that is there unless `force`.
+/// Files that cannot be read, a graph without edges, and an existing file unless `force` is set.
 pub fn graph(settings: &BuildGraph, job: &Job<'_>) -> Result<BuiltGraph> {
     settings.check()?;
     let BuildGraph { of: side, out, labels, edges, vectors, reading, .. } = settings;
     publish::check_new(out, settings.replace.force)?;
-    let nothing = || Error::request("give one of ⟨labels⟩, ⟨edges⟩ and ⟨vectors⟩", "");
+    let nothing = || Error::request("pass one of ⟨labels⟩, ⟨edges⟩ and ⟨vectors⟩", "");
     if labels.is_none() && edges.is_none() && vectors.is_none() {
         return Err(nothing());
     }
@@ -79,7 +79,7 @@ pub fn graph(settings: &BuildGraph, job: &Job<'_>) -> Result<BuiltGraph> {
         Side::Item => &data.items,
     };
     let (graph, kind) = match (labels, edges, vectors) {
-        // Those who share a label: never written as edges.
+        // Groups that share a label are written as groups, never expanded to edges.
         (Some(path), ..) => {
             (reading::groups(path, (&settings.groups, &reading.files), ids, job)?, "groups")
         }

@@ -1,5 +1,5 @@
-//! `veridical data`: look at interactions and documents, divide them, make some with planted truth, build
-//! graphs, and embed new documents.
+//! `veridical data`: describes, splits and generates interactions and documents, builds graphs, and embeds new
+//! documents.
 
 mod describe;
 mod embed;
@@ -24,7 +24,7 @@ use crate::settings::{InteractionReading, SplitSettings};
 use crate::train::{Divided, reading};
 
 choices! {
-    /// A format that tables are written in.
+    /// File format of written tables.
     pub enum TableFormat {
         /// Comma-separated text
         Csv = "csv",
@@ -36,46 +36,46 @@ choices! {
 }
 
 settings! {
-    /// A folder of tables.
+    /// An output folder of tables.
     pub struct TablesOutput in "Output" {
         /// Folder to write to
         pub out: Output = Output::default() => [required(), value("FOLDER")],
-        /// Format of the files
+        /// File format
         pub format: TableFormat = TableFormat::Csv => [value("FORMAT")],
     } with {
-        /// What to do about an earlier output.
+        /// Whether existing output is replaced.
         pub replace: Replace,
     }
 }
 
 settings! {
-    /// What to divide, how, and where to.
+    /// Settings of [`split`].
     pub struct SplitData {
-        /// Who did what: a file or a folder
+        /// User-item interactions (file or folder)
         pub interactions: Input = Input::default() => [required()],
     } with {
-        /// The folder.
+        /// Output folder and file format.
         pub output: TablesOutput,
         /// How interactions are read.
         pub reading: InteractionReading,
-        /// How they are divided.
+        /// How interactions are split.
         pub split: SplitSettings,
     }
 }
 
-/// What a split wrote.
+/// Result of [`split`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Written {
-    /// The folder.
+    /// Output folder.
     pub out: String,
-    /// As in `run.json`: rule, seed, fingerprint, rows of every part.
+    /// Section `split` as in `run.json`: rule, seed, fingerprint, rows per part.
     pub split: Value,
 }
 
-/// Divides interactions and writes every part to a file of its own.
+/// Splits interactions and writes each part to a separate file.
 ///
 /// # Errors
-/// Bad data, a bad rule, and a folder that is there unless it may be replaced.
+/// Bad data, an invalid rule, and an existing folder unless it may be replaced.
 pub fn split(settings: &SplitData, job: &Job<'_>) -> Result<Written> {
     let TablesOutput { out, format, replace } = &settings.output;
     let (rule, format) = (settings.split.rule()?, format.name());
@@ -91,13 +91,13 @@ pub fn split(settings: &SplitData, job: &Job<'_>) -> Result<Written> {
             interactions::write(&folder.join(format!("{name}.{format}")), data, rows)?;
         }
         // INVARIANT: a JSON value is JSON.
-        let text = serde_json::to_string_pretty(&described).expect("a split serialises");
+        let text = serde_json::to_string_pretty(&described).expect("a split serializes");
         Ok(publish::put(&folder.join("split.json"), format!("{text}\n").as_bytes())?)
     })?;
     Ok(Written { out: out.to_string(), split: described })
 }
 
-/// A folder that appears when everything in it is written.
+/// A folder that appears once everything in it is written.
 struct Folder<'a>(&'a Path);
 
 impl<'a> Folder<'a> {
@@ -111,7 +111,7 @@ impl<'a> Folder<'a> {
         Ok(Self(out))
     }
 
-    /// Files of the same names are replaced; others are left alone.
+    /// Writes into the folder: files with the same names are replaced, others are left alone.
     fn write(self, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let failed = |e: std::io::Error| Refusal::request(format!("{}: {e}", self.0.display()), "");
         let partial = &publish::partial_path(self.0);

@@ -1,4 +1,4 @@
-//! `budget.toml`: the limits that a refresh must keep.
+//! `budget.toml`: the limits that a refresh must meet.
 //!
 //! ```toml
 //! # 10 runs on identical data, 45 pairs
@@ -16,11 +16,11 @@ use veridical_inspect::{Comparison, Kind, Limit, propose};
 
 use crate::Result;
 
-/// Reads a budget.
+/// Reads a budget file.
 ///
 /// # Errors
-/// [`Error::Missing`] for a file that cannot be read, [`Error::Unfit`] names the file, the key and the nearest name there
-/// is.
+/// [`Error::Missing`] for a file that cannot be read; [`Error::Unfit`] names the file, the key and the nearest valid
+/// name.
 pub fn read_budget(path: &Path) -> Result<Vec<Limit>> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Error::missing(format!("{}: cannot read the budget: {e}", path.display()), "")
@@ -34,7 +34,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Limit>, String> {
         format!("line {line}: {}", e.message())
     })?;
     if table.is_empty() {
-        return Err("holds no limit; `veridical stability budget` proposes some".into());
+        return Err("contains no limit; `veridical stability budget` proposes some".into());
     }
     table.iter().map(|(key, value)| limit(key, value)).collect()
 }
@@ -51,10 +51,10 @@ fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
     Ok(Limit { kind, value })
 }
 
-/// The limits that runs on identical data keep, and their text.
+/// Returns the limits that runs on identical data meet, and the text of the budget file.
 ///
 /// # Errors
-/// None, as long as the limits that are set by hand have measures.
+/// None, as long as the manually set limits have measures.
 pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> Result<(Vec<Limit>, String)> {
     let pairs = floor.nn_overlap.pairs.len();
     let mut limits: Vec<Limit> = KINDS.iter().filter_map(|kind| propose(floor, kind)).collect();

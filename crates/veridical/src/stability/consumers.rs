@@ -1,9 +1,9 @@
-//! `consumers.toml`: the downstream models that a refresh reaches.
+//! `consumers.toml`: the downstream models affected by a refresh.
 //!
 //! ```toml
 //! [[consumer]]
 //! name = "search"
-//! table = "monday.parquet"      # what it was trained on
+//! table = "monday.parquet"      # the table it was trained on
 //! queries = "queries.parquet"   # optional: its query vectors of that day
 //! labels = "genres.csv"         # optional
 //! ```
@@ -25,7 +25,7 @@ struct Document {
     consumers: Vec<Named>,
 }
 
-/// One entry.
+/// One entry of the list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
@@ -35,7 +35,7 @@ pub struct Named {
     labels: Option<PathBuf>,
 }
 
-/// Reads the list; paths are relative to it.
+/// Reads the list of consumers; paths are relative to the list.
 ///
 /// # Errors
 /// [`Error::Missing`] for a file that cannot be read, [`Error::Unfit`] names the file and the line.
@@ -51,7 +51,7 @@ pub fn read_consumers(path: &Path) -> Result<Vec<Named>> {
     })?;
     if document.consumers.is_empty() {
         let hint = "each is a [[consumer]] with name and table";
-        return Err(refused("names no consumer", hint).into());
+        return Err(refused("lists no consumer", hint).into());
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     let beside = |path: PathBuf| folder.join(path);
@@ -68,7 +68,7 @@ pub fn read_consumers(path: &Path) -> Result<Vec<Named>> {
 }
 
 impl Named {
-    /// Reads what it was trained on and joins it with today's table; with `unit` rows are divided by their norms.
+    /// Reads the table it was trained on and joins it with today's table; with `unit`, rows are normalized to unit length.
     pub fn read(&self, today: &Table, unit: bool, job: &Job<'_>) -> Result<Consumer> {
         let options = ReadOptions::default();
         let load = |path: &PathBuf| veridical_io::read_table(&Source::Path(path.clone()), &options);
@@ -96,7 +96,7 @@ impl Named {
             let table = load(path).map_err(|e| refused(&e.to_string()))?;
             if table.dim != own.dim {
                 let what = format!(
-                    "{}: its queries have {} values, its table {}",
+                    "{}: its queries have dimension {}, its table {}",
                     path.display(),
                     table.dim,
                     own.dim

@@ -1,4 +1,4 @@
-//! Limits as settings: one for every measure, named and explained by the table of measures.
+//! Limits as settings: one for every measure, with name and help from the table of measures.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use super::read_budget;
 use crate::Result;
 
 const ORIGIN: &str = concat!(module_path!(), "::Limits");
-const HEADING: &str = "Limits (exit code 1 when one is not kept)";
+const HEADING: &str = "Limits (exit code 1 if one is not met)";
 const BUDGET: &str = "budget";
 
-/// Limits that a comparison must keep.
+/// Limits that a comparison must meet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits {
-    /// A file of limits.
+    /// Path of a budget file.
     pub budget: Option<Input>,
-    /// Limits by name, in the place of those of the file.
+    /// Limits by name; they override those of the file.
     given: BTreeMap<String, f64>,
 }
 
 impl Limits {
-    /// Those of a file.
+    /// Creates limits from a budget file.
     pub fn of_budget(path: impl Into<Input>) -> Self {
         Self { budget: Some(path.into()), ..Self::default() }
     }
 
-    /// The limits of the file, and those that were given.
+    /// Returns the limits of the file, overridden by those given by name.
     ///
     /// # Errors
     /// As [`read_budget`].
@@ -51,7 +51,8 @@ impl Limits {
 
 impl Settings for Limits {
     fn fields() -> Vec<Field> {
-        let budget = Field::new::<Option<Input>>(BUDGET, "File of limits (TOML)", &None, ORIGIN);
+        let budget =
+            Field::new::<Option<Input>>(BUDGET, "Budget file with limits (TOML)", &None, ORIGIN);
         let limit = |kind: &Kind| {
             let most = if kind.harm == Harm::Low { "Least" } else { "Most" };
             let help = format!("{most} {}: {}", kind.label, kind.meaning);

@@ -1,8 +1,8 @@
 //! `veridical stability`: is today's refresh safe to ship?
 //!
-//! Two or more tables of the same things are joined on their ids and compared: sanity, coordinates, geometry,
-//! neighbours, downstream models, consumers. A noise floor, runs on identical data, stands beside every number; a
-//! budget of limits makes it a gate.
+//! Two or more tables over the same ids are joined and compared: sanity, coordinates, geometry, nearest neighbors,
+//! downstream models, consumers. A noise floor, from runs on identical data, is shown next to every number; a budget of
+//! limits turns the comparison into a gate.
 
 mod budget;
 mod consumers;
@@ -22,8 +22,8 @@ use veridical_features::FeatureSpec;
 pub use veridical_inspect::stability::{
     ChangedItem, KernelReport, NamedId, NamedTable, NewIds, Report, Samples, Settings, TableReport,
 };
-use veridical_inspect::stability::{Evidence, Joined, join, judge};
-use veridical_inspect::{Labelled, Limit, Runs};
+use veridical_inspect::stability::{Evidence, Joined, assess, join};
+use veridical_inspect::{Labeled, Limit, Runs};
 use veridical_io::{
     ColumnMap, Input, LabelOptions, Output, ReadOptions, RecordOptions, Replace, publish,
     read_names, read_weights,
@@ -35,33 +35,33 @@ use self::tables::{expand, read};
 use crate::{Error, Result, featurize};
 
 settings! {
-    /// What is compared, and how.
+    /// Settings of [`stability`].
     pub struct Stability {
         /// Two or more vector tables, run folders or ensembles; the first is the reference
         pub tables: Vec<Input> = Vec::new() => [positional(), required(), value("TABLE")],
-        /// Runs on identical data (or past days): what they differ by stands beside every number
+        /// Runs on identical data (or past days): their differences are shown next to every number
         pub noise_floor: Vec<Input> = Vec::new() => [value("RUN"), at_once()],
-        /// Classes of ids: models with labels are compared
+        /// Class labels of ids, to compare downstream classifiers
         pub labels: Option<Input> = None,
-        /// Column of the classes, by name or number
+        /// Column with the labels, by name or number
         pub label_column: Option<String> = None
             => [needs(&["labels"]), otherwise("`class`, `label`, `genres`, .. or the last")],
-        /// Encoding of labels and names
+        /// Character encoding of labels and names
         pub label_encoding: Option<String> = None => [otherwise("utf-8")],
-        /// Leave out classes that have fewer ids than folds
+        /// Drop classes with fewer ids than folds
         pub drop_rare_classes: bool = false => [switch(), needs(&["labels"])],
-        /// What ids are called: MovieLens `::`, CSV, TSV or Parquet
+        /// Names of ids: MovieLens `::`, CSV, TSV or Parquet
         pub names: Option<Input> = None,
-        /// How much ids weigh (id, weight): heavy ids are probed more often and reported first
+        /// Weights of ids (columns id, weight): heavy ids are sampled more often and reported first
         pub weights: Option<Input> = None,
-        /// Feature spec that consumers use
+        /// Feature spec used by consumers
         pub spec: Option<Input> = None => [otherwise("gaussian, median length scale")],
-        /// Downstream models, a TOML list of `consumer` with name, table, queries, labels
+        /// Downstream models: TOML list of `consumer` with name, table, queries, labels
         pub consumers: Option<Input> = None,
     } with {
         /// How tables are compared.
         pub settings: Settings,
-        /// Limits to keep.
+        /// Limits to meet.
         pub limits: Limits,
         /// How tables are read.
         pub read: ReadOptions,
@@ -69,60 +69,60 @@ settings! {
 }
 
 settings! {
-    /// Where a comparison is written.
+    /// Where the comparison is written.
     pub struct StabilityOutput in "Output" {
-        /// Write one self-contained page
+        /// HTML report to write (one self-contained page)
         pub html: Option<Output> = None,
-        /// Twelve lines for a ticket, to stdout or to a file
+        /// Markdown summary of at most twelve lines, to stdout or to a file
         pub markdown: Option<Output> = None => [bare("-")],
-        /// Gauges for Prometheus, to stdout or to a file
+        /// Prometheus gauges, to stdout or to a file
         pub prometheus: Option<Output> = None => [bare("-")],
     }
 }
 
 settings! {
-    /// What is compared, and where the comparison is written.
+    /// Settings of `veridical stability`: comparison and output.
     pub struct CompareTables {
     } with {
-        /// What is compared.
+        /// Settings of the comparison.
         pub tables: Stability,
-        /// Where it is written.
+        /// Where the comparison is written.
         pub output: StabilityOutput,
     }
 }
 
 settings! {
-    /// Runs on identical data, and where the limits that they keep go.
+    /// Settings of [`propose_budget`].
     pub struct ProposeBudget {
-        /// Runs on identical data, at least two: an ensemble, or its seeds
+        /// Two or more runs on identical data: an ensemble, or its seeds
         pub runs: Vec<Input> = Vec::new() => [positional(), required(), value("RUN")],
-        /// Budget to write
+        /// Budget file to write
         pub out: Option<Output> = None => [otherwise("stdout")],
-        /// How much ids weigh (id, weight): heavy ids are probed more often
+        /// Weights of ids (columns id, weight): heavy ids are sampled more often
         pub weights: Option<Input> = None,
     } with {
-        /// What to do about an earlier budget.
+        /// Whether an existing budget is replaced.
         pub replace: Replace,
-        /// What is sampled.
+        /// Sample sizes.
         pub samples: Samples,
         /// How tables are read.
         pub read: ReadOptions,
     }
 }
 
-/// Limits that runs on identical data keep.
+/// Limits proposed from runs on identical data.
 #[derive(Clone, Debug)]
 pub struct ProposedBudget {
-    /// The limits.
+    /// The proposed limits.
     pub limits: Vec<Limit>,
-    /// The text of the budget.
+    /// Text of the budget file.
     pub text: String,
 }
 
-/// Proposes limits from runs on identical data, and writes them if there is a file to write.
+/// Proposes limits from runs on identical data, and writes them if an output file is given.
 ///
 /// # Errors
-/// As [`stability`], and a file that is there unless it may be replaced.
+/// As [`stability`], and an existing file unless it may be replaced.
 pub fn propose_budget(settings: &ProposeBudget, job: &Job<'_>) -> Result<ProposedBudget> {
     if let Some(out) = &settings.out {
         publish::check_new(out, settings.replace.force)?;
@@ -153,7 +153,7 @@ impl Stability {
     }
 }
 
-/// Everything that was found.
+/// Everything that a comparison found.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct StabilityReport(pub Report);
@@ -176,10 +176,29 @@ impl From<veridical_inspect::Error> for Error {
     }
 }
 
-/// Compares.
+/// Compares vector tables.
 ///
 /// # Errors
-/// Those of [`judge`], and those of reading.
+/// Errors of [`assess`] and of reading the tables.
+///
+/// # Example
+/// ```
+/// use veridical::core::{Job, Seed};
+/// use veridical::data::generate;
+/// use veridical::stability::{Stability, stability};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+///
+/// let monday = generate::clusters(300, 4, 3, Seed::new(0)?);
+/// let mut tuesday = monday.clone();
+/// tuesday.vectors.chunks_mut(4).for_each(<[f32]>::reverse); // the same geometry in other coordinates
+/// veridical::io::write_table(&monday, &at("monday.parquet"))?;
+/// veridical::io::write_table(&tuesday, &at("tuesday.parquet"))?;
+/// let tables = vec![at("monday.parquet").into(), at("tuesday.parquet").into()];
+/// let report = stability(&Stability { tables, ..Stability::default() }, &Job::silent())?;
+/// assert_eq!(report.verdict.treatment, "aligned");
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn stability(request: &Stability, job: &Job<'_>) -> Result<StabilityReport> {
     request.check()?;
     let paths = expand(&request.tables);
@@ -199,13 +218,13 @@ pub fn stability(request: &Stability, job: &Job<'_>) -> Result<StabilityReport> 
     compared(request, tables, spec, limits, job)
 }
 
-/// Limits that cannot be judged are refused before any work.
+/// Rejects limits that cannot be evaluated before any work is done.
 pub(crate) fn check_limits(request: &Stability, limits: &[Limit], runs: usize) -> Result<()> {
     let with_labels = request.labels.is_some();
     Ok(veridical_inspect::stability::check_limits(limits, with_labels, runs)?)
 }
 
-/// The comparison of tables that were read already.
+/// Compares tables that are already loaded.
 pub(crate) fn compared(
     request: &Stability,
     tables: Vec<NamedTable>,
@@ -215,7 +234,7 @@ pub(crate) fn compared(
 ) -> Result<StabilityReport> {
     let settings = &request.settings;
     let listed = request.consumers.as_deref().map(consumers::read_consumers).transpose()?;
-    // Consumers are joined with today's table on ids of their own.
+    // Consumers are joined with today's table on their own ids.
     let today = listed.as_ref().and_then(|_| tables.last().map(|t| t.table.clone()));
     let joined = join(tables, settings.samples.unit())?;
     let names = match &request.names {
@@ -230,14 +249,14 @@ pub(crate) fn compared(
     }
     let evidence = Evidence {
         weights: weights(request, &joined.runs, job)?,
-        labelled: labelled(request, &joined.runs, job)?,
+        labeled: labeled(request, &joined.runs, job)?,
         names,
         noise_floor: noise_floor(request, job)?,
         spec,
         limits,
         consumers: reached,
     };
-    Ok(StabilityReport(judge(joined, &evidence, settings, job)?))
+    Ok(StabilityReport(assess(joined, &evidence, settings, job)?))
 }
 
 fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
@@ -264,12 +283,12 @@ fn weights(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Vec
     let found: Vec<Option<f64>> = (0..runs.n()).map(weight).collect();
     let without = found.iter().filter(|w| w.is_none()).count();
     if without == runs.n() {
-        let what = format!("{}: no id of the tables has a weight there", path.display());
-        return Err(Refused::unfit(what, "the ids must be those of the tables").into());
+        let what = format!("{}: none of the ids in the tables has a weight", path.display());
+        return Err(Refused::unfit(what, "the ids must match those of the tables").into());
     }
     if without > 0 {
         job.note(&format!(
-            "{}: {without} of {} ids have no weight, taken as 0",
+            "{}: {without} of {} ids have no weight; it is set to 0",
             path.display(),
             runs.n()
         ));
@@ -281,7 +300,7 @@ fn weights(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Vec
     Ok(Some(weights))
 }
 
-fn labelled(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Labelled>> {
+fn labeled(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Labeled>> {
     let Some(path) = &request.labels else { return Ok(None) };
     let refused = |what: &str, hint: &str| {
         Err(Refused::unfit(format!("{}: {what}", path.display()), hint).into())
@@ -300,7 +319,7 @@ fn labelled(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<La
         }
     }
     if several > 0 {
-        job.note(&format!("{several} ids have several classes; the first of each is taken"));
+        job.note(&format!("{several} ids have several classes; only the first of each is used"));
     }
     let names = |classes: &[usize]| {
         let shown: Vec<String> =
@@ -312,15 +331,15 @@ fn labelled(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<La
         (0..members.len()).filter(|&c| (1..folds).contains(&members[c].len())).collect();
     if !rare.is_empty() && !request.drop_rare_classes {
         let what = format!("{} have fewer ids than the {folds} folds", names(&rare));
-        return refused(&what, "leave them out with ⟨drop-rare-classes⟩, or take fewer ⟨folds⟩");
+        return refused(&what, "drop them with ⟨drop-rare-classes⟩, or use fewer ⟨folds⟩");
     }
     if !rare.is_empty() {
-        job.note(&format!("{} left out: fewer ids than folds", names(&rare)));
+        job.note(&format!("{} dropped: fewer ids than folds", names(&rare)));
     }
     let kept = members.into_iter().filter(|rows| rows.len() >= folds);
     let kept: Vec<Vec<u32>> = kept.collect();
     if kept.len() < 2 {
-        return refused("the ids have a single class", "labels must tell at least two apart");
+        return refused("the ids have a single class", "labels need at least two classes");
     }
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     for (class, rows) in (0..).zip(&kept) {
@@ -328,19 +347,19 @@ fn labelled(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<La
     }
     pairs.sort_unstable();
     let (rows, labels) = pairs.into_iter().unzip();
-    Ok(Some(Labelled { rows, labels, classes: kept.len() }))
+    Ok(Some(Labeled { rows, labels, classes: kept.len() }))
 }
 
 impl StabilityReport {
-    /// Limits that these tables keep, taken as runs on identical data, and the text of a budget.
+    /// Returns the limits that these tables, taken as runs on identical data, meet, and the text of a budget file.
     ///
     /// # Errors
-    /// None, as long as the limits that are set by hand have measures.
+    /// None, as long as the manually set limits have measures.
     pub fn propose_budget(&self) -> Result<(Vec<Limit>, String)> {
         budget::proposed(&self.comparison, self.tables.len(), self.seed)
     }
 
-    /// An error that ends a command with exit code 1 if a limit was not kept.
+    /// Returns an error, for exit code 1, if a limit was not met.
     ///
     /// # Errors
     /// [`Error::GateFailed`] names the limits.
@@ -351,9 +370,6 @@ impl StabilityReport {
         let broken = self.gates.iter().filter(|gate| !gate.is_kept());
         let broken: Vec<&str> = broken.map(|gate| gate.limit.as_str()).collect();
         let what = format!("{} of {} limits", broken.len(), self.gates.len());
-        Err(Error::GateFailed(format!(
-            "the gate did not pass: {what} not kept ({})",
-            broken.join(", ")
-        )))
+        Err(Error::GateFailed(format!("the gate failed: {what} not met ({})", broken.join(", "))))
     }
 }

@@ -1,22 +1,22 @@
-//! The comparison as a page: the answer, the limits, then what it rests on.
+//! HTML report of a comparison: the verdict, the limits, then the evidence.
 
 mod downstream;
 mod evidence;
 
 use veridical_core::Estimate;
 use veridical_inspect::{ConsumerVerdict, Level, Measure, Outcome};
-use veridical_report::{Card, Cell, Foot, Level as Colour, Page, Table, Verdict};
+use veridical_report::{Card, Cell, Foot, Level as Color, Page, Table, Verdict};
 
 use super::StabilityReport;
 
-/// Accuracy that a model loses for not being retrained, above which its card is red.
+/// Accuracy lost without retraining above which the card is red.
 const LOST: f64 = 0.05;
 
-fn colour(level: Level) -> Colour {
+fn color(level: Level) -> Color {
     match level {
-        Level::Stable => Colour::Good,
-        Level::Drifting => Colour::Warn,
-        Level::Unstable => Colour::Bad,
+        Level::Stable => Color::Good,
+        Level::Drifting => Color::Warn,
+        Level::Unstable => Color::Bad,
     }
 }
 
@@ -28,19 +28,19 @@ fn cell(estimate: Option<Estimate>, digits: usize) -> Cell {
     }
 }
 
-/// The last part of a path, which tells tables apart in charts.
+/// Returns the last part of a path, which distinguishes tables in charts.
 fn short(name: &str) -> String {
     let mut parts = name.trim_end_matches('/').rsplit('/');
     parts.next().unwrap_or(name).to_owned()
 }
 
 impl StabilityReport {
-    /// The whole page; `command` is what was typed.
+    /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
         self.to_page("Is this refresh safe to ship?", command).to_html()
     }
 
-    /// The page, for callers that add to it.
+    /// Returns the page, for callers that extend it.
     pub(crate) fn to_page(&self, title: &str, command: &str) -> Page {
         let mut page = Page::new(title).verdict(self.banner()).cards(self.cards());
         page = self.limits(page);
@@ -49,18 +49,18 @@ impl StabilityReport {
         page = self.downstream_section(page);
         page = self.geometry(page);
         page = self.coordinates(page);
-        page = self.neighbours(page);
+        page = self.neighbors(page);
         page = self.measures_section(page);
         page = self.tables_section(page);
         page = self.theory_section(page);
         let mut foot = Foot::new(command)
-            .fact("seed of all samples", self.seed)
+            .fact("random seed of all samples", self.seed)
             .fact(
                 "kernel",
                 format!("{}, length scale {:.6}", self.kernel.kernel, self.kernel.length_scale),
             )
             .fact("feature spec", &self.kernel.spec_id)
-            .fact("rows", if self.unit { "divided by their norms" } else { "as they are" });
+            .fact("rows", if self.unit { "normalized to unit length" } else { "unnormalized" });
         for table in &self.tables {
             foot = foot.fact(table.name.clone(), &table.fingerprint);
         }
@@ -69,20 +69,20 @@ impl StabilityReport {
 
     fn banner(&self) -> Verdict {
         let level = match self.passed {
-            Some(true) => Colour::Good,
-            Some(false) => Colour::Bad,
-            None => colour(self.verdict.level),
+            Some(true) => Color::Good,
+            Some(false) => Color::Bad,
+            None => color(self.verdict.level),
         };
         let mut banner = Verdict::new(level, self.verdict.sentence.clone());
         if let Some(passed) = self.passed {
             let kept = self.gates.iter().filter(|g| g.outcome == Outcome::Passed).count();
-            let word = if passed { "Gate passed" } else { "Gate not passed, do not publish" };
-            banner = banner.detail(format!("{word}: {kept} of {} limits kept.", self.gates.len()));
+            let word = if passed { "Gate passed" } else { "Gate failed, do not publish" };
+            banner = banner.detail(format!("{word}: {kept} of {} limits met.", self.gates.len()));
         }
         let todo = match self.verdict.treatment.as_str() {
             "none" => "Do not ship".to_owned(),
-            "raw" => "Use the vectors as they are".to_owned(),
-            "aligned" => "Use aligned vectors (`veridical align` makes them)".to_owned(),
+            "raw" => "Use the vectors without treatment".to_owned(),
+            "aligned" => "Use aligned vectors (`veridical align`)".to_owned(),
             treatment => format!("Use {treatment}"),
         };
         banner = banner.detail(format!("{todo}: {}.", self.verdict.evidence));
@@ -96,7 +96,7 @@ impl StabilityReport {
         let found = |key: &str| self.measures.iter().find(|m| m.key == key);
         let level = |name: &str| {
             let aspect = self.verdict.aspects.iter().find(|a| a.name == name);
-            aspect.map_or(Colour::Neutral, |a| colour(a.level))
+            aspect.map_or(Color::Neutral, |a| color(a.level))
         };
         let card = |key: &str, label: &str, aspect: &str, percent: bool| {
             let measure = found(key)?;
@@ -126,14 +126,14 @@ impl StabilityReport {
             let aligned = of("aligned").and_then(|t| Some(t.unretrained.as_ref()?.mean.value));
             let note = aligned.map_or(String::new(), |a| format!("aligned: {:.1} %", 100.0 * a));
             let lost = aligned.map_or(0.0, |aligned| aligned - raw);
-            let level = if lost > LOST { Colour::Bad } else { Colour::Good };
+            let level = if lost > LOST { Color::Bad } else { Color::Good };
             let value = format!("{:.1} %", 100.0 * raw);
             Some(Card::new("accuracy, not retrained", value).note(note).level(level))
         });
         [
             card("shared_ids", "ids kept", "ids", true),
             card("cka", "geometry kept (CKA)", "geometry", false),
-            card("nn_overlap", "neighbours kept", "neighbours", true),
+            card("nn_overlap", "neighbors kept", "neighbors", true),
             coordinates,
             unretrained,
         ]
@@ -148,9 +148,9 @@ impl StabilityReport {
         }
         let rows = self.gates.iter().map(|gate| {
             let outcome = match gate.outcome {
-                Outcome::Passed => Cell::level(Colour::Good, "passed"),
-                Outcome::Failed => Cell::level(Colour::Bad, "failed"),
-                Outcome::Undecided => Cell::level(Colour::Warn, "undecided"),
+                Outcome::Passed => Cell::level(Color::Good, "passed"),
+                Outcome::Failed => Cell::level(Color::Bad, "failed"),
+                Outcome::Undecided => Cell::level(Color::Warn, "undecided"),
             };
             let more = gate
                 .needed
@@ -164,9 +164,9 @@ impl StabilityReport {
             ]
         });
         let table = Table::new("Limits", ["limit", "measured [95 %]", "allowed", "outcome", "to decide"])
-            .explain("The harmful end of the interval is held against the limit; undecided counts as failed.")
+            .explain("The harmful end of the interval is compared with the limit; undecided counts as failed.")
             .rows(rows);
-        page.section("Limits", "What the budget allows, and what came out.").table(table)
+        page.section("Limits", "What the budget allows, and what was measured.").table(table)
     }
 
     fn aspects(&self, page: Page) -> Page {
@@ -174,7 +174,7 @@ impl StabilityReport {
             let word = format!("{:?}", aspect.level).to_lowercase();
             vec![
                 aspect.name.into(),
-                Cell::level(colour(aspect.level), word),
+                Cell::level(color(aspect.level), word),
                 aspect.reason.clone().into(),
             ]
         });
@@ -183,7 +183,7 @@ impl StabilityReport {
             0 => "What held and what moved. Without `--noise-floor` the thresholds are absolute."
                 .to_owned(),
             n => format!(
-                "What held and what moved, beside what {n} trainings on the same data differ by."
+                "What held and what moved, next to how much {n} runs on the same data differ."
             ),
         };
         page.section("What moved", intro).table(aspects)
@@ -191,7 +191,7 @@ impl StabilityReport {
 
     fn measures_section(&self, page: Page) -> Page {
         let floor = self.measures.iter().any(|m| m.floor.is_some());
-        let mut head = vec!["measure", "value [95 %]", "what it is", "its limit"];
+        let mut head = vec!["measure", "value [95 %]", "description", "limit flag"];
         if floor {
             head.insert(2, "noise floor [95 %]");
         }
@@ -204,7 +204,7 @@ impl StabilityReport {
             row
         };
         let table = Table::new("Measures", head).rows(self.measures.iter().map(row));
-        page.section("All measures", "Every number that can have a limit.").table(table)
+        page.section("All measures", "Every measure that can have a limit.").table(table)
     }
 
     fn consumer_lines(&self, page: Page) -> Page {
@@ -213,9 +213,9 @@ impl StabilityReport {
         }
         let rows = self.consumers.iter().map(|consumer| {
             let verdict = match consumer.verdict {
-                ConsumerVerdict::Safe => Cell::level(Colour::Good, "safe"),
-                ConsumerVerdict::Retrain => Cell::level(Colour::Warn, "retrain"),
-                ConsumerVerdict::Blocked => Cell::level(Colour::Bad, "blocked"),
+                ConsumerVerdict::Safe => Cell::level(Color::Good, "safe"),
+                ConsumerVerdict::Retrain => Cell::level(Color::Warn, "retrain"),
+                ConsumerVerdict::Blocked => Cell::level(Color::Bad, "blocked"),
             };
             let mut row =
                 vec![consumer.name.clone().into(), verdict, consumer.reason.clone().into()];
@@ -238,8 +238,8 @@ impl StabilityReport {
             "score correlation, align-then-phi",
         ];
         let table = Table::new("Consumers", head)
-            .explain("Queries of the day a consumer was trained, on today's vectors, against its own table.")
+            .explain("Queries of the day a consumer was trained, on today's vectors, compared with its own table.")
             .rows(rows);
-        page.section("Consumers", "Who can take today's vectors, and how.").table(table)
+        page.section("Consumers", "Which consumers can use today's vectors, and how.").table(table)
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of a comparison, from files.
+//! Loading the tables of a comparison.
 
 use std::path::{Path, PathBuf};
 
@@ -8,14 +8,14 @@ use veridical_io::{Input, ReadOptions, Source, run};
 
 use crate::Result;
 
-/// Reads and looks at a table.
+/// Reads and inspects a table.
 pub fn read(path: &Path, options: &ReadOptions, job: &Job<'_>) -> Result<NamedTable> {
     let source = Source::from_arg(path);
     let table = veridical_io::read_table(&source, options)?;
     Ok(NamedTable::new(source.to_string(), table, job)?)
 }
 
-/// The tables that paths name: an ensemble stands for all its seeds.
+/// Returns the tables that paths refer to: an ensemble is expanded to its seeds.
 pub fn expand(paths: &[Input]) -> Vec<PathBuf> {
     let of = |path: &Input| match run::seeds(path) {
         seeds if seeds.is_empty() => vec![path.to_path_buf()],

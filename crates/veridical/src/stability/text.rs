@@ -1,4 +1,4 @@
-//! A comparison for a terminal, a ticket and a monitoring system.
+//! A comparison as text for a terminal, a ticket and a monitoring system.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use veridical_inspect::{Level, Measure, Outcome};
 
 use super::StabilityReport;
 
-/// Shares and correlations with three digits, small values with more.
+/// Formats shares and correlations with three digits, small values with more.
 pub(super) fn number(x: f64) -> String {
     if x != 0.0 && x.abs() < 0.01 { format!("{x:.5}") } else { format!("{x:.3}") }
 }
@@ -32,7 +32,7 @@ fn word(level: Level) -> &'static str {
 }
 
 impl StabilityReport {
-    /// What a person reads in a terminal.
+    /// Formats the comparison for a terminal.
     pub fn to_text(&self) -> String {
         let mut text = format!("{}\n\n", self.verdict.sentence);
         // Writing to a String cannot fail.
@@ -93,7 +93,7 @@ impl StabilityReport {
         let _ = writeln!(text, "  {:<32} {:>4}  {majority:.2}", "(most frequent class)", "");
     }
 
-    /// At most twelve lines for a ticket.
+    /// Formats the comparison as Markdown, in at most twelve lines.
     pub fn to_markdown(&self) -> String {
         let value = |key: &str| {
             let found = self.measures.iter().find(|m| m.key == key);
@@ -104,7 +104,7 @@ impl StabilityReport {
         };
         let gate = match self.passed {
             Some(true) => "passed",
-            Some(false) => "**not passed**",
+            Some(false) => "**failed**",
             None => "no limits",
         };
         let names: Vec<&str> = self.tables.iter().map(|t| t.name.as_str()).collect();
@@ -116,9 +116,9 @@ impl StabilityReport {
             format!("**{}**", self.verdict.sentence),
             String::new(),
             format!("- compared: {compared}, {} shared ids; gate: {gate}", self.shared_ids),
-            format!("- neighbours kept: {}; CKA: {}", value("nn_overlap"), value("cka")),
+            format!("- neighbors kept: {}; CKA: {}", value("nn_overlap"), value("cka")),
             format!(
-                "- left after alignment: {}; ids kept: {}",
+                "- residual after alignment: {}; ids kept: {}",
                 value("procrustes_residual"),
                 value("shared_ids")
             ),
@@ -130,17 +130,17 @@ impl StabilityReport {
             format!("- {}: {} {}", c.name, format!("{:?}", c.verdict).to_lowercase(), c.reason)
         }));
         more.extend(self.verdict.notes.iter().map(|note| format!("- {note}")));
-        let room = 12 - lines.len();
-        if more.len() > room {
-            let left_out = more.len() - (room - 1);
-            more.truncate(room - 1);
+        let space = 12 - lines.len();
+        if more.len() > space {
+            let left_out = more.len() - (space - 1);
+            more.truncate(space - 1);
             more.push(format!("- and {left_out} more, see the report"));
         }
         lines.extend(more);
         lines.join("\n") + "\n"
     }
 
-    /// Gauges for Prometheus.
+    /// Formats the measures as Prometheus gauges.
     pub fn to_prometheus(&self) -> String {
         let mut text = String::new();
         for measure in &self.measures {

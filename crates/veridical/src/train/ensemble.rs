@@ -1,8 +1,8 @@
-//! Runs that differ only in the seed: `OUT/seed-<value>`, each with the bytes of the single run.
+//! Ensembles: runs that differ only in the seed, in `OUT/seed-<value>`, each with the same bytes as a single run.
 //!
-//! The ensemble grows in `OUT.partial/` and appears by one rename. Deterministic SGD gains less from a
-//! second thread than from a second run beside it, so such runs share the threads, one each; others take
-//! turns on all threads.
+//! The ensemble grows in `OUT.partial/` and appears by one rename. Deterministic SGD gains less from a second thread
+//! than from a second run in parallel, so such runs share the threads, one each; others run one after the other on all
+//! threads.
 
 use std::path::Path;
 
@@ -14,31 +14,31 @@ use veridical_io::run::{EnsembleWriter, seed_folder};
 use super::give_up;
 use crate::{Error, Result};
 
-/// What can be trained for any seed.
+/// A training that can be run for any seed.
 pub(crate) trait Seeded: Sync {
-    /// What one seed leaves behind.
+    /// Result of one run.
     type Run: Send;
 
-    /// The name of the method.
+    /// Returns the name of the method.
     fn method(&self) -> &str;
 
-    /// Whether runs of several seeds may share the threads, one each, without losing speed.
+    /// Returns whether runs of several seeds may share the threads, one each, without losing speed.
     fn is_one_thread_enough(&self) -> bool;
 
     /// Trains one run into a folder.
     fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<Self::Run>;
 
-    /// The run is now in the folder of its seed below `ensemble`.
+    /// Updates the paths of a run that was moved to its folder below `ensemble`.
     fn moved(run: &mut Self::Run, ensemble: &Path);
 }
 
-/// The seeds s, s+1, ..., s+n-1.
+/// Returns the seeds s, s+1, ..., s+n-1.
 pub(crate) fn seeds(first: Seed, n: u64) -> Result<Vec<Seed>> {
     if n == 0 {
         return Err(Error::setting("seeds", "at least 1", "0"));
     }
     let seed = |i: u64| Ok(Seed::new(first.get().saturating_add(i))?);
-    seed(n - 1)?; // before a list of any length is made
+    seed(n - 1)?; // fail before a list of any length is allocated
     (0..n).map(seed).collect()
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn train<J: Seeded>(
     };
     let mut runs = match outcome {
         Ok(runs) => runs,
-        Err(error) if folder == out => return Err(error), // finished before: nothing is taken away
+        Err(error) if folder == out => return Err(error), // finished before: nothing is removed
         Err(error) => return Err(give_up(error, &folder)),
     };
     writer.publish()?;
@@ -77,12 +77,12 @@ fn one_by_one<J: Seeded>(
     let run = |&seed: &Seed| {
         let named = Named { seed, with_bars: true, observer: job.observer };
         let folder = seed_folder(folder, seed.get());
-        prepared.run(seed, &folder, IfExists::Resume, &job.told_to(&named))
+        prepared.run(seed, &folder, IfExists::Resume, &job.with_observer(&named))
     };
     seeds.iter().map(run).collect()
 }
 
-/// One thread each.
+/// Trains runs in parallel, one thread each.
 fn beside_each_other<J: Seeded>(
     prepared: &J,
     seeds: &[Seed],
@@ -92,11 +92,11 @@ fn beside_each_other<J: Seeded>(
     threads::side_by_side(seeds, |&seed| {
         let named = Named { seed, with_bars: false, observer: job.observer };
         let folder = seed_folder(folder, seed.get());
-        prepared.run(seed, &folder, IfExists::Resume, &job.told_to(&named))
+        prepared.run(seed, &folder, IfExists::Resume, &job.with_observer(&named))
     })
 }
 
-/// Says which seed a note is about.
+/// An observer that prefixes notes with the seed.
 struct Named<'a> {
     seed: Seed,
     with_bars: bool,

@@ -1,5 +1,5 @@
-//! What a training works on, once read: rows and their split, or documents; graphs; and what `run.json`
-//! says about them.
+//! Training data: interactions and their split, or documents; graphs; and the sections of `run.json` about
+//! them.
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use super::reading;
 use crate::settings::SplitSettings;
 use crate::{Error, Result};
 
-/// Everything that was read.
+/// Everything that was read for training.
 #[derive(Debug)]
 pub(crate) struct Material {
     data: Data,
-    /// Vectors of the items, in their order.
+    /// Vectors of the items, in item order.
     item_vectors: Option<Embedding>,
-    /// What is known about the rows of the tables.
+    /// Neighbors of the rows of the tables.
     pub graphs: Graphs,
-    /// The sections of `run.json` about the data.
+    /// Sections of `run.json` about the data.
     pub sections: Map<String, Value>,
 }
 
@@ -38,7 +38,7 @@ enum Data {
 }
 
 impl Material {
-    /// Reads what the options name.
+    /// Reads the files that the options name.
     pub fn load(request: &Request, job: &Job<'_>) -> Result<Self> {
         let Request { method, options, .. } = request;
         let mut sections = Map::new();
@@ -72,7 +72,7 @@ impl Material {
         Ok(material)
     }
 
-    /// What the trainer learns from.
+    /// Returns the input of the trainer.
     pub fn input(&self) -> Input<'_> {
         match &self.data {
             Data::Interactions(divided) => {
@@ -87,7 +87,7 @@ impl Material {
         }
     }
 
-    /// Rows and split, if it is interactions.
+    /// Returns the interactions and their split, if there are any.
     pub fn divided(&self) -> Option<&Divided> {
         match &self.data {
             Data::Interactions(divided) => Some(divided),
@@ -95,7 +95,7 @@ impl Material {
         }
     }
 
-    /// The ids of a vector table.
+    /// Returns the ids of a vector table.
     pub fn ids(&self, table: &str) -> Option<&Ids> {
         match (&self.data, table) {
             (Data::Interactions(divided), "user") => Some(divided.data.users.ids()),
@@ -106,7 +106,7 @@ impl Material {
         }
     }
 
-    /// The table whose ids name the rows of a matrix of a model.
+    /// Returns the table whose ids name the rows of a matrix of the model.
     pub fn table_of(&self, matrix: &str) -> Option<&'static str> {
         match (&self.data, matrix) {
             (Data::Interactions(_), "user" | "user.bias") => Some("user"),
@@ -117,7 +117,7 @@ impl Material {
         }
     }
 
-    /// The table that a vector table without a run stands for.
+    /// Returns the table that a vector table without a run is used for.
     pub fn main_table(&self) -> &'static str {
         match &self.data {
             Data::Interactions(_) => "item",
@@ -125,17 +125,17 @@ impl Material {
         }
     }
 
-    /// The ids of a table in ascending order, and the place of every row among them.
+    /// Returns the ids of a table in ascending order, and the index of every row among them.
     fn id_map(&self, table: &str) -> Option<(IdMap, Vec<u32>)> {
         self.ids(table).map(IdMap::of)
     }
 
-    /// The vectors of items that a method reads; an item without one has zeros.
+    /// Reads the item vectors that a method takes as input; an item without one gets zeros.
     fn read_vectors(&mut self, method: Method, path: &Path, job: &Job<'_>) -> Result<()> {
         if method != Method::TwoTower {
             let what =
-                format!("{} learns its own vectors and takes no ⟨item-vectors⟩", method.name());
-            return Err(Error::request(what, "⟨init⟩ gives it vectors to start from"));
+                format!("{} learns its own vectors and does not use ⟨item-vectors⟩", method.name());
+            return Err(Error::request(what, "use ⟨init⟩ for initial vectors"));
         }
         let Some(ids) = self.ids("item") else { return Ok(()) };
         let run = if RunFolder::is_run(path) { Some(RunFolder::open(path)?) } else { None };
@@ -153,12 +153,11 @@ impl Material {
         let known = places.iter().flatten().count();
         let n = ids.len();
         if known == 0 {
-            let what =
-                "shares no id with the items of the interactions; is it of the same catalogue?";
+            let what = "has no id in common with the items of the interactions; check that it is from the same catalog";
             return Err(Error::request(format!("⟨item-vectors⟩ {} {what}", path.display()), ""));
         }
         if known < n {
-            let what = format!("{} of {n} items have no vector and are read as zeros", n - known);
+            let what = format!("{} of {n} items have no vector and get zeros", n - known);
             job.warn(&format!("⟨item-vectors⟩ {}: {what}", path.display()));
         }
         let mut rows = vec![0.0; n * dim];
@@ -193,7 +192,7 @@ impl Material {
             }
             let Some((ids, places)) = self.id_map(table) else {
                 let flag = if edges.is_some() { "graph" } else { "groups" };
-                let what = format!("⟨sse-{flag}-{table}⟩: this method has no table of {table}s");
+                let what = format!("⟨sse-{flag}-{table}⟩: this method has no {table} table");
                 return Err(Error::request(what, ""));
             };
             let graph = match (edges, groups) {
@@ -201,7 +200,7 @@ impl Material {
                 (None, Some(path)) => reading::groups(path, (&files.groups, text), &ids, job)?,
                 _ => {
                     let (a, b) = (format!("⟨sse-graph-{table}⟩"), format!("⟨sse-groups-{table}⟩"));
-                    return Err(Error::request(format!("give either {a} or {b}, not both"), ""));
+                    return Err(Error::request(format!("pass either {a} or {b}, not both"), ""));
                 }
             };
             let graph = graph.renumbered(&places);
@@ -220,14 +219,14 @@ impl Material {
     }
 }
 
-/// Interactions and which of them are learnt from.
+/// Interactions and their split.
 #[derive(Debug)]
 pub(crate) struct Divided {
-    /// All rows.
+    /// All interactions.
     pub data: Interactions,
-    /// How they were divided.
+    /// Split rule.
     pub rule: SplitRule,
-    /// Their parts.
+    /// Row numbers of the training, validation and test set.
     pub split: Split,
     dropped_users: usize,
     seed: Seed,
@@ -236,19 +235,19 @@ pub(crate) struct Divided {
 }
 
 impl Divided {
-    /// Reads and divides.
+    /// Reads and splits interactions.
     pub fn load(method: Method, options: &Options, job: &Job<'_>) -> Result<Self> {
         refuse_text(method, options)?;
         let Some(path) = &options.interactions else {
-            let what = "learns from interactions; name them with ⟨interactions⟩ FILE";
+            let what = "needs interactions; pass them with ⟨interactions⟩ FILE";
             return Err(Error::request(format!("{} {what}", method.name()), ""));
         };
-        let rule = options.split.rule()?; // before a long read
+        let rule = options.split.rule()?; // fail before a long read
         let data = reading::interactions(path, &options.reading, job)?;
         Self::divide(data, rule, &options.split, job)
     }
 
-    /// Divides rows by the options.
+    /// Splits interactions by the options.
     pub fn divide(
         data: Interactions,
         rule: SplitRule,
@@ -264,12 +263,12 @@ impl Divided {
         Ok(Self { data, rule, split, dropped_users, seed, validation, short })
     }
 
-    /// Other rows under the same rule.
+    /// Returns other interactions under the same rule.
     pub fn with(&self, data: Interactions, split: Split) -> Self {
         Self { data, split, ..*self }
     }
 
-    /// The section `data` of `run.json`.
+    /// Returns the section `data` of `run.json`.
     pub fn describe_data(&self) -> Value {
         json!({
             "fingerprint": fingerprint::of_interactions(&self.data),
@@ -279,7 +278,7 @@ impl Divided {
         })
     }
 
-    /// The section `split` of `run.json`.
+    /// Returns the section `split` of `run.json`.
     pub fn describe_split(&self) -> Value {
         let Split { train, validation, test } = &self.split;
         json!({
@@ -293,13 +292,13 @@ impl Divided {
         })
     }
 
-    /// Users, items and ratings of some rows.
+    /// Returns users, items and ratings of some rows.
     pub fn pairs(&self, rows: &[u32]) -> Result<(Vec<u32>, Vec<u32>, Vec<f32>)> {
         Ok(veridical_embed::evaluate::rated(&self.data, rows)?)
     }
 }
 
-/// What is for documents alone.
+/// Rejects options that apply to documents only.
 fn refuse_text(method: Method, options: &Options) -> Result<()> {
     let given = [
         ("text", options.text.is_some()),
@@ -310,7 +309,7 @@ fn refuse_text(method: Method, options: &Options) -> Result<()> {
     refuse(method, "⟨interactions⟩", &given)
 }
 
-/// What is for interactions alone.
+/// Rejects options that apply to interactions only.
 fn refuse_interactions(method: Method, options: &Options) -> Result<()> {
     let given = [
         ("interactions", options.interactions.is_some()),
@@ -326,7 +325,8 @@ fn refuse(method: Method, source: &str, given: &[(&str, bool)]) -> Result<()> {
     match given.iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => {
-            let what = format!("{} learns from {source} and takes no ⟨{flag}⟩", method.name());
+            let what =
+                format!("{} is trained on {source} and does not use ⟨{flag}⟩", method.name());
             Err(Error::request(what, ""))
         }
     }

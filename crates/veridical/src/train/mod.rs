@@ -1,7 +1,7 @@
-//! `veridical train`: embeddings from interactions or text, into run folders.
+//! `veridical train`: trains embeddings on interactions or text, into run folders.
 //!
-//! A [`Request`] says how to learn and from what; [`train`] reads the data, trains one run, or one for each
-//! of several seeds, and publishes folders that say everything about themselves.
+//! A [`Request`] defines method, settings and data; [`train`] reads the data, trains one run, or one for each
+//! of several seeds, and publishes self-describing folders.
 
 pub(crate) mod ensemble;
 mod material;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use veridical_core::Job;
 use veridical_core::Seed;
 use veridical_data::Checkpoint;
-use veridical_embed::fit::{self, Judge, Validation};
+use veridical_embed::fit::{self, Validate, Validation};
 use veridical_embed::{Part, Trainer};
 use veridical_io::IfExists;
 use veridical_io::run::{self, RunFolder, RunWriter};
@@ -32,64 +32,96 @@ pub use veridical_embed::fit::{Best, FitSettings, Fitted};
 use veridical_embed::warm::Earlier;
 pub use veridical_embed::warm::Warmed;
 
-/// What to train, and where to.
+/// Settings of [`train`].
 #[derive(Clone, Debug)]
 pub struct Train {
-    /// How to learn and from what.
+    /// Method, settings and data.
     pub request: Request,
-    /// Seeds and output.
+    /// Seeds and output folder.
     pub start: Start,
 }
 
-/// What was trained.
+/// Result of [`train`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Trained {
-    /// The name of the method.
+    /// Name of the method.
     pub method: &'static str,
-    /// The folder.
+    /// Output folder.
     pub out: String,
-    /// How rows were divided.
+    /// Split rule, for interactions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split: Option<String>,
-    /// One entry per seed.
+    /// Runs, one per seed.
     pub runs: Vec<Run>,
 }
 
-/// One run.
+/// One training run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Run {
-    /// Its folder.
+    /// Run folder.
     pub folder: String,
-    /// Its seed.
+    /// Random seed of the run.
     pub seed: u64,
-    /// The vector tables.
+    /// Vector tables of the run.
     pub tables: Vec<RunTable>,
-    /// How it went.
+    /// Training summary.
     #[serde(flatten)]
     pub fitted: Fitted,
-    /// Whether it was there already.
+    /// Whether the run was already finished.
     pub was_finished: bool,
 }
 
 /// A vector table of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, serde::Deserialize)]
 pub struct RunTable {
-    /// item, user, word, doc or context.
+    /// Name of the table: item, user, word, doc or context.
     pub name: String,
-    /// How many ids.
+    /// Number of ids.
     pub rows: usize,
-    /// Values of a vector.
+    /// Embedding dimension.
     pub dim: usize,
-    /// Whether it has a column `bias`.
+    /// Whether the table has a `bias` column.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub bias: bool,
 }
 
-/// Trains and publishes.
+/// Trains embeddings and publishes the run folder.
 ///
 /// # Errors
-/// Bad data, bad settings and a loss that diverges leave nothing behind; an interruption and a full disk
-/// leave what can be resumed.
+/// Bad data, bad settings and a diverging loss leave nothing behind; an interruption and a full disk
+/// leave a state that can be resumed.
+///
+/// # Example
+/// ```
+/// use serde_json::json;
+/// use veridical::core::Job;
+/// use veridical::core::settings::Layer;
+/// use veridical::embed::Method;
+/// use veridical::settings::{RunOutput, Start};
+/// use veridical::train::{Request, Train, train};
+/// # use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let at = |name: &str| folder.path().join(name);
+/// # let shop = Generate {
+/// #     what: Some(GeneratedKind::Shop),
+/// #     users: 60,
+/// #     items: 80,
+/// #     per_user: 8,
+/// #     output: TablesOutput { out: at("shop").into(), ..TablesOutput::default() },
+/// #     ..Generate::default()
+/// # };
+/// # veridical::prepare::generate(&shop)?;
+///
+/// let given = json!({ "interactions": at("shop/interactions.csv"), "dim": 4, "epochs": 2 });
+/// let layer = Layer::given(given.as_object().cloned().unwrap());
+/// let request = Request::new(Method::Item2vec, &[layer])?;
+/// let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
+/// let start = Start { output, ..Start::default() };
+/// let trained = train(&Train { request, start }, &Job::silent())?;
+/// assert_eq!(trained.runs[0].tables[0].dim, 4);
+/// assert!(at("run/vectors/item.parquet").exists());
+/// # Ok::<(), veridical::Error>(())
+/// ```
 pub fn train(settings: &Train, job: &Job<'_>) -> Result<Trained> {
     let Train { request, start: Start { seeds, output, .. } } = settings;
     let (out, if_exists) = (&output.folder(request.method.name()), output.existing.if_exists());
@@ -109,7 +141,7 @@ pub fn train(settings: &Train, job: &Job<'_>) -> Result<Trained> {
     })
 }
 
-/// A request with everything it needs, for any seed.
+/// A request with its data loaded, for any seed.
 pub(crate) struct Prepared {
     pub request: Request,
     pub material: Material,
@@ -133,7 +165,7 @@ impl Prepared {
         Ok(Self { request, material, stopping, earlier })
     }
 
-    /// What is known before training: two runs with the same one have the same bytes.
+    /// Everything known before training: two runs with equal documents have equal bytes.
     pub fn document(&self, seed: Seed) -> Value {
         let Request { method, settings, .. } = &self.request;
         let mut document = json!({
@@ -150,7 +182,7 @@ impl Prepared {
         document
     }
 
-    /// A trainer before its first epoch, warm if that was asked for.
+    /// Returns a trainer before its first epoch, warm-started if requested.
     pub fn trainer(&self, seed: Seed, job: &Job<'_>) -> Result<Box<dyn Trainer + '_>> {
         let Request { method, settings, .. } = &self.request;
         let (input, graphs) = (self.material.input(), &self.material.graphs);
@@ -169,13 +201,13 @@ impl Prepared {
         Ok(trainer)
     }
 
-    /// Trains without writing anything.
+    /// Trains without writing a run.
     pub fn try_out(&self, seed: Seed, job: &Job<'_>) -> Result<Fitted> {
         let mut trainer = self.trainer(seed, job)?;
         self.fit(&mut *trainer, None, None, job)
     }
 
-    /// Trains to the end or to the stop, judged on the validation rows if there are any.
+    /// Trains to the last epoch or the early stop, evaluated on the validation rows if there are any.
     fn fit(
         &self,
         trainer: &mut dyn Trainer,
@@ -187,8 +219,8 @@ impl Prepared {
         let validation = divided
             .map(|Divided { data, split, .. }| Validation::new(data, split, self.request.purpose()))
             .transpose()?;
-        let judge = validation.as_ref().map(|judge| judge as &dyn Judge);
-        fit::fit(trainer, self.stopping, judge, writer, from, job, |_, _, _| Ok(()))
+        let validate = validation.as_ref().map(|validate| validate as &dyn Validate);
+        fit::fit(trainer, self.stopping, validate, writer, from, job, |_, _, _| Ok(()))
     }
 
     fn complete(
@@ -240,7 +272,7 @@ impl Seeded for Prepared {
         let document = self.document(seed);
         let trainer = self.trainer(seed, job)?;
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            job.note(&format!("{} is finished already", out.display()));
+            job.note(&format!("{} is already finished", out.display()));
             return finished(out, seed);
         };
         let partial = writer.folder().to_owned();
@@ -255,7 +287,7 @@ impl Seeded for Prepared {
     }
 }
 
-/// A run that was there already.
+/// Returns a run that was already finished.
 fn finished(folder: &Path, seed: Seed) -> Result<Run> {
     let run = RunFolder::open(folder)?;
     let section = |name: &str| run.document().get(name).cloned().unwrap_or_default();
@@ -271,12 +303,12 @@ fn finished(folder: &Path, seed: Seed) -> Result<Run> {
     })
 }
 
-/// An interruption, wherever it was noticed.
+/// Maps any kind of interruption to [`Error::Interrupted`].
 pub(crate) fn interrupted(error: Error) -> Error {
     if error.is_interrupted() { Error::Interrupted } else { error }
 }
 
-/// Keeps what can be resumed and removes the rest.
+/// Keeps a state that can be resumed and removes anything else.
 pub(crate) fn give_up(error: Error, partial: &Path) -> Error {
     let error = interrupted(error);
     let is_resumable = match &error {
@@ -289,14 +321,14 @@ pub(crate) fn give_up(error: Error, partial: &Path) -> Error {
     error
 }
 
-/// A line of `log.jsonl`; `line` is an object.
+/// Appends a line to `log.jsonl`; `line` is an object.
 pub(crate) fn log(writer: &RunWriter, event: &str, line: impl Into<Value>) -> Result<()> {
     let mut line = line.into();
     line["event"] = event.into();
     Ok(writer.log(&line)?)
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970-01-01.
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }

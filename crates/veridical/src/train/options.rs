@@ -1,7 +1,7 @@
-//! What a training is asked for: flags, a TOML file with the same names, and the settings of an earlier run.
+//! Settings of a training: flags, a TOML file with the same names, and the settings of an earlier run.
 //!
-//! All three are layers of the same flat map from the name of a setting to its value. A stronger layer hides
-//! a weaker one value by value: what was given, the configuration file, the earlier run, defaults.
+//! All three are layers of one flat map from names of settings to values. A layer of higher priority overrides the
+//! others value by value: flags, the configuration file, the earlier run, defaults.
 
 use std::path::Path;
 
@@ -19,9 +19,9 @@ use crate::settings::{
 };
 use crate::{Error, Result, config};
 
-/// Sets every `sse-*` probability that its own layer does not set.
+/// Sets every `sse-*` probability that is not set in the same layer.
 pub const SSE: &str = "sse";
-/// Options that stand in the section `split` of `run.json` under other names.
+/// Options stored in the section `split` of `run.json` under other names.
 const SPLIT: [(&str, &str); 4] = [
     ("split", "rule"),
     ("split-seed", "seed"),
@@ -30,73 +30,73 @@ const SPLIT: [(&str, &str); 4] = [
 ];
 
 settings! {
-    /// What every method takes besides its own settings.
+    /// Options that every method takes besides its own settings.
     pub struct Options in "Data" {
-        /// Who did what: CSV, TSV, MovieLens `::`, Parquet, RecBole .inter or scipy .npz, a file or a folder
+        /// User-item interactions (file or folder): CSV, TSV, `::`, Parquet, RecBole .inter, scipy .npz
         pub interactions: Option<Input> = None,
         /// Documents: a file with one per line, a table, or a folder of .txt files
         pub text: Option<Input> = None,
     } with {
         /// How interactions are read.
         pub reading: InteractionReading,
-        /// Which columns documents stand in.
+        /// Which columns hold the documents.
         pub documents: DocumentColumns,
-        /// Which words are known.
+        /// Which words are in the vocabulary.
         pub vocabulary: Vocabulary,
         /// Which rows are held out.
         pub split: SplitSettings,
-        /// When training ends early.
+        /// Early stopping.
         pub stopping: Stopping,
-        /// Neighbors, and vectors to start from.
+        /// Graphs, and vectors for a warm start.
         pub graphs: GraphFiles,
-        /// The seed.
+        /// Random seed of training.
         pub seed: TrainingSeed,
     }
 }
 
 settings! {
-    /// What may be given beside an earlier run whose settings are taken up.
+    /// Settings that may be given when an earlier run is trained again.
     pub struct Replay in "Data" {
-        /// Who did what, in another place than the run found it
+        /// User-item interactions, if they have moved since the earlier run
         pub interactions: Option<Input> = None,
-        /// Documents, in another place than the run found them
+        /// Documents, if they have moved since the earlier run
         pub text: Option<Input> = None,
     } with {
-        /// The seed.
+        /// Random seed of training.
         pub seed: TrainingSeed,
-        /// The earlier run, and where runs go.
+        /// The earlier run, and where runs are written.
         pub start: Start,
     }
 }
 
 settings! {
-    /// When training ends early.
+    /// Early stopping.
     pub struct Stopping in "Early stopping" {
-        /// Stop after N epochs without a better value on the validation rows, and keep the best model
+        /// Early stopping: epochs without improvement on the validation rows; the best model is kept
         pub patience: Option<u32> = None => [at_least(1.0)],
-        /// Evaluate on the validation rows after every N epochs
-        pub eval_every: Option<u32> = None => [at_least(1.0), otherwise("1")],
+        /// Evaluate on the validation rows every N epochs
+        pub eval_every: Option<u32> = None => [detail(), at_least(1.0), otherwise("1")],
     }
 }
 
 settings! {
-    /// Neighbors, and vectors to start from.
+    /// Graphs for SSE-Graph, and vectors for a warm start.
     pub struct GraphFiles in "Graphs and warm start" {
-        /// Edges among users: source, target and maybe weight
+        /// User-user edges: source, target and optionally weight
         pub sse_graph_user: Option<Input> = None => [aliases(&["graph-user"])],
-        /// Edges among items
+        /// Item-item edges
         pub sse_graph_item: Option<Input> = None => [aliases(&["graph-item"])],
-        /// Edges among words
+        /// Word-word edges
         pub sse_graph_word: Option<Input> = None => [aliases(&["graph-word"])],
-        /// Labels of users: those that share one are neighbors
+        /// Labels of users; users that share a label are neighbors
         pub sse_groups_user: Option<Input> = None,
-        /// Labels of items, such as genres
+        /// Labels of items, such as genres; items that share a label are neighbors
         pub sse_groups_item: Option<Input> = None,
-        /// Labels of words
+        /// Labels of words; words that share a label are neighbors
         pub sse_groups_word: Option<Input> = None,
-        /// Warm start: vectors of an earlier run or a table; new ids start at their mean
+        /// Warm start: initial vectors from an earlier run or a table; new ids start at the mean
         pub init: Option<Input> = None => [value("RUN_OR_TABLE")],
-        /// Vectors of items that `two-tower` reads as they are: a run folder or a vector table
+        /// Fixed item vectors for `two-tower`: a run folder or a vector table
         pub item_vectors: Option<Input> = None => [value("RUN_OR_TABLE")],
     } with {
         /// How labels are read.
@@ -105,15 +105,15 @@ settings! {
 }
 
 impl Options {
-    /// When the model is evaluated, and when that ends the training.
+    /// Returns when the model is evaluated and when training stops early.
     ///
     /// # Errors
-    /// [`Error::Core`] for patience without anything to evaluate on.
+    /// [`Error::Core`] for patience without a validation set.
     pub fn stopping(&self) -> Result<FitSettings> {
         let Stopping { patience, eval_every } = self.stopping;
         for (name, value) in [("patience", patience), ("eval-every", eval_every)] {
             if value.is_some() && self.split.validation.unwrap_or(0.0) == 0.0 {
-                let what = "needs rows to judge on; keep some back with ⟨validation⟩ 0.1";
+                let what = "needs validation rows; hold some out with ⟨validation⟩ 0.1";
                 return Err(Error::request(format!("⟨{name}⟩ {what}"), ""));
             }
         }
@@ -121,16 +121,16 @@ impl Options {
     }
 }
 
-/// The settings of a run, or of another document of the same form; the paths come from the log beside it.
+/// Returns the settings of a run, or of another document of the same form, as a layer; paths come from the log.
 ///
 /// # Errors
-/// As [`RunFolder::open`], and [`Error::Core`] for a method we do not have.
+/// As [`RunFolder::open`], and [`Error::Core`] for an unknown method.
 pub fn layer_of(path: &Path) -> Result<(Method, Layer)> {
     let run = RunFolder::open(path)?;
     Ok((method_of(&run)?, config::of_run::<Options>(&run, path, &SPLIT)))
 }
 
-/// The method of a run.
+/// Returns the method of a run.
 pub(crate) fn method_of(run: &RunFolder) -> Result<Method> {
     let name = run.document().get("method").and_then(Value::as_str).unwrap_or("");
     Method::from_name(name).ok_or_else(|| {
@@ -143,29 +143,32 @@ pub(crate) fn method_of(run: &RunFolder) -> Result<Method> {
                 format!("see `veridical evaluate ⟨run⟩ {path}`"),
             );
         }
-        Error::missing(format!("{path}: this version has no method `{name}`"), "use a newer one")
+        Error::missing(
+            format!("{path}: this version has no method `{name}`"),
+            "use a newer version",
+        )
     })
 }
 
-/// A method with all its settings, and the options.
+/// A training request: a method with all its settings, and the options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// How to learn.
+    /// Training method.
     pub method: Method,
-    /// Every setting of the method.
+    /// All settings of the method.
     pub settings: Map<String, Value>,
-    /// The rest.
+    /// Data, split and other options.
     pub options: Options,
 }
 
-/// The settings of a method, and those that every method takes.
+/// Returns the settings of a method and the options that every method takes.
 pub fn fields(method: Method) -> Vec<Field> {
     let own = method.fields().into_iter().map(|field| field.heading("Method"));
     let all = has_sse(method).then(sse_field);
     own.chain(all).chain(Options::fields()).collect()
 }
 
-/// Whether a setting is a probability of SSE.
+/// Returns whether a setting is an SSE probability.
 pub(crate) fn is_probability(field: &Field) -> bool {
     field.name.starts_with("sse-") && field.default.is_f64()
 }
@@ -175,15 +178,15 @@ fn has_sse(method: Method) -> bool {
 }
 
 fn sse_field() -> Field {
-    let help = "SSE: probability of a replacement in every table without a setting of its own; 0.01 is a good start";
+    let help = "SSE: replacement probability for every table without its own setting; 0.01 is a good start";
     Field::new::<Option<f64>>(SSE, help, &None, concat!(module_path!(), "::SSE")).heading("Method")
 }
 
 impl Request {
-    /// From what was given, the strongest first, over the settings of the run `from`, which may name the method.
+    /// Creates a request from layers, highest priority first, on top of the run `from`, which may supply the method.
     ///
     /// # Errors
-    /// [`Error::Core`] names the setting that does not exist or does not fit.
+    /// [`Error::Core`] names the setting that is unknown or invalid.
     pub fn from_run(
         method: Option<Method>,
         given: Vec<Layer>,
@@ -192,7 +195,7 @@ impl Request {
         let mut layers = given;
         let Some(from) = from else {
             let named = method.ok_or_else(|| {
-                let what = "name a method, or settings of an earlier run with ⟨from RUN⟩";
+                let what = "pass a method, or an earlier run with ⟨from RUN⟩";
                 Error::missing(what, "")
             });
             return Self::new(named?, &layers);
@@ -201,7 +204,7 @@ impl Request {
         if let Some(method) = method.filter(|method| *method != earlier) {
             let (from, before, now) = (from.display(), earlier.name(), method.name());
             return Err(Error::request(
-                format!("{from} is a run of {before}, whose settings {now} does not have"),
+                format!("{from} is a run of {before}, and its settings do not apply to {now}"),
                 "",
             ));
         }
@@ -209,10 +212,10 @@ impl Request {
         Self::new(earlier, &layers)
     }
 
-    /// From layers, the strongest first.
+    /// Creates a request from layers, highest priority first.
     ///
     /// # Errors
-    /// [`Error::Core`] names the setting that does not exist or does not fit.
+    /// [`Error::Core`] names the setting that is unknown or invalid.
     pub fn new(method: Method, layers: &[Layer]) -> Result<Self> {
         let fields = method.fields();
         let (mut settings, mut options) = (Values::new(), Options::default());
@@ -241,24 +244,24 @@ impl Request {
         Ok(Self { method, settings, options })
     }
 
-    /// What its models are for: `als` follows its feedback.
+    /// Returns the task its models are evaluated on; for `als` it depends on the feedback setting.
     pub fn purpose(&self) -> Purpose {
         purpose(self.method, &self.settings)
     }
 
-    /// The options that belong in `run.json`: those that stand nowhere else and are no paths.
+    /// Returns the options to store in `run.json`: those not stored elsewhere that are not paths.
     pub(crate) fn documented(&self) -> Values {
         let split = SPLIT.map(|(name, _)| name);
         config::documented(&self.options, &[&split[..], &["seed"]].concat())
     }
 
-    /// The files, as absolute paths, for the log.
+    /// Returns the files as absolute paths, for the log.
     pub(crate) fn files(&self) -> Values {
         config::files(&self.options)
     }
 }
 
-/// What the models of a method are for: `als` follows its feedback.
+/// Returns the task of a method's models; for `als` it depends on the feedback setting.
 pub(crate) fn purpose(method: Method, settings: &Map<String, Value>) -> Purpose {
     match settings.get("feedback").and_then(Value::as_str) {
         Some("explicit") => Purpose::Rating,
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_and_wrong_kinds_are_told_with_their_place() {
+    fn unknown_names_and_wrong_types_are_reported_with_their_origin() {
         let refused = |mut layer: Layer| {
             layer.origin = Some("c.toml".into());
             Request::new(Method::Mf, &[layer]).unwrap_err().to_string()

@@ -1,4 +1,4 @@
-//! Files as the flags of a training describe them.
+//! Reading training data as the flags describe it.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::options::Options;
 use crate::settings::{DocumentColumns, GroupReading, InteractionReading, TextFiles, Vocabulary};
 use crate::{Error, Result};
 
-/// Who did what.
+/// Reads user-item interactions.
 pub(crate) fn interactions(
     path: &Path,
     options: &InteractionReading,
@@ -31,24 +31,24 @@ pub(crate) fn interactions(
     Ok(read.data)
 }
 
-/// Documents.
+/// Reads the documents of a training.
 pub(crate) fn text(method: Method, options: &Options, job: &Job<'_>) -> Result<Corpus> {
     let Some(path) = &options.text else {
-        let what = "learns from documents; name them with ⟨text⟩ FILE";
+        let what = "needs documents; pass them with ⟨text⟩ FILE";
         return Err(Error::request(format!("{} {what}", method.name()), ""));
     };
     let files = &options.reading.files;
     corpus(path, &text_options(&options.documents, &options.vocabulary, files), job)
 }
 
-/// Documents of a file.
+/// Reads the documents of a file.
 pub(crate) fn corpus(path: &Path, options: &TextOptions, job: &Job<'_>) -> Result<Corpus> {
     let (corpus, notes) = veridical_io::read_corpus(path, options)?;
     notes.iter().for_each(|note| job.note(note));
     Ok(corpus)
 }
 
-/// How documents are read.
+/// Returns the options for reading documents.
 pub(crate) fn text_options(
     documents: &DocumentColumns,
     vocabulary: &Vocabulary,
@@ -65,7 +65,7 @@ pub(crate) fn text_options(
     }
 }
 
-/// A graph from a list of edges.
+/// Reads a graph from a list of edges.
 pub(crate) fn edges(path: &Path, files: &TextFiles, ids: &IdMap, job: &Job<'_>) -> Result<Graph> {
     let edges = EdgeOptions { records: files.encoded(), ..EdgeOptions::default() };
     let (graph, notes) = veridical_io::read_edges(path, &edges, ids)?;
@@ -73,7 +73,7 @@ pub(crate) fn edges(path: &Path, files: &TextFiles, ids: &IdMap, job: &Job<'_>) 
     Ok(graph)
 }
 
-/// A graph of those who share a label.
+/// Reads a graph that connects ids that share a label.
 pub(crate) fn groups(
     path: &Path,
     (groups, files): (&GroupReading, &TextFiles),
@@ -85,7 +85,7 @@ pub(crate) fn groups(
     Ok(Graph::from_labels(&labels))
 }
 
-/// How labels are read.
+/// Returns the options for reading labels.
 fn label_options(groups: &GroupReading, files: &TextFiles) -> LabelOptions {
     let columns = ColumnMap::default().with("class", groups.groups_column.as_ref());
     let defaults = LabelOptions::default();

@@ -1,4 +1,4 @@
-//! Where a warm start finds its vectors: a run folder or a vector table.
+//! Loading the vectors of a warm start from a run folder or a vector table.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use veridical_io::{ReadOptions, Source};
 
 use crate::Result;
 
-/// From a run folder, or from a vector table that stands for `table`.
+/// Loads vectors from a run folder, or from a vector table that is used as `table`.
 pub(crate) fn load(path: &Path, table: &str) -> Result<Earlier> {
     let read = |path: &Path| {
         veridical_io::read_table(&Source::Path(path.to_owned()), &ReadOptions::default())

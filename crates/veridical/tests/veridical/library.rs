@@ -1,4 +1,4 @@
-//! The verbs as a library: typed settings in, results out, no command line.
+//! The facade as a library: typed settings in, results out, without a command line.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use veridical::{
     align, evaluate, featurize, recommend, refresh, similar, stability, train, vectors,
 };
 
-/// A shop of 60 users and 80 items, in files.
+/// Generates interactions of 60 users with 80 items, as files.
 fn shop() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("shop");
@@ -48,7 +48,7 @@ fn train(folder: &Path, seed: u64) -> train::Trained {
 }
 
 #[test]
-fn a_run_is_trained_evaluated_and_asked() {
+fn a_run_is_trained_evaluated_and_queried() {
     let folder = shop();
     let at = |name: &str| folder.path().join(name);
     let trained = train(folder.path(), 1);
@@ -79,7 +79,7 @@ fn a_run_is_trained_evaluated_and_asked() {
     assert_eq!((recommended.users, recommended.rows), (60, 180));
     let again = recommend::recommend(&settings, &job).unwrap_err().to_string();
     assert!(
-        again.contains("exists already; choose another name or replace it with ⟨force⟩"),
+        again.contains("already exists; choose another name or replace it with ⟨force⟩"),
         "{again}"
     );
     let replace = Replace { force: true };
@@ -92,7 +92,7 @@ fn a_run_is_trained_evaluated_and_asked() {
         ..Default::default()
     };
     let found = similar::similar(&settings, &job).unwrap();
-    assert_eq!((found[0].id.as_str(), found[0].neighbours.len()), ("3", 2));
+    assert_eq!((found[0].id.as_str(), found[0].neighbors.len()), ("3", 2));
     let none = similar::similar(&similar::Similar { k: 0, ..settings }, &job).unwrap_err();
     assert_eq!(none.to_string(), "⟨k⟩ must be at least 1, got 0");
 }
@@ -181,12 +181,12 @@ fn features_are_made_from_a_table() {
     let stats = vectors::stats(&stats, &job).unwrap();
     assert!((stats.norm_quantiles[2] - 1.0).abs() < 1e-5); // cos^2 + sin^2
     let plan = featurize::plan(&featurize::Plan::default(), &job).unwrap_err().to_string();
-    assert!(plan.starts_with("ask for a width with ⟨epsilon E⟩"), "{plan}");
+    assert!(plan.starts_with("pass a target error with ⟨epsilon E⟩"), "{plan}");
 }
 
-/// A job is stopped by its own flag, and the next one of the process is not.
+/// Canceling a job does not affect the next job of the process.
 #[test]
-fn a_job_that_is_cancelled_leaves_others_alone() {
+fn a_job_that_is_canceled_leaves_others_alone() {
     let folder = shop();
     let out = Some(folder.path().join("run").into());
     let given = json!({

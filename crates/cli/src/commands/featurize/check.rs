@@ -46,7 +46,7 @@ fn text(report: &CheckReport) -> String {
     );
     line(
         "rms",
-        format!("{:.5} (iid directions in theory: {:.5})", report.rms, report.expected_iid_rms),
+        format!("{:.5} (iid directions, theory: {:.5})", report.rms, report.expected_iid_rms),
     );
     line("largest |u.h|", format!("{:.3}", report.largest_projection));
     line(

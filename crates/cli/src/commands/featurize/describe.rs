@@ -33,7 +33,7 @@ pub fn text(spec: &FeatureSpec) -> String {
     let gamma = d.gamma.map(|gamma| format!(" (gamma {gamma:.6})")).unwrap_or_default();
     line("length scale", format!("{}{gamma}", d.length_scale));
     if let Some(components) = &d.components {
-        let component = |(l, w): &(f64, f64)| format!("{w} x gaussian of length scale {l:.6}");
+        let component = |(l, w): &(f64, f64)| format!("{w} x gaussian with length scale {l:.6}");
         line("mixture", components.iter().map(component).collect::<Vec<_>>().join(" + "));
     }
     line("directions", format!("{}, seed {}", d.directions, d.seed));
@@ -41,15 +41,15 @@ pub fn text(spec: &FeatureSpec) -> String {
     line(
         "error",
         format!(
-            "one kernel value has a standard deviation of at most {:.4} (iid)",
+            "standard deviation of one kernel value at most {:.4} (iid directions)",
             d.worst_deviation
         ),
     );
     line(
         "size",
         match d.directions_bytes {
-            0 => format!("{} per row, directions are not stored", bytes(d.bytes_per_row)),
-            n => format!("{} per row, {} of directions", bytes(d.bytes_per_row), bytes(n)),
+            0 => format!("{} per row, directions not stored", bytes(d.bytes_per_row)),
+            n => format!("{} per row, {} for the directions", bytes(d.bytes_per_row), bytes(n)),
         },
     );
     line("spec id", d.spec_id);

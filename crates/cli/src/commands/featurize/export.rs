@@ -16,9 +16,9 @@ Examples:
   veridical featurize export --spec spec.json --map map.safetensors --out align-then-phi.onnx
   veridical featurize export --spec spec.json --to conformance --out conformance
 
-Models take `vector` (batch x d, f32) and give `features` (batch x D, f32), any batch. ONNX is opset 17;
+Models map `vector` (batch x d, f32) to `features` (batch x D, f32), for any batch size. ONNX is opset 17;
 directions above 1 GiB go to a file beside the model (PATH.data). A SavedModel has the signature
-`serving_default`. How close they are to `featurize apply`, and how to serve them: docs/serving.md.";
+`serving_default`. Numerical agreement with `featurize apply`, and how to serve the models: docs/serving.md.";
 
 pub fn run(flags: Flags<Export>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("featurize export")?;
@@ -41,7 +41,7 @@ fn text(exported: &Exported) -> String {
     }
     let _ = writeln!(text, "spec {}", spec.spec_id);
     if let Some(map) = map {
-        let how = if map.folded { "folded into the directions" } else { "a step before phi" };
+        let how = if map.folded { "folded into the directions" } else { "applied before phi" };
         let _ = writeln!(text, "map {} ({how})", map.map_id);
     }
     text

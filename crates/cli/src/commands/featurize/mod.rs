@@ -15,12 +15,12 @@ use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Turn vectors h into random Fourier features phi.
+Map vectors h to random Fourier features phi.
 
-phi's inner products estimate a kernel of h, by default k(x, y) = exp(-|x - y|^2 / (2 l^2)). A small
+Inner products of phi estimate a kernel of h, by default k(x, y) = exp(-|x - y|^2 / (2 l^2)). A small
 spec file determines every bit of phi, on every machine.
 
-phi inherits h's rotation: after h is trained again, phi has other coordinates too. It helps models
+phi inherits the rotation of h: after h is retrained, phi has different coordinates too. It helps models
 that are retrained on it. A model that is not retrained needs the new h aligned to the old h first.";
 
 #[derive(Args, Debug)]
@@ -31,21 +31,21 @@ pub struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a feature spec.
+    /// Create a feature spec.
     #[command(after_help = new::EXAMPLES)]
     New(Flags<WriteSpec>),
-    /// Write phi of a table.
+    /// Compute the features phi of a vector table.
     #[command(after_help = apply::EXAMPLES)]
     Apply(Flags<Apply>),
-    /// Say what a spec means.
+    /// Describe a feature spec.
     Describe(Flags<DescribeSpec>),
-    /// Choose the width of phi by its error, measured on your data.
+    /// Choose the output dimension of phi for a target kernel error.
     #[command(after_help = plan::EXAMPLES)]
     Plan(Flags<Plan>),
-    /// Measure the kernel error of a spec on a table.
+    /// Measure the kernel approximation error of a spec on a table.
     #[command(after_help = check::EXAMPLES)]
     Check(Flags<Check>),
-    /// Write the map as a model, as U, or as values to test against.
+    /// Export the feature map as a model, its directions, or conformance data.
     #[command(after_help = export::EXAMPLES)]
     Export(Flags<Export>),
 }

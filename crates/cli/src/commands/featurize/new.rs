@@ -18,7 +18,7 @@ Examples:
   veridical featurize new --data items.npy --kernel matern-3/2 --out spec.json
   veridical featurize new --data items.npy --mixture 0.5:1,1:1,2:1 --out spec.json
 
-`median` and `sklearn-gamma-scale` look at the table once and write a number into the spec.";
+`median` and `sklearn-gamma-scale` read the table once and store the resulting number in the spec.";
 
 pub fn run(flags: Flags<WriteSpec>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("featurize new")?;

@@ -15,9 +15,9 @@ Examples:
   veridical featurize plan --data items.parquet --output-dim 512 --directions hadamard
   veridical featurize plan --input-dim 128 --epsilon 0.05 --confidence 0.99
 
-The error of a pair is |<phi(x), phi(y)> - k(x, y)|. Bounds from theory hold for data nobody has; with
---data the errors of random pairs of your rows are measured and widths are tested from the largest
-down until one fails, so the width that is left holds with the stated confidence.";
+The error of a pair is |<phi(x), phi(y)> - k(x, y)|. Theoretical bounds cover the worst case over all data. With
+--data the errors of random pairs of your rows are measured, and dimensions are tested from the largest down until
+one fails, so the recommended dimension holds with the stated confidence.";
 
 pub fn run(flags: Flags<Plan>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("featurize plan")?;
@@ -40,7 +40,7 @@ fn text(planned: &Planned, goal: Goal) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "{input_dim} values, {kernel} kernel, length scale {length_scale:.6}, {directions}, normalize \
+        "d = {input_dim}, {kernel} kernel, length scale {length_scale:.6}, {directions}, normalize \
          {normalize}, confidence {confidence}"
     );
     if let (Some(pairs), Some(rows)) = (planned.n_pairs, planned.n_rows) {
@@ -50,7 +50,7 @@ fn text(planned: &Planned, goal: Goal) -> String {
     let first = if matches!(goal, Goal::Epsilon(_)) { "D" } else { "error" };
     let _ = writeln!(
         text,
-        "{first:>10} {:>10} {:>12}  {:<26}  what it bounds",
+        "{first:>10} {:>10} {:>12}  {:<26}  bounded quantity",
         "row", "100M rows", "use"
     );
     for answer in &planned.answers {
@@ -59,7 +59,7 @@ fn text(planned: &Planned, goal: Goal) -> String {
     if let (Some(output_dim), Goal::Epsilon(epsilon)) = (planned.recommended_output_dim, goal) {
         let _ = writeln!(
             text,
-            "\nrecommended: D = {output_dim}; 95 % of the pairs of your data are within {epsilon}"
+            "\nrecommended: D = {output_dim}; 95 % of the pairs in your data have an error of at most {epsilon}"
         );
     }
     text

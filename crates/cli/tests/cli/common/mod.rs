@@ -1,4 +1,4 @@
-//! A folder to work in, the program to run there, and tables to run it on.
+//! Test sandbox: a folder to work in, the program to run there, and tables to run it on.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ impl Sandbox {
         self.path(name).exists()
     }
 
-    /// Removes a file or a folder, if it is there.
+    /// Removes a file or a folder, if it exists.
     pub fn remove(&self, name: &str) {
         let path = self.path(name);
         if path.is_dir() {
@@ -84,27 +84,27 @@ impl Sandbox {
         Outcome::of(shell.output().unwrap())
     }
 
-    /// Runs `line`, which must succeed; what it printed.
+    /// Runs `line`, which must succeed, and returns what it printed.
     pub fn ok(&self, line: &str) -> String {
         let outcome = self.run(line);
         assert_eq!(outcome.code, Some(0), "{line}\n{outcome:?}");
         outcome.stdout
     }
 
-    /// The warnings of `line`, which must succeed.
+    /// Runs `line`, which must succeed, and returns its warnings.
     pub fn warnings(&self, line: &str) -> Vec<String> {
         let outcome = self.run(line);
         assert_eq!(outcome.code, Some(0), "{line}\n{outcome:?}");
         outcome.warnings()
     }
 
-    /// `line` must end with 2, say `message` and nothing else, and leave the folder as it was.
+    /// Runs `line`, which must exit with 2, print only `message`, and leave the folder unchanged.
     #[track_caller]
     pub fn refuses(&self, line: &str, message: &str) {
         self.refuses_like(line, |error| assert_eq!(error, message, "{line}"));
     }
 
-    /// [`refuses`](Self::refuses) for a message that is not known to the letter.
+    /// [`refuses`](Self::refuses) for a message that is not known exactly.
     #[track_caller]
     pub fn refuses_like(&self, line: &str, check: impl FnOnce(&str)) {
         let before = self.everything();
@@ -115,7 +115,7 @@ impl Sandbox {
         assert!(self.everything() == before, "{line} left something: {:?}", self.names());
     }
 
-    /// `line` must find `file` unreadable as `format`.
+    /// Runs `line`, which must report `file` as unreadable in `format`.
     #[track_caller]
     pub fn finds_malformed(&self, line: &str, file: &str, format: &str) {
         self.refuses_like(line, |error| {
@@ -126,7 +126,7 @@ impl Sandbox {
         });
     }
 
-    /// All there is.
+    /// Returns all files of the sandbox.
     pub fn everything(&self) -> Files {
         self.below(".")
     }
@@ -227,7 +227,7 @@ pub fn shop(users: usize, items: usize, per_user: usize) -> Interactions {
     generate::shop(settings).unwrap().data
 }
 
-/// How a command ended.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// `None` after a signal.
@@ -264,7 +264,7 @@ impl Outcome {
 pub fn json(sandbox: &Sandbox, verb: &str, line: &str) -> serde_json::Value {
     let text = sandbox.ok(&format!("{line} --json"));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-    // A sub-verb has a schema of its own.
+    // A sub-verb has its own schema.
     let document = match (verb, line.split_whitespace().nth(1)) {
         ("data" | "featurize" | "reproduce" | "vectors", Some(action)) => {
             format!("{verb}-{action}")
@@ -277,7 +277,7 @@ pub fn json(sandbox: &Sandbox, verb: &str, line: &str) -> serde_json::Value {
     value
 }
 
-/// Every value with an interval has the one shape.
+/// Checks that every value with an interval has the same JSON form.
 #[track_caller]
 pub fn estimates_are_whole(value: &serde_json::Value) {
     use serde_json::Value;
@@ -315,7 +315,7 @@ pub fn lists(rows: &[&[f32]]) -> ArrayRef {
     ))
 }
 
-/// Rows around three centres with integer ids.
+/// Rows around three centers with integer ids.
 pub fn rows(n: usize, dim: usize) -> Table {
     let table = generate::clusters(n, dim, 3, Seed::new(5).unwrap());
     Table { ids: Ids::Int((0..n as i64).map(|i| 3 * i + 1).collect()), ..table }

@@ -74,7 +74,7 @@ fn apply_writes_the_phi_of_its_spec_for_every_row_in_order() {
     );
 }
 
-/// With the spec that was written beside the output the same output comes again.
+/// The spec written next to the output reproduces the output.
 #[test]
 fn the_spec_beside_the_output_gives_the_output_again() {
     let sandbox = sandbox();
@@ -115,7 +115,7 @@ fn new_writes_a_spec_that_describe_explains() {
     assert_eq!(line("length scale"), "0.5 (gamma 2.000000)");
     assert_eq!(line("directions "), "orthogonal, seed 7");
     assert_eq!(line("rows"), "normalize unit");
-    assert_eq!(line("size"), "2.0 KiB per row, 128.0 KiB of directions");
+    assert_eq!(line("size"), "2.0 KiB per row, 128.0 KiB for the directions");
     assert_eq!(line("spec id"), want.spec_id());
     assert_eq!(line("directions id"), want.directions_id());
 }
@@ -170,7 +170,7 @@ fn the_gamma_rule_is_that_of_scikit_learn() {
     assert_close(&spec["length_scale"], l(&unit(&rows)), ROUNDED);
     let spec = new_spec(&sandbox, &format!("{rule} --normalize none"));
     assert_close(&spec["length_scale"], l(&rows), 1e-12);
-    // Standardised columns have variance 1 together.
+    // Standardized columns have variance 1 together.
     let spec = new_spec(&sandbox, &format!("{rule} --normalize standardize"));
     assert_close(&spec["length_scale"], 2.5f64.sqrt(), 1e-12);
 }
@@ -209,7 +209,7 @@ fn standardize_takes_means_and_deviations_from_the_data() {
     assert_eq!(sandbox.table("phi.parquet").vectors, phi);
 }
 
-/// c = f32(1 / sqrt(m)) is rounded once on either side, and each product once: 2^-22 in all.
+/// c = f32(1 / sqrt(m)) is rounded once on either side, and each product once: 2^-22 in total.
 #[test]
 fn output_dim_cuts_phi_to_its_scaled_prefix() {
     let sandbox = sandbox();
@@ -271,8 +271,8 @@ fn a_poor_length_scale_is_warned_about_with_a_better_one() {
         sandbox.ok(&format!("featurize new --input-dim 5 --length-scale {l} --out s.json --force"));
         let warnings = sandbox.warnings("featurize apply --spec s.json t.parquet phi.csv --force");
         let warning = format!(
-            "{low} % of the sampled kernel values are below 0.05 and {high} % above 0.95: phi tells \
-             little apart; try --length-scale {better:.4} (the median distance) instead of {l}"
+            "{low} % of the sampled kernel values are below 0.05 and {high} % above 0.95: phi \
+             barely discriminates between rows; try --length-scale {better:.4} (the median distance) instead of {l}"
         );
         assert_eq!(warnings, [warning]);
     }
@@ -295,7 +295,7 @@ fn a_large_projection_is_warned_about() {
     assert!(largest > 1e5);
     let warnings = sandbox.warnings(line);
     let warning = format!(
-        "|u.h| reaches {largest:.3e}: phi turns around at tiny changes of h; use a larger length \
+        "|u.h| reaches {largest:.3e}: tiny changes of h change phi completely; use a larger length \
          scale or normalize the rows"
     );
     assert!(warnings.contains(&warning), "{warnings:?}");

@@ -1,4 +1,4 @@
-//! What every verb does, says and prints.
+//! Behavior and output of every verb.
 
 mod featurize;
 mod help;
@@ -10,7 +10,7 @@ use veridical_data::{Ids, Table};
 
 use crate::common::*;
 
-/// 200 rows of width 5 with lengths that vary.
+/// 200 rows of dimension 5 with lengths that vary.
 fn items() -> Table {
     let mut table = named_rows(200, 5);
     for (r, row) in table.vectors.chunks_exact_mut(5).enumerate() {

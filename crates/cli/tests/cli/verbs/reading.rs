@@ -1,4 +1,4 @@
-//! Files, folders, ids and columns as they come.
+//! Reading files, folders, ids and columns.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -188,7 +188,7 @@ fn text_ids_stay_text() {
         let out = sandbox.table(&format!("out.{format}"));
         assert_eq!(out.ids, Ids::Text(vec!["1", "\u{e9} \u{1F600}"].into()), "{format}");
     }
-    sandbox.put("zeros.csv", "id,a\n007,1\n8,2\n"); // 007 is no integer: its zeros would be lost
+    sandbox.put("zeros.csv", "id,a\n007,1\n8,2\n"); // 007 is not an integer: its zeros would be lost
     sandbox.put("numbers.csv", "id,a\n7,1\n8,2\n");
     let ids = |line: &str| {
         sandbox.ok(&format!("vectors convert {line} ids.parquet --force"));

@@ -1,4 +1,4 @@
-//! `vectors`: tables looked at and converted.
+//! `vectors`: inspecting and converting tables.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn stats_sum_a_table_up() {
     let values = [3.0, 4.0, 0.0, 0.0, 0.0, 0.0, -6.0, 8.0, 0.0];
     assert_close(&stats["mean"], mean(&values), 1e-12);
     assert_close(&stats["deviation"], variance(&values).sqrt(), 1e-12);
-    // Norms 0, 5, 10; 5 % lies at a tenth of the way from 0 to 5.
+    // Norms 0, 5, 10; 5 % is at a tenth of the way from 0 to 5.
     for (got, want) in
         stats["norm_quantiles"].as_array().unwrap().iter().zip([0.0, 0.5, 5.0, 9.5, 10.0])
     {

@@ -3,7 +3,7 @@ use veridical_data::{IdMap, Interactions};
 use super::*;
 use crate::Transition;
 
-/// User u has items u, u + 1, .. in time, 3 + u % 5 of them.
+/// User u has items u, u + 1, .. in chronological order, 3 + u % 5 of them.
 fn data(users: u32, n_items: u32) -> Interactions {
     let mut data = Interactions {
         users: IdMap::numbered(users as usize),
@@ -115,5 +115,5 @@ fn nobody_with_two_items_is_an_error() {
     let sse = moves(10, 0.0, 0.0);
     let seed = Seed::new(1).unwrap();
     let refused = Batches::new(&data, &[0, 3], 9, 16, Negatives::Own(1), sse, seed).err().unwrap();
-    assert!(refused.to_string().contains("no user has two items"));
+    assert!(refused.to_string().contains("no user has two or more items"));
 }

@@ -1,29 +1,29 @@
-//! Half a round with a graph Laplacian: all rows of a table at once.
+//! Half an iteration with a graph Laplacian: all rows of a table at once.
 //!
 //! The objective of a table gains lambda_g sum_{j<k} w_jk |x_j - x_k|^2 = lambda_g tr(X'L X), L = W - w, so its
 //! rows are coupled: A_j x_j + lambda_g (W_j x_j - sum_k w_jk x_k) = b_j, W_j = sum_k w_jk (GRALS: Rao, Yu,
 //! Ravikumar & Dhillon 2015; the GLR baseline of paper 001).
 //!
-//! Solved by conjugate gradients on the whole table from the table as it is, preconditioned by the diagonal. Against
-//! sweeps over rows with the neighbours held fixed, every step lowers the objective, all rows of a step are
-//! independent, and groups of thousands, whose means such sweeps move by a share lambda / (lambda_g W_j) a round,
-//! are no obstacle. `--solver cg` takes `cg-steps` steps a round, `--solver cholesky` goes on until the residual
-//! has fallen by 1e-6.
+//! Solved by conjugate gradients on the whole table from its current values, preconditioned by the diagonal. Unlike
+//! sweeps over rows with fixed neighbors, every step lowers the objective, all rows of a step are independent, and
+//! groups of thousands, whose means such sweeps move by a fraction lambda / (lambda_g W_j) per iteration, are no
+//! obstacle. `--solver cg` takes `cg-steps` steps per iteration, `--solver cholesky` continues until the residual has
+//! fallen by 1e-6.
 //!
 //! In a graph of shared groups w_jk is the number of groups that j and k share: sum_k w_jk x_k is the sum over j's
-//! groups of (their sum - x_j), and no edge is ever written down.
+//! groups of (their sum - x_j), and edges are never stored.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 use veridical_core::Progress;
 use veridical_data::{Graph, Lists};
 
-use super::rows::{Problem, Room, System};
+use super::rows::{Problem, Scratch, System};
 use super::{RUN, Solver};
 use crate::sgd::vector::padded;
 use crate::{Embedding, Error, Result};
 
-/// Steps after which an exact solution is given up.
+/// The maximum number of steps for an exact solution.
 const MOST_STEPS: usize = 500;
 
 /// lambda_g L of one table.
@@ -47,16 +47,16 @@ impl<'a> Laplacian<'a> {
         }
         let Some(graph) = graph else {
             return Err(Error::unfit(format!(
-                "⟨graph-weight-{table}⟩ is {weight}, but there is no graph of that table"
+                "⟨graph-weight-{table}⟩ is {weight}, but that table has no graph"
             )));
         };
         let degrees: Vec<f32> = match graph {
-            Graph::Edges { neighbours, weights } => {
+            Graph::Edges { neighbors, weights } => {
                 let degree = |j| match weights {
-                    None => neighbours.range(j).len() as f32,
-                    Some(weights) => weights[neighbours.range(j)].iter().sum(),
+                    None => neighbors.range(j).len() as f32,
+                    Some(weights) => weights[neighbors.range(j)].iter().sum(),
                 };
-                (0..neighbours.len()).map(degree).collect()
+                (0..neighbors.len()).map(degree).collect()
             }
             Graph::Groups { of, members } => {
                 let others = |g: &u32| members.get(*g as usize).len() as f32 - 1.0;
@@ -69,7 +69,7 @@ impl<'a> Laplacian<'a> {
             return Err(Error::unfit(what));
         }
         if degrees.iter().any(|d| !d.is_finite()) {
-            return Err(Error::unfit("weights of edges must be positive numbers"));
+            return Err(Error::unfit("edge weights must be positive numbers"));
         }
         Ok(Some(Self { weight: weight as f32, graph, degrees }))
     }
@@ -90,16 +90,16 @@ impl<'a> Laplacian<'a> {
                 };
                 let mut own = self.degrees[j];
                 match self.graph {
-                    Graph::Edges { neighbours, weights } => {
-                        for at in neighbours.range(j) {
+                    Graph::Edges { neighbors, weights } => {
+                        for at in neighbors.range(j) {
                             let w = weights.as_ref().map_or(1.0, |weights| weights[at]);
-                            add(w, row(neighbours.values()[at]));
+                            add(w, row(neighbors.values()[at]));
                         }
                     }
                     Graph::Groups { of, .. } => {
                         for &g in of.get(j) {
                             add(1.0, &sums[g as usize * stride..][..stride]);
-                            own += 1.0; // the sum holds x_j itself
+                            own += 1.0; // the sum includes x_j
                         }
                     }
                 }
@@ -125,7 +125,7 @@ fn group_sums(members: &Lists, x: &[f32], stride: usize) -> Vec<f32> {
     sums
 }
 
-/// Solves for all rows of `table`; the sum of the losses before.
+/// Solves for all rows of `table`; returns the sum of the losses before.
 pub(super) fn solve(
     problem: &Problem<'_>,
     laplacian: &Laplacian<'_>,
@@ -199,7 +199,7 @@ enum Kind {
     Product,
 }
 
-/// The part of every row that knows nothing of the graph; the losses at v if residuals are asked for.
+/// The part of every row without the graph; returns the losses at v if residuals are requested.
 fn each_row(
     problem: &Problem<'_>,
     kind: Kind,
@@ -211,12 +211,13 @@ fn each_row(
     let stride = padded(problem.fixed.dim());
     let arch = Arch::new();
     let size = RUN * stride;
-    let run = |room: &mut Room, (run, (v, out)): (usize, (&[f32], &mut [f32]))| -> Result<f64> {
-        progress.check()?;
-        Ok(arch.dispatch(Run { problem, kind, first: run * RUN, v, out, room }))
-    };
+    let run =
+        |scratch: &mut Scratch, (run, (v, out)): (usize, (&[f32], &mut [f32]))| -> Result<f64> {
+            progress.check()?;
+            Ok(arch.dispatch(Run { problem, kind, first: run * RUN, v, out, scratch }))
+        };
     let runs = v.par_chunks(size).zip(out.par_chunks_mut(size)).enumerate();
-    let losses: Vec<Result<f64>> = runs.map_init(Room::default, run).collect();
+    let losses: Vec<Result<f64>> = runs.map_init(Scratch::default, run).collect();
     if kind == Kind::Residual {
         let dim = problem.fixed.dim();
         let rows = diagonal.par_chunks_exact_mut(stride).enumerate();
@@ -231,7 +232,7 @@ struct Run<'a, 'b> {
     first: usize,
     v: &'b [f32],
     out: &'b mut [f32],
-    room: &'b mut Room,
+    scratch: &'b mut Scratch,
 }
 
 impl WithSimd for Run<'_, '_> {
@@ -239,12 +240,12 @@ impl WithSimd for Run<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
-        let Self { problem, kind, first, v, out, room } = self;
+        let Self { problem, kind, first, v, out, scratch } = self;
         let stride = padded(problem.fixed.dim());
         let mut loss = 0.0;
         let rows = v.chunks_exact(stride).zip(out.chunks_exact_mut(stride));
         for (r, (v, out)) in (first..).zip(rows) {
-            let mut system = System::new(simd, problem, room, r);
+            let mut system = System::new(simd, problem, scratch, r);
             match kind {
                 Kind::Residual => loss += system.residual(v, out),
                 Kind::Product => system.product(v, out),

@@ -5,11 +5,11 @@
 //!             summed over repeats
 //! explicit    sum over ratings of (r - mean - <u, i>)^2 + lambda (|u|^2 + |i|^2); with `scaled-decay` lambda
 //!             counts once per rating of a row (Zhou et al. 2008)
-//! graph       + lambda_g sum over neighbours j, k of w_jk |x_j - x_k|^2, per table (Rao et al. 2015): `graph.rs`
+//! graph       + lambda_g sum over neighbors j, k of w_jk |x_j - x_k|^2, per table (Rao et al. 2015): `graph.rs`
 //!
-//! A round solves for all users, then for all items (`rows.rs`). Rows are solved on their own, so neither order
-//! nor threads change a byte. Reported is the first sum between the two halves over the number of entries; it
-//! falls out of the first residuals.
+//! An iteration solves for all users, then for all items (`rows.rs`). Rows are solved independently, so neither
+//! order nor threads change a byte. The reported loss is the first sum between the two halves over the number of
+//! entries; it is a by-product of the first residuals.
 
 mod graph;
 mod rows;
@@ -23,36 +23,36 @@ use veridical_core::{choices, settings};
 use veridical_data::Graph;
 
 use self::graph::Laplacian;
-use self::rows::{Problem, Room, Solve};
+use self::rows::{Problem, Scratch, Solve};
 use self::side::Side;
 use crate::sgd::vector::padded;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer};
 
-/// Deviation of the first values.
+/// Standard deviation of the initialization.
 const START: f64 = 0.01;
-/// Rows that a thread takes at a time; also the order of sums of losses.
+/// Rows that a thread takes at a time; it also fixes the order in which losses are summed.
 const RUN: usize = 16;
 
 settings! {
     /// Settings of `als`.
     pub struct Settings {
-        /// Values of a vector
+        /// Embedding dimension
         pub dim: usize = 64,
-        /// Rounds over both sides
+        /// Number of iterations over users and items
         pub epochs: u32 = 15,
-        /// implicit (choices weighted by confidence) or explicit (ratings)
+        /// implicit (interactions weighted by confidence) or explicit (ratings)
         pub feedback: Feedback = Feedback::Implicit,
         /// implicit: confidence 1 + alpha r
         pub alpha: f64 = 1.0,
-        /// Weight of the squared norms
+        /// L2 penalty on the rows
         pub weight_decay: f64 = 0.01,
         /// Multiply the weight decay by the number of ratings of a row (Zhou et al. 2008)
         pub scaled_decay: bool = false,
         /// cg (conjugate gradients) or cholesky
         pub solver: Solver = Solver::Cg,
-        /// Steps of cg
+        /// Conjugate-gradient steps per row and iteration
         pub cg_steps: usize = 3,
-        /// explicit: take the mean rating out first
+        /// explicit: subtract the mean rating first
         pub mean: bool = true,
         /// Weight of the graph Laplacian among users
         pub graph_weight_user: f64 = 0.0,
@@ -61,10 +61,10 @@ settings! {
     }
 }
 
-/// A trainer before its first epoch.
+/// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
-/// Settings out of range, data without ratings for explicit feedback, a weight without its graph.
+/// Settings out of range, data without ratings for explicit feedback, a graph weight without a graph.
 pub fn trainer<'a>(
     settings: &Settings,
     input: Input<'a>,
@@ -75,7 +75,7 @@ pub fn trainer<'a>(
     let (data, rows) = input.interactions()?;
     let explicit = settings.feedback == Feedback::Explicit;
     if explicit && data.rating.is_none() {
-        let what = "als ⟨feedback⟩ explicit learns from ratings, and the interactions have none";
+        let what = "als ⟨feedback⟩ explicit learns from ratings, but the interactions have none";
         return Err(Error::unfit(what));
     }
     let value = |r: usize| data.rating.as_ref().map_or(1.0, |ratings| ratings[r]);
@@ -137,7 +137,7 @@ struct Als<'a> {
 }
 
 impl Als<'_> {
-    /// Solves for one table; the sum of the losses before.
+    /// Solves for one table; returns the sum of the losses before.
     fn half(
         &self,
         side: usize,
@@ -171,15 +171,15 @@ impl Als<'_> {
         }
         let dim = own.dim();
         let arch = Arch::new();
-        let solve = |room: &mut Room, (run, rows): (usize, &mut [f32])| -> Result<f64> {
+        let solve = |scratch: &mut Scratch, (run, rows): (usize, &mut [f32])| -> Result<f64> {
             progress.check()?;
             let first = run * RUN;
             let entries = (first..first + rows.len() / dim).map(|r| problem.side.row(r).0.len());
             advance(entries.sum());
-            Ok(arch.dispatch(Solve { problem: &problem, room, first, rows }))
+            Ok(arch.dispatch(Solve { problem: &problem, scratch, first, rows }))
         };
         let runs = own.values_mut().par_chunks_mut(RUN * dim).enumerate();
-        let losses: Vec<Result<f64>> = runs.map_init(Room::default, solve).collect();
+        let losses: Vec<Result<f64>> = runs.map_init(Scratch::default, solve).collect();
         losses.into_iter().sum()
     }
 }
@@ -216,7 +216,7 @@ impl Trainer for Als<'_> {
         let loss = second? / self.samples() as f64;
         if !loss.is_finite() {
             return Err(Error::unfit(format!(
-                "epoch {}: the loss is {loss}: raise ⟨weight-decay⟩ or lower ⟨alpha⟩",
+                "epoch {}: the loss is {loss}; raise ⟨weight-decay⟩ or lower ⟨alpha⟩",
                 epoch + 1
             )));
         }
@@ -241,19 +241,19 @@ impl Trainer for Als<'_> {
 choices! {
     /// What the values of the interactions mean.
     pub enum Feedback {
-        /// Choices: a missing pair counts as a weak no.
+        /// Implicit feedback: a missing pair counts as a weak negative.
         Implicit = "implicit",
-        /// Ratings: a missing pair says nothing.
+        /// Explicit ratings: a missing pair carries no information.
         Explicit = "explicit",
     }
 }
 
 choices! {
-    /// How a row is solved for.
+    /// The solver of the least-squares problem of a row.
     pub enum Solver {
-        /// A few steps of conjugate gradients from the row as it is.
+        /// A few conjugate-gradient steps from the current row.
         Cg = "cg",
-        /// Exactly.
+        /// An exact solution by Cholesky factorization.
         Cholesky = "cholesky",
     }
 }

@@ -1,15 +1,15 @@
-//! Half a round: every row of one table for the other as it is, each on its own.
+//! Half an iteration: every row of one table independently, with the other table fixed.
 //!
-//! Row x minimises sum_k w_k (t_k / w_k - <x, y_k>)^2 + x'G x over its entries k, up to a constant, so
+//! Row x minimizes sum_k w_k (t_k / w_k - <x, y_k>)^2 + x'G x over its entries k, up to a constant, so
 //! A x = b with A = G + sum_k w_k y_k y_k', b = sum_k t_k y_k.
 //!
 //! feedback   w_k      t_k                             G
 //! implicit   a r_k    1 + a r_k (0 for r_k = 0)       Y'Y + lambda I      (Hu, Koren & Volinsky 2008)
 //! explicit   1        r_k - mean                      lambda I
 //!
-//! Conjugate gradients start from the row as it is and never form A: a product A p costs d^2 + 2 n d (Takacs,
-//! Pilaszy & Tikk 2011). The rows y_k are gathered once, padded to whole vectors, and read from the nearest cache
-//! in pieces: inner products of a piece, then its weighted sum.
+//! Conjugate gradients start from the current row and never form A: a product A p costs d^2 + 2 n d (Takacs,
+//! Pilaszy & Tikk 2011). The rows y_k are gathered once, padded to whole SIMD vectors, and read from the first-level
+//! cache in pieces: inner products of a piece, then its weighted sum.
 //!
 //! Limit: loads, 1.25 per fused multiply-add in both halves, two per cycle.
 
@@ -26,7 +26,7 @@ const GATHERED: usize = 1024;
 /// Rows of a piece: at 128 values 16 KiB, half of a first-level cache.
 const PIECE: usize = 32;
 
-/// What the rows of one table are solved against.
+/// The least-squares problem of the rows of one table.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub side: &'a Side,
@@ -74,7 +74,7 @@ impl Problem<'_> {
         }
     }
 
-    /// The loss of an entry with score s, without what it has in common with a missing one.
+    /// The loss of an entry with score s, minus the loss of a missing entry.
     #[inline(always)]
     fn loss(&self, value: f32, s: f32) -> f64 {
         let (weight, target) = self.entry(value);
@@ -88,9 +88,9 @@ impl Problem<'_> {
     }
 }
 
-/// Room for the solution of one row after the other.
+/// Scratch memory for the solution of rows in sequence.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct Scratch {
     y: Vec<f32>,
     scores: Vec<f32>,
     x: Vec<f32>,
@@ -99,10 +99,10 @@ pub(super) struct Room {
     ap: Vec<f32>,
 }
 
-/// Solves a run of rows that begins at `first`; the sum of the losses of the rows as they were.
+/// Solves a run of rows that begins at `first`; returns the sum of the losses before.
 pub(super) struct Solve<'a, 'b> {
     pub problem: &'a Problem<'a>,
-    pub room: &'b mut Room,
+    pub scratch: &'b mut Scratch,
     pub first: usize,
     pub rows: &'b mut [f32],
 }
@@ -112,11 +112,11 @@ impl WithSimd for Solve<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
-        let Self { problem, room, first, rows } = self;
+        let Self { problem, scratch, first, rows } = self;
         let dim = problem.fixed.dim();
         let mut loss = 0.0;
         for (r, row) in (first..).zip(rows.chunks_exact_mut(dim)) {
-            let mut system = System::new(simd, problem, room, r);
+            let mut system = System::new(simd, problem, scratch, r);
             loss += match problem.solver {
                 Solver::Cg => system.by_cg(row),
                 Solver::Cholesky => system.by_cholesky(row),
@@ -134,19 +134,24 @@ pub(super) struct System<'a, 'b, S> {
     values: &'a [f32],
     lambda: f32,
     stride: usize,
-    room: &'b mut Room,
+    scratch: &'b mut Scratch,
 }
 
 impl<'a, 'b, S: Simd> System<'a, 'b, S> {
     #[inline(always)]
-    pub(super) fn new(simd: S, problem: &'a Problem<'a>, room: &'b mut Room, r: usize) -> Self {
+    pub(super) fn new(
+        simd: S,
+        problem: &'a Problem<'a>,
+        scratch: &'b mut Scratch,
+        r: usize,
+    ) -> Self {
         let (columns, values) = problem.side.row(r);
         let stride = padded(problem.fixed.dim());
         let lambda = problem.lambda(columns.len());
-        for vector in [&mut room.x, &mut room.r, &mut room.p, &mut room.ap] {
+        for vector in [&mut scratch.x, &mut scratch.r, &mut scratch.p, &mut scratch.ap] {
             vector.resize(stride, 0.0);
         }
-        let mut system = Self { simd, problem, columns, values, lambda, stride, room };
+        let mut system = Self { simd, problem, columns, values, lambda, stride, scratch };
         if columns.len() <= GATHERED {
             system.gather(columns);
         }
@@ -158,10 +163,10 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
         let fixed = self.problem.fixed;
         let dim = fixed.dim();
         let size = columns.len() * self.stride;
-        if self.room.y.len() < size {
-            self.room.y.resize(size, 0.0);
+        if self.scratch.y.len() < size {
+            self.scratch.y.resize(size, 0.0);
         }
-        for (out, &c) in self.room.y.chunks_exact_mut(self.stride).zip(columns) {
+        for (out, &c) in self.scratch.y.chunks_exact_mut(self.stride).zip(columns) {
             out[..dim].copy_from_slice(fixed.row(c as usize));
         }
     }
@@ -175,10 +180,10 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
             if again {
                 self.gather(columns);
             }
-            let y = &self.room.y[..columns.len() * stride];
+            let y = &self.scratch.y[..columns.len() * stride];
             for (y, values) in y.chunks(PIECE * stride).zip(values.chunks(PIECE)) {
-                self.room.scores.resize(PIECE, 0.0);
-                let scores = &mut self.room.scores[..values.len()];
+                self.scratch.scores.resize(PIECE, 0.0);
+                let scores = &mut self.scratch.scores[..values.len()];
                 products(self.simd, v, y, [1, values.len()], stride, scores);
                 scores.iter_mut().zip(values).for_each(|(s, &value)| *s = f(value, *s));
                 add_combination(self.simd, out, 1.0, scores, y, stride);
@@ -198,7 +203,7 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
         }
     }
 
-    /// r = b - A x; the loss at x.
+    /// r = b - A x; returns the loss at x.
     #[inline(always)]
     pub(super) fn residual(&mut self, x: &[f32], r: &mut [f32]) -> f64 {
         self.fill_dense(x, r);
@@ -230,8 +235,8 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
         let simd = self.simd;
         let dim = row.len();
         let take = |vector: &mut Vec<f32>| std::mem::take(vector);
-        let (mut x, mut r) = (take(&mut self.room.x), take(&mut self.room.r));
-        let (mut p, mut ap) = (take(&mut self.room.p), take(&mut self.room.ap));
+        let (mut x, mut r) = (take(&mut self.scratch.x), take(&mut self.scratch.r));
+        let (mut p, mut ap) = (take(&mut self.scratch.p), take(&mut self.scratch.ap));
         x[..dim].copy_from_slice(row);
         let loss = self.residual(&x, &mut r);
         p.copy_from_slice(&r);
@@ -256,18 +261,18 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
             rr = next;
         }
         row.copy_from_slice(&x[..dim]);
-        (self.room.x, self.room.r, self.room.p, self.room.ap) = (x, r, p, ap);
+        (self.scratch.x, self.scratch.r, self.scratch.p, self.scratch.ap) = (x, r, p, ap);
         loss
     }
 
     fn by_cholesky(&mut self, row: &mut [f32]) -> f64 {
         let dim = row.len();
         let problem = self.problem;
-        let mut x = std::mem::take(&mut self.room.x);
-        let mut r = std::mem::take(&mut self.room.r);
+        let mut x = std::mem::take(&mut self.scratch.x);
+        let mut r = std::mem::take(&mut self.scratch.r);
         x[..dim].copy_from_slice(row);
         let loss = self.residual(&x, &mut r);
-        (self.room.x, self.room.r) = (x, r);
+        (self.scratch.x, self.scratch.r) = (x, r);
         let mut matrix = vec![0.0; dim * dim];
         if !problem.gram.is_empty() {
             let gram = problem.gram.chunks_exact(self.stride);
@@ -287,7 +292,7 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
             }
             right.iter_mut().zip(&y).for_each(|(b, y)| *b += target * y);
         }
-        // Rows without entries and without decay would have no solution but 0.
+        // Without lambda on the diagonal, rows without entries would be singular.
         (0..dim).for_each(|i| matrix[i * dim + i] += f64::from(self.lambda));
         let solution = solve_spd(&mut matrix, &right);
         row.iter_mut().zip(solution).for_each(|(x, s)| *x = s as f32);

@@ -9,7 +9,7 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// From (row, column, value) in any order; several values of one place are kept, or become their sum.
+    /// From (row, column, value) in any order; duplicates of one place are kept or summed.
     pub(super) fn new(
         n_rows: usize,
         entries: impl Iterator<Item = (u32, u32, f32)> + Clone,

@@ -9,8 +9,8 @@ use veridical_embed::{Embedding, Graphs, Input, Method, Model, Result};
 
 pub const CLUSTERS: usize = 4;
 
-/// Users and items belong to cluster number mod 4; a user takes items of the own cluster nine times in ten
-/// and rates them 5 (others 1), plus 0 or 1 to and fro.
+/// Users and items belong to cluster number mod 4; a user's items are from the same cluster nine times in ten
+/// and rated 5 (others 1), plus 0 or 1 in turns.
 pub fn shop(users: usize, items: usize, per_user: usize) -> Interactions {
     let stream = Stream::new(Seed::new(77).unwrap(), "test/shop");
     let (mut user, mut item, mut rating, mut time) = (vec![], vec![], vec![], vec![]);
@@ -32,7 +32,7 @@ pub fn shop(users: usize, items: usize, per_user: usize) -> Interactions {
     Interactions { users, items, user, item, rating: Some(rating), time: Some(time) }
 }
 
-/// Documents whose words come from topic number mod 4 nine times in ten.
+/// Documents with words from topic number mod 4 nine times in ten.
 pub fn texts(docs: usize, words: usize, length: usize) -> Corpus {
     let data = shop(docs, words, length);
     let rows: Vec<u32> = (0..data.len() as u32).collect();
@@ -68,7 +68,7 @@ pub fn train(method: Method, values: Value, input: Input<'_>, graphs: &Graphs) -
     Ok(trainer.into_model())
 }
 
-/// The share of rows whose nearest other row by cosine is of the same cluster.
+/// The fraction of rows with a nearest neighbor, by cosine, in the same cluster.
 pub fn purity(rows: &Embedding) -> f64 {
     let unit: Vec<Vec<f32>> = (0..rows.n_rows())
         .map(|r| {

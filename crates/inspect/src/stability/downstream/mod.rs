@@ -1,11 +1,11 @@
-//! What a change does downstream: models with labels, for every run, split and treatment.
+//! The accuracy of downstream classifiers, for every run, split and treatment.
 //!
-//! Crossed design: the ids are divided into folds by class once, and every run and treatment is scored on the same
+//! Crossed design: the ids are divided into stratified folds once, and every run and treatment is scored on the same
 //! folds (`variance.rs`). Penalty and bandwidth are chosen on a part of the training ids of the first run, per fold
-//! and treatment, never on the fold that scores.
+//! and treatment, never on the test fold.
 //!
 //! retrained     logistic regression with an L2 penalty, k-NN and Nadaraya-Watson fitted on each run
-//! not retrained the logistic regression of the first run, applied to the other runs as they come
+//! not retrained the logistic regression of the first run, applied to the other runs
 
 mod score;
 mod treatment;
@@ -22,37 +22,37 @@ pub use self::treatment::{Treated, Treatment, treatments};
 use crate::stability::Runs;
 use crate::stability::variance::Scores;
 
-/// Penalties tried, as scikit-learn's C, strongest first.
+/// The penalties to try, as scikit-learn's C, strongest first.
 const CS: [f64; 5] = [0.1, 1.0, 10.0, 100.0, 1000.0];
-/// Bandwidths tried, in units of the median distance.
+/// The bandwidths to try, in units of the median distance.
 const BANDWIDTHS: [f64; 4] = [0.1, 0.2, 0.4, 0.8];
-/// Neighbours that vote.
+/// The k of the k-NN classifier.
 const K: usize = 10;
-/// One of so many training ids chooses penalty and bandwidth.
+/// One training id in this many validates penalty and bandwidth.
 const VALIDATION: usize = 5;
-/// Two treatments whose mean accuracies are closer than this are as good as each other.
+/// Differences of mean accuracy below this are negligible.
 const NEGLIGIBLE: f64 = 0.005;
 
-/// Ids with their classes.
+/// Labeled ids.
 #[derive(Clone, Debug)]
-pub struct Labelled {
-    /// Rows of the shared ids.
+pub struct Labeled {
+    /// The row numbers among the shared ids.
     pub rows: Vec<u32>,
-    /// The class of each.
+    /// The class of each row.
     pub labels: Vec<u32>,
-    /// How many classes.
+    /// The number of classes.
     pub classes: usize,
 }
 
-impl Labelled {
-    /// The share of the largest class.
+impl Labeled {
+    /// Returns the fraction of the largest class.
     pub fn majority(&self) -> f64 {
         let mut counts = vec![0usize; self.classes];
         self.labels.iter().for_each(|&class| counts[class as usize] += 1);
         counts.iter().copied().max().unwrap_or(0) as f64 / self.labels.len() as f64
     }
 
-    /// The fold of every id: each class is dealt in a random order of its own.
+    /// The fold of every id: each class is divided among the folds in random order.
     fn folds(&self, folds: usize, seed: Seed) -> Vec<usize> {
         let order = Order::new(self.rows.len() as u64, seed, "folds", 0);
         let mut next = vec![0; self.classes];
@@ -67,60 +67,60 @@ impl Labelled {
     }
 }
 
-/// A treatment with its scores.
+/// The scores of a treatment.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreatmentScores {
-    /// What it is.
+    /// The name of the treatment.
     pub treatment: String,
-    /// Width.
+    /// The dimension of the treated vectors.
     pub dim: usize,
-    /// Accuracy of logistic regression, retrained on each run.
+    /// The accuracy of logistic regression, retrained on each run.
     pub accuracy: Scores,
-    /// Its macro F1.
+    /// The macro F1 of logistic regression, retrained on each run.
     pub macro_f1: Scores,
-    /// Accuracy of ten nearest neighbours.
+    /// The accuracy of k-NN with ten neighbors.
     pub knn: Scores,
-    /// Accuracy of Nadaraya-Watson.
+    /// The accuracy of Nadaraya-Watson.
     pub nadaraya_watson: Scores,
-    /// Accuracy of the first run's model on the other runs, not retrained; `None` for averages.
+    /// The accuracy of the first run's model on the other runs, not retrained; `None` for averages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unretrained: Option<Scores>,
-    /// C of every fold.
+    /// The C of every fold.
     pub penalties: Vec<f64>,
-    /// Mean over runs for every fold, retrained and not, for paired comparisons.
+    /// The mean over runs for every fold, retrained and not, for paired comparisons.
     #[serde(skip)]
     by_fold: [Vec<f64>; 2],
 }
 
-/// Which treatment to use, and why.
+/// The recommended treatments.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recommendation {
-    /// For consumers that retrain on every refresh.
+    /// The treatment for consumers that retrain on every refresh.
     pub retrained: String,
-    /// Its mean accuracy.
+    /// The mean accuracy of that treatment, retrained.
     pub retrained_accuracy: f64,
-    /// For consumers that do not.
+    /// The treatment for consumers that do not retrain.
     pub unretrained: String,
-    /// Its mean accuracy there.
+    /// The mean accuracy of that treatment, not retrained.
     pub unretrained_accuracy: f64,
-    /// The best of all that were tried, each way.
+    /// The best treatment of all, retrained and not.
     pub best: [String; 2],
 }
 
-/// All treatments.
+/// The accuracy of downstream classifiers for all treatments.
 #[derive(Clone, Debug, Serialize)]
 pub struct Downstream {
-    /// Ids with a label.
+    /// The number of labeled ids.
     pub ids: usize,
-    /// Classes.
+    /// The number of classes.
     pub classes: usize,
-    /// Folds.
+    /// The number of folds.
     pub folds: usize,
-    /// Accuracy of the most frequent class.
+    /// The accuracy of the majority class.
     pub majority: f64,
-    /// Every treatment, the simplest first.
+    /// The scores of every treatment, simplest first.
     pub treatments: Vec<TreatmentScores>,
-    /// What to use.
+    /// The recommended treatments.
     pub recommendation: Recommendation,
 }
 
@@ -136,19 +136,19 @@ struct Chosen {
 /// Scores every treatment on every run and fold. `done` is called after each run of a treatment.
 ///
 /// # Errors
-/// Of the transform.
+/// Those of the feature map.
 pub fn downstream(
     runs: &Runs,
     maps: &[LinearMap],
-    labelled: &Labelled,
+    labeled: &Labeled,
     treatments: &[Treatment],
     folds: usize,
     seed: Seed,
     done: &(dyn Fn() + Sync),
 ) -> Result<Downstream, veridical_features::Error> {
-    let fold_of = labelled.folds(folds, seed);
-    let treated = Treated::new(runs, maps, &labelled.rows);
-    let design = Design { labelled, fold_of: &fold_of, folds };
+    let fold_of = labeled.folds(folds, seed);
+    let treated = Treated::new(runs, maps, &labeled.rows);
+    let design = Design { labeled, fold_of: &fold_of, folds };
     let first: Vec<(RunScores, Vec<Chosen>)> = treatments
         .par_iter()
         .map(|treatment| {
@@ -197,10 +197,10 @@ pub fn downstream(
     }
     let recommendation = recommend(&all);
     Ok(Downstream {
-        ids: labelled.rows.len(),
-        classes: labelled.classes,
+        ids: labeled.rows.len(),
+        classes: labeled.classes,
         folds,
-        majority: labelled.majority(),
+        majority: labeled.majority(),
         treatments: all,
         recommendation,
     })
@@ -212,7 +212,7 @@ fn by_fold(scores: &[Vec<f64>]) -> Vec<f64> {
 }
 
 /// The simplest treatment that is as good as the best: its mean loss against the best, paired by fold, is within one
-/// standard error or negligible. Averages are no choice, because they need all runs.
+/// standard error or negligible. Averages are excluded because they need all runs.
 fn recommend(all: &[TreatmentScores]) -> Recommendation {
     let choose = |which: usize| {
         let offered: Vec<(&TreatmentScores, &Vec<f64>)> = all
@@ -241,14 +241,14 @@ fn recommend(all: &[TreatmentScores]) -> Recommendation {
     }
 }
 
-/// The same folds for all.
+/// The crossed design: the same folds for all runs and treatments.
 struct Design<'a> {
-    labelled: &'a Labelled,
+    labeled: &'a Labeled,
     fold_of: &'a [usize],
     folds: usize,
 }
 
-/// Rows and labels of some ids.
+/// The rows and labels of some ids.
 struct Part {
     rows: Vec<f32>,
     labels: Vec<u32>,
@@ -259,7 +259,7 @@ impl Design<'_> {
         let mut part = Part { rows: Vec::new(), labels: Vec::new() };
         for i in ids {
             part.rows.extend_from_slice(&rows[i * dim..][..dim]);
-            part.labels.push(self.labelled.labels[i]);
+            part.labels.push(self.labeled.labels[i]);
         }
         part
     }
@@ -277,15 +277,15 @@ impl Design<'_> {
         Logistic::fit(
             Rows::new(&part.rows, dim)?,
             &part.labels,
-            self.labelled.classes,
+            self.labeled.classes,
             &settings,
             None,
         )
     }
 
-    /// Penalty, bandwidth and model of every fold, from its training ids.
+    /// Chooses penalty, bandwidth and model of every fold from its training ids.
     fn choose(&self, rows: &[f32], dim: usize) -> veridical_core::Result<Vec<Chosen>> {
-        let classes = self.labelled.classes;
+        let classes = self.labeled.classes;
         let length_scale = median_distance(rows, dim);
         (0..self.folds)
             .map(|fold| {
@@ -295,7 +295,7 @@ impl Design<'_> {
                     self.part(rows, dim, ids)
                 };
                 let fitting = pick(|at| at % VALIDATION != 0);
-                let judging = pick(|at| at % VALIDATION == 0);
+                let validation = pick(|at| at % VALIDATION == 0);
                 let settings = LogisticSettings::default();
                 let path = logistic_path(
                     Rows::new(&fitting.rows, dim)?,
@@ -304,14 +304,14 @@ impl Design<'_> {
                     &settings,
                     &CS,
                 )?;
-                let answers = path.iter().map(|model| model.predict(&judging.rows));
-                let c = CS[best(answers.map(|answer| accuracy(&judging.labels, &answer)))];
-                let judged = Rows::new(&judging.rows, dim)?;
+                let answers = path.iter().map(|model| model.predict(&validation.rows));
+                let c = CS[best(answers.map(|answer| accuracy(&validation.labels, &answer)))];
+                let validation_rows = Rows::new(&validation.rows, dim)?;
                 let scores = BANDWIDTHS.iter().map(|bandwidth| {
                     let l = bandwidth * length_scale;
                     let (train, labels) = (Rows::new(&fitting.rows, dim)?, &fitting.labels);
-                    let answer = nadaraya_watson(train, labels, classes, judged, l)?;
-                    Ok(accuracy(&judging.labels, &answer))
+                    let answer = nadaraya_watson(train, labels, classes, validation_rows, l)?;
+                    Ok(accuracy(&validation.labels, &answer))
                 });
                 let scores = scores.collect::<veridical_core::Result<Vec<f64>>>()?;
                 let bandwidth = BANDWIDTHS[best(scores.into_iter())] * length_scale;
@@ -328,7 +328,7 @@ impl Design<'_> {
         chosen: &[Chosen],
         own: bool,
     ) -> veridical_core::Result<RunScores> {
-        let classes = self.labelled.classes;
+        let classes = self.labeled.classes;
         let mut scores: RunScores = Default::default();
         for (fold, chosen) in chosen.iter().enumerate() {
             let train = self.part(rows, dim, self.outside(fold));
@@ -354,7 +354,7 @@ impl Design<'_> {
     }
 }
 
-/// The first of the largest.
+/// The position of the first maximum.
 fn best(scores: impl Iterator<Item = f64>) -> usize {
     let first_largest = |best: (usize, f64), (i, score): (usize, f64)| {
         if score > best.1 { (i, score) } else { best }
@@ -362,7 +362,7 @@ fn best(scores: impl Iterator<Item = f64>) -> usize {
     scores.enumerate().fold((0, f64::NEG_INFINITY), first_largest).0
 }
 
-/// The median distance of rows to the row halfway on, which needs no pairs: enough for a scale.
+/// The median distance of each row to the row n / 2 further on: a scale without all pairs.
 fn median_distance(rows: &[f32], dim: usize) -> f64 {
     let n = rows.len() / dim;
     let row = |i: usize| &rows[(i % n) * dim..][..dim];

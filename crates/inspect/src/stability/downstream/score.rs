@@ -1,12 +1,16 @@
 //! Classification scores.
 
-/// The share of right answers.
+/// Returns the fraction of correct predictions.
+///
+/// ```
+/// assert_eq!(veridical_inspect::stability::accuracy(&[0, 1, 1, 2], &[0, 1, 2, 2]), 0.75);
+/// ```
 pub fn accuracy(truth: &[u32], answer: &[u32]) -> f64 {
     let right = truth.iter().zip(answer).filter(|(a, b)| a == b).count();
     right as f64 / truth.len() as f64
 }
 
-/// The mean over classes of F1 = 2 tp / (2 tp + fp + fn), for classes that are true or answered somewhere.
+/// Returns the mean F1 = 2 tp / (2 tp + fp + fn) over the classes that occur among labels or predictions.
 pub fn macro_f1(truth: &[u32], answer: &[u32], classes: usize) -> f64 {
     let mut counts = vec![[0.0; 3]; classes]; // right, true, answered
     for (&truth, &answer) in truth.iter().zip(answer) {

@@ -1,32 +1,32 @@
-//! What a consumer could be given instead of the vectors as they are.
+//! Treatments: transformations of the vectors before consumers use them.
 
 use veridical_core::stats::Moments;
 use veridical_features::{Directions, FeatureMap, FeatureSpec};
-use veridical_learn::{LinearMap, generalised_procrustes};
+use veridical_learn::{LinearMap, generalized_procrustes};
 
 use crate::stability::Runs;
 
-/// One way to hand out vectors.
+/// A transformation of the vectors before consumers use them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Treatment {
-    /// As they are.
+    /// The raw vectors.
     Raw,
-    /// Columns of mean 0 and deviation 1, fitted on each run.
+    /// Columns of mean 0 and sd 1, fitted on each run.
     Standardized,
-    /// Turned to the first run.
+    /// Vectors rotated to the first run.
     Aligned,
     /// The mean over runs, coordinate by coordinate.
     Averaged,
-    /// The mean over runs after generalised Procrustes.
+    /// The mean over runs after generalized Procrustes.
     AlignedAverage,
-    /// Random Fourier features of the vectors as they are.
+    /// Random Fourier features of the raw vectors.
     Features(FeatureSpec),
-    /// Turned to the first run, then random Fourier features.
+    /// Random Fourier features of the vectors rotated to the first run.
     AlignedFeatures(FeatureSpec),
 }
 
 impl Treatment {
-    /// What it is called.
+    /// Returns the name of the treatment.
     pub fn name(&self) -> String {
         let phi =
             |spec: &FeatureSpec| format!("{} D={}", spec.directions().name(), spec.output_dim());
@@ -41,14 +41,14 @@ impl Treatment {
         }
     }
 
-    /// Whether it makes one table of all runs.
+    /// Whether it combines all runs into one table.
     pub fn is_average(&self) -> bool {
         matches!(self, Self::Averaged | Self::AlignedAverage)
     }
 }
 
-/// The treatments for vectors of `dim` values: at equal dimension with each family of directions, and at each
-/// multiple of it. `base` says kernel, length scale, normalisation and seed.
+/// Returns the treatments for vectors of dimension `dim`: feature maps at equal dimension with each family of directions,
+/// and at each multiple of it. `base` provides kernel, length scale, normalization and random seed.
 pub fn treatments(
     base: &FeatureSpec,
     multiples: &[usize],
@@ -60,7 +60,7 @@ pub fn treatments(
     if can_align {
         all.extend([Treatment::Aligned, Treatment::Averaged, Treatment::AlignedAverage]);
     }
-    // A family that the kernel does not allow is left out.
+    // Families that the kernel does not support are skipped.
     let of_family =
         Directions::ALL.iter().filter_map(|&family| at(equal).ok()?.with_directions(family).ok());
     all.extend(of_family.map(Treatment::Features));
@@ -77,7 +77,7 @@ pub fn treatments(
     Ok(all)
 }
 
-/// Rows of the ids `rows` under every treatment.
+/// The vectors of the ids `rows` under every treatment.
 pub struct Treated<'a> {
     runs: &'a Runs,
     maps: &'a [LinearMap],
@@ -85,15 +85,15 @@ pub struct Treated<'a> {
 }
 
 impl<'a> Treated<'a> {
-    /// `maps` take each run to the first; empty if widths differ.
+    /// Prepares the treatments; `maps` take each run to the first and are empty if dimensions differ.
     pub fn new(runs: &'a Runs, maps: &'a [LinearMap], rows: &'a [u32]) -> Self {
         Self { runs, maps, rows }
     }
 
-    /// The vectors of a run under a treatment, and their width. Averages are the same for every run.
+    /// Returns the vectors of a run under a treatment, and their dimension. Averages are the same for every run.
     ///
     /// # Errors
-    /// Of the transform.
+    /// Those of the feature map.
     pub fn of(
         &self,
         treatment: &Treatment,
@@ -117,7 +117,7 @@ impl<'a> Treated<'a> {
             Treatment::AlignedAverage => {
                 let tables = all();
                 let tables: Vec<&[f32]> = tables.iter().map(Vec::as_slice).collect();
-                (generalised_procrustes(&tables, dim)?.1, dim)
+                (generalized_procrustes(&tables, dim)?.1, dim)
             }
             Treatment::Features(spec) => features(spec, &raw(run))?,
             Treatment::AlignedFeatures(spec) => features(spec, &self.maps[run].apply(&raw(run)))?,

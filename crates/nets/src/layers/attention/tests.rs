@@ -1,4 +1,4 @@
-//! Attention against the formula row by row.
+//! Attention compared with the formula, row by row.
 
 use super::*;
 use crate::testing::{Trial, noise, normals};
@@ -74,7 +74,7 @@ fn outputs_are_those_of_the_formula() {
     }
 }
 
-/// m of row i, head h and column j is that of value j of a dropout that draws from the blocks of the head.
+/// m of row i, head h and column j equals value j of a dropout that draws from the blocks of the head.
 #[test]
 fn values_are_left_out_by_row_head_and_column() {
     let layer = Attention::new(4, 2, Mask::Causal).unwrap().dropout(0.25).unwrap();
@@ -89,7 +89,7 @@ fn values_are_left_out_by_row_head_and_column() {
     near(&trial.forward().0, &textbook(&layer, &trial, factor));
 }
 
-/// Whatever comes later, in the sequence or after it, no byte of a row changes.
+/// Changing later rows, in the sequence or after it, does not change any byte of a row.
 #[test]
 fn the_mask_hides_the_future() {
     for (heads, p) in [(1, 0.0), (2, 0.2)] {
@@ -119,7 +119,7 @@ fn large_scores_do_not_overflow() {
 fn heads_must_divide_the_width() {
     for (width, heads) in [(6, 4), (6, 0), (0, 1)] {
         let error = Attention::new(width, heads, Mask::None).unwrap_err().to_string();
-        assert!(error.contains("do not divide"), "{error}");
+        assert!(error.contains("is not divisible by"), "{error}");
     }
 }
 
@@ -152,7 +152,7 @@ fn every_number_once<const C: usize>() {
     }
 }
 
-/// Tiles of AVX2 and of AVX-512 give the same bytes, there and back.
+/// Tiles of AVX2 and of AVX-512 give the same bytes, forward and backward.
 #[test]
 fn the_shape_of_tiles_does_not_matter() {
     for (width, heads, mask) in [(20, 1, Mask::Causal), (64, 2, Mask::None), (50, 1, Mask::Causal)]
@@ -174,13 +174,13 @@ fn there_and_back<const R: usize, const C: usize>(
     x: &[f32],
     dy: &[f32],
 ) -> (Vec<f32>, Vec<f32>) {
-    let (mut y, mut dx, mut room) = (vec![0.0; dy.len()], vec![0.0; x.len()], Vec::new());
+    let (mut y, mut dx, mut scratch) = (vec![0.0; dy.len()], vec![0.0; x.len()], Vec::new());
     let sequences = Sequences::new(starts);
     for head in layer.tasks::<R, C>(sequences, Mode::Training, noise(0)) {
-        head.forward(x, &mut y, &mut room);
+        head.forward(x, &mut y, &mut scratch);
     }
     for head in layer.tasks::<R, C>(sequences, Mode::Training, noise(0)) {
-        head.backward(x, &y, dy, &mut dx, &mut room);
+        head.backward(x, &y, dy, &mut dx, &mut scratch);
     }
     (y, dx)
 }

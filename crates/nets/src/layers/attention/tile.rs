@@ -1,21 +1,21 @@
-//! Small products in registers: tiles of R rows and C columns, as [`ByTiles`](crate::float::ByTiles) gives them.
+//! Small products in registers: tiles of R rows and C columns, as chosen by [`ByTiles`](crate::float::ByTiles).
 //!
-//! The right factor is packed in strips of C columns, so that the rows of a strip are read one after the other. Every sum runs in
-//! order with fused operations: an entry has the same bytes in any company, and for any R and C.
+//! The right factor is packed in strips of C columns, so that the rows of a strip are contiguous. Every sum runs in order with
+//! fused operations: an entry has the same bytes regardless of its neighbors, and for any R and C.
 
 use crate::Float;
 use crate::transpose::{SIDE, block};
 
-/// Some sums of a product.
+/// Sums of one tile of a product.
 pub(super) type Tile<T, const R: usize, const C: usize> = [[T; C]; R];
 
-/// Rows inside of a larger row-major matrix.
+/// Rows of a larger row-major matrix.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a, T> {
     pub values: &'a [T],
-    /// Between rows.
+    /// Distance between rows.
     pub stride: usize,
-    /// The first column.
+    /// First column of the view.
     pub first: usize,
     pub rows: usize,
     pub columns: usize,
@@ -27,7 +27,7 @@ impl<'a, T: Float> View<'a, T> {
         &self.values[i * self.stride + self.first..][..self.columns]
     }
 
-    /// The rows of a tile from `i` on; the last one stands for those that are not there.
+    /// The rows of a tile from `i` on; rows past the end repeat the last one.
     #[inline(always)]
     pub fn tile<const R: usize>(self, i: usize) -> [&'a [T]; R] {
         let last = self.rows - 1;
@@ -37,20 +37,20 @@ impl<'a, T: Float> View<'a, T> {
         )
     }
 
-    /// Numbers of the strips of its rows.
+    /// Number of values in the strips of its rows.
     pub fn packed<const C: usize>(self) -> usize {
         self.rows * self.columns.next_multiple_of(C)
     }
 
-    /// Numbers of the strips of its transpose.
+    /// Number of values in the strips of its transpose.
     pub fn packed_transposed<const C: usize>(self) -> usize {
         self.columns * self.rows.next_multiple_of(C)
     }
 
-    /// Strips of its columns, padded with zeros.
+    /// Packs its columns into strips, padded with zeros.
     #[inline(always)]
-    pub fn pack<const C: usize>(self, room: &mut [T]) {
-        for (s, strip) in room.chunks_exact_mut(self.rows * C).enumerate() {
+    pub fn pack<const C: usize>(self, scratch: &mut [T]) {
+        for (s, strip) in scratch.chunks_exact_mut(self.rows * C).enumerate() {
             let first = s * C;
             let len = C.min(self.columns - first);
             for (i, to) in strip.as_chunks_mut::<C>().0.iter_mut().enumerate() {
@@ -66,13 +66,13 @@ impl<'a, T: Float> View<'a, T> {
         }
     }
 
-    /// Strips of the columns of its transpose, padded with zeros.
+    /// Packs the columns of its transpose into strips, padded with zeros.
     #[inline(always)]
-    pub fn pack_transposed<const C: usize>(self, room: &mut [T]) {
-        for (s, strip) in room.chunks_exact_mut(self.columns * C).enumerate() {
+    pub fn pack_transposed<const C: usize>(self, scratch: &mut [T]) {
+        for (s, strip) in scratch.chunks_exact_mut(self.columns * C).enumerate() {
             let first = s * C;
             let strip = strip.as_chunks_mut::<C>().0;
-            // Blocks in registers, the rest one by one.
+            // Blocks in registers, the remainder one by one.
             for l in (0..C).step_by(SIDE) {
                 let whole =
                     if first + l + SIDE <= self.rows { self.columns / SIDE * SIDE } else { 0 };
@@ -102,7 +102,7 @@ impl<'a, T: Float> View<'a, T> {
     }
 }
 
-/// A tile to `at` of a matrix whose rows are `stride` long.
+/// Stores a tile at `at` of a matrix with rows of length `stride`.
 #[inline(always)]
 pub(super) fn store<T: Float, const R: usize, const C: usize>(
     tile: Tile<T, R, C>,
@@ -115,7 +115,7 @@ pub(super) fn store<T: Float, const R: usize, const C: usize>(
     }
 }
 
-/// The same, added to what is there.
+/// Adds a tile to the values at `at` of a matrix with rows of length `stride`.
 #[inline(always)]
 pub(super) fn add<T: Float, const R: usize, const C: usize>(
     tile: Tile<T, R, C>,
@@ -131,7 +131,7 @@ pub(super) fn add<T: Float, const R: usize, const C: usize>(
     }
 }
 
-/// sum_t a_r[t] b[t] over the rows b of a strip, for the rows a of a tile.
+/// Computes sum_t a_r[t] b[t] over the rows b of a strip, for the rows a of a tile.
 #[inline(always)]
 pub(super) fn rows_by_strip<T: Float, const R: usize, const C: usize>(
     a: [&[T]; R],
@@ -153,7 +153,7 @@ pub(super) fn rows_by_strip<T: Float, const R: usize, const C: usize>(
     sums
 }
 
-/// sum_t a[t][r] b[t] over the rows b of a strip, for the columns of a of a tile from `first` on; rows of a are `stride` apart.
+/// Computes sum_t a[t][r] b[t] over the rows b of a strip, for the columns of a tile of a from `first` on, rows `stride` apart.
 #[inline(always)]
 pub(super) fn columns_by_strip<T: Float, const R: usize, const C: usize>(
     a: &[T],
@@ -170,7 +170,7 @@ pub(super) fn columns_by_strip<T: Float, const R: usize, const C: usize>(
     sums
 }
 
-/// One term of every sum.
+/// Adds one term to every sum.
 #[inline(always)]
 fn step<T: Float, const R: usize, const C: usize>(a: [T; R], b: &[T; C], sums: &mut Tile<T, R, C>) {
     for r in 0..R {

@@ -1,8 +1,8 @@
-//! One filter per channel: loops over channels, one position and one place of the window at a time.
+//! Depthwise convolution, one filter per channel: loops over channels, one position and one window offset at a time.
 
 use super::{Backward, Conv2d, Float, Forward, Shape, column_sums, take, wide};
 
-/// Weights as places of the window x channels.
+/// Weights as window offsets x channels.
 fn by_place<T: Float>(conv: &Conv2d, weight: &[T], out: &mut [T]) {
     let (taps, c) = (conv.kernel * conv.kernel, conv.inputs);
     for (channel, filter) in weight.chunks_exact(taps).enumerate() {
@@ -10,7 +10,7 @@ fn by_place<T: Float>(conv: &Conv2d, weight: &[T], out: &mut [T]) {
     }
 }
 
-/// Calls `act` with the output position, the input position and the place of the window, for all that lie inside.
+/// Calls `act` with the output position, the input position and the window offset, for all that are inside the image.
 #[inline(always)]
 fn for_each(conv: &Conv2d, input: Shape, output: Shape, mut act: impl FnMut(usize, usize, usize)) {
     let Conv2d { kernel, stride, padding, .. } = *conv;
@@ -34,10 +34,10 @@ fn for_each(conv: &Conv2d, input: Shape, output: Shape, mut act: impl FnMut(usiz
 }
 
 pub fn forward<T: Float>(conv: &Conv2d, pass: Forward<'_, T>) {
-    let Forward { n, input, output, params, x, y, room, .. } = pass;
+    let Forward { n, input, output, params, x, y, scratch, .. } = pass;
     let c = conv.inputs;
     let (weight, bias) = params.split_at(conv.weights());
-    let places = take(room, conv.weights());
+    let places = take(scratch, conv.weights());
     by_place(conv, weight, places);
     let places = &*places;
     wide(
@@ -69,10 +69,10 @@ pub fn forward<T: Float>(conv: &Conv2d, pass: Forward<'_, T>) {
 }
 
 pub fn backward<T: Float>(conv: &Conv2d, pass: Backward<'_, T>) {
-    let Backward { n, input, output, params, x, dy, mut dx, dparams, room, .. } = pass;
+    let Backward { n, input, output, params, x, dy, mut dx, dparams, scratch, .. } = pass;
     let (c, weights) = (conv.inputs, conv.weights());
-    let room = take(room, 2 * weights);
-    let (places, dplaces) = room.split_at_mut(weights);
+    let scratch = take(scratch, 2 * weights);
+    let (places, dplaces) = scratch.split_at_mut(weights);
     by_place(conv, &params[..weights], places);
     dplaces.fill(T::ZERO);
     let places = &*places;

@@ -15,7 +15,7 @@ fn gradients_are_right_for_every_option() {
         (Conv2d::new(4, 4, 3).padding(1).groups(4), image(3)),
         (Conv2d::new(4, 4, 3).padding(1).stride(2).groups(4).without_bias(), image(4)),
         (Conv2d::new(4, 8, 3).padding(1).groups(4), image(3)),
-        // By tiles.
+        // With Winograd tiles.
         (Conv2d::new(32, 33, 3).padding(1), Shape::image(5, 4, 32)),
         (Conv2d::new(33, 32, 3).without_bias(), Shape::image(4, 4, 33)),
     ] {
@@ -23,7 +23,7 @@ fn gradients_are_right_for_every_option() {
     }
 }
 
-/// The formula, word for word.
+/// The formula, term by term.
 fn textbook(conv: &Conv2d, trial: &Trial<'_>) -> Vec<f64> {
     let (input, output) = (trial.input, trial.output());
     let own = (conv.inputs / conv.groups, conv.outputs / conv.groups);
@@ -73,7 +73,7 @@ fn the_product_is_the_formula() {
     }
 }
 
-/// Large enough to be treated as one batch.
+/// Large enough to be processed as one batch.
 #[test]
 fn batches_and_samples_agree() {
     let conv = Conv2d::new(64, 128, 3).padding(1).stride(2);
@@ -100,7 +100,7 @@ fn batches_and_samples_agree() {
         dparams: Some(&mut dparams2),
         kept: &[],
         noise: crate::testing::noise(0),
-        room: &mut Vec::new(),
+        scratch: &mut Vec::new(),
     });
     let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-11);
     assert!(near(&dx, &dx2) && near(&dparams, &dparams2));

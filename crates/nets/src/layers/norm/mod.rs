@@ -1,18 +1,18 @@
-//! Batch norm (Ioffe & Szegedy 2015), if wanted with a relu behind it.
+//! Batch normalization (Ioffe & Szegedy 2015), optionally fused with relu.
 //!
 //! y = w xhat + b,  xhat = (x - mean) r,  r = 1/sqrt(var + eps), channel by channel; with relu y = max(0, w xhat + b).
 //!
 //! In training, mean and var are those of the channel over all m samples and positions of the batch (var divided by m),
-//! and running statistics follow: running = 0.9 running + 0.1 batch, with var divided by m - 1 (PyTorch). Frozen, they
-//! are the running ones, so that samples do not see each other.
+//! and the running statistics are updated: running = 0.9 running + 0.1 batch, with var divided by m - 1 (PyTorch). Frozen,
+//! the running statistics are used, so that samples are independent.
 //!
 //! db = sum dy,  dw = sum dy xhat, and
 //! training  dx = w r (dy - db/m - xhat dw/m),
 //! frozen    dx = w r dy,
-//! where dy is 0 at those values that relu cut off.
+//! where dy is 0 where relu is inactive.
 //!
-//! The work is reading and writing. Forward: x is read twice and y written once. Backward: x and dy are read twice and dx
-//! written once; y is not read, since what relu cut off follows from x by the same operations as on the way forward.
+//! The cost is memory traffic. Forward: x is read twice and y written once. Backward: x and dy are read twice and dx
+//! written once; y is not read, since the relu mask follows from x by the same operations as in the forward pass.
 
 mod sums;
 
@@ -23,16 +23,16 @@ use self::sums::{Moments, sums};
 use crate::float::wide;
 use crate::{Backward, Error, Factors, Float, Forward, Layer, Mode, Result, Scope, Shape, Spec};
 
-/// Added to the variance.
+/// Constant added to the variance.
 const EPS: f64 = 1e-5;
-/// The share of the batch in the running statistics.
+/// Weight of the batch in the running statistics.
 const MOMENTUM: f64 = 0.1;
-/// About as many values are one thread's part.
+/// Approximate number of values per part, which one thread processes.
 const PART: usize = 1 << 16;
-/// A tile is at least so long: short rows are taken together.
+/// Minimum length of a tile: short rows are grouped.
 const TILE: usize = 256;
 
-/// Batch norm.
+/// Batch normalization layer.
 #[derive(Clone, Debug)]
 pub struct BatchNorm {
     channels: usize,
@@ -40,32 +40,32 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Of samples with that many channels.
+    /// Creates a batch norm for samples with `channels` channels.
     pub fn new(channels: usize) -> Self {
         Self { channels, relu: false }
     }
 
-    /// Followed by a relu.
+    /// Fuses a relu after the normalization.
     pub fn with_relu(self) -> Self {
         Self { relu: true, ..self }
     }
 
-    /// y is at least that.
+    /// Lower bound of y.
     fn floor<T: Float>(&self) -> T {
         T::of(if self.relu { 0.0 } else { f64::NEG_INFINITY })
     }
 
-    /// Rows that are taken as one.
+    /// Number of rows that are grouped into one.
     fn fold(&self) -> usize {
         TILE.div_ceil(self.channels)
     }
 
-    /// The length of a part.
+    /// Length of a part.
     fn part(&self) -> usize {
         (PART / self.channels).max(1) * self.channels
     }
 
-    /// mean and r, in training of the batch, else the running ones.
+    /// mean and r, of the batch in training and otherwise the running ones.
     fn statistics<T: Float>(&self, mode: Mode, buffers: &[T], kept: &[T]) -> [Vec<T>; 2] {
         let c = self.channels;
         match mode {
@@ -77,14 +77,14 @@ impl BatchNorm {
         }
     }
 
-    /// What the values of a row are computed with: mean, w r, b.
+    /// Per-channel mean, w r and b, repeated along a tile.
     fn tiles<T: Float>(&self, params: &[T], [mean, r]: &[Vec<T>; 2]) -> [Vec<T>; 3] {
         let (w, b) = params.split_at(self.channels);
         let scale: Vec<T> = w.iter().zip(r).map(|(&w, &r)| w * r).collect();
         [mean, &scale, b].map(|values| values.repeat(self.fold()))
     }
 
-    /// The sums of dy and of dy (x - mean) over rows, where relu let them pass.
+    /// Sums of dy and of dy (x - mean) over rows, where relu is active.
     fn gradient_sums<T: Float>(&self, x: &[T], dy: &[T], tiles: &[Vec<T>; 3]) -> [Vec<f64>; 2] {
         let floor = self.floor::<T>();
         sums(
@@ -94,17 +94,17 @@ impl BatchNorm {
             tiles.each_ref().map(Vec::as_slice),
             #[inline(always)]
             move |x, dy, [mean, scale, shift]| {
-                let centred = x - mean;
-                let dy = if centred * scale + shift > floor { dy } else { T::ZERO };
-                [dy, dy * centred]
+                let centered = x - mean;
+                let dy = if centered * scale + shift > floor { dy } else { T::ZERO };
+                [dy, dy * centered]
             },
         )
     }
 
-    /// The gradients of w and b from the sums.
-    fn write_gradients<T: Float>(&self, [plain, centred]: &[Vec<f64>; 2], r: &[T], out: &mut [T]) {
+    /// Writes the gradients of w and b from the sums.
+    fn write_gradients<T: Float>(&self, [plain, centered]: &[Vec<f64>; 2], r: &[T], out: &mut [T]) {
         let (dw, db) = out.split_at_mut(self.channels);
-        for ((dw, s), r) in dw.iter_mut().zip(centred).zip(r) {
+        for ((dw, s), r) in dw.iter_mut().zip(centered).zip(r) {
             *dw = T::of(s * r.wide());
         }
         db.iter_mut().zip(plain).for_each(|(db, s)| *db = T::of(*s));
@@ -138,7 +138,7 @@ fn apply_row<T: Float>(x: &[T], y: &mut [T], [mean, scale, shift]: [&[T]; 3], fl
     }
 }
 
-/// dx = scale (dy - plain - (x - mean) centred), with dy 0 where relu cut off.
+/// dx = scale (dy - plain - (x - mean) centered), with dy 0 where relu is inactive.
 fn pull_back<T: Float>(
     x: &[T],
     dy: &[T],
@@ -167,24 +167,24 @@ fn pull_back_row<T: Float>(
     dy: &[T],
     dx: &mut [T],
     [mean, scale, shift]: [&[T]; 3],
-    [plain, centred]: [&[T]; 2],
+    [plain, centered]: [&[T]; 2],
     floor: T,
 ) {
     let n = x.len();
     let (dy, dx) = (&dy[..n], &mut dx[..n]);
     let (mean, scale, shift) = (&mean[..n], &scale[..n], &shift[..n]);
-    let (plain, centred) = (&plain[..n], &centred[..n]);
+    let (plain, centered) = (&plain[..n], &centered[..n]);
     for i in 0..n {
         let d = x[i] - mean[i];
         let dy = if d * scale[i] + shift[i] > floor { dy[i] } else { T::ZERO };
-        dx[i] = scale[i] * (dy - plain[i] - d * centred[i]);
+        dx[i] = scale[i] * (dy - plain[i] - d * centered[i]);
     }
 }
 
 impl<T: Float> Layer<T> for BatchNorm {
     fn output(&self, input: Shape) -> Result<Shape> {
         if input.channels != self.channels || self.channels == 0 {
-            let what = format!("takes samples of {} channels, got {input}", self.channels);
+            let what = format!("expects samples of {} channels, got {input}", self.channels);
             return Err(Error::Shape { layer: "batch norm".into(), what });
         }
         Ok(input)
@@ -198,7 +198,7 @@ impl<T: Float> Layer<T> for BatchNorm {
         ["running_mean", "running_var"].map(|name| Spec { name, shape: vec![self.channels] }).into()
     }
 
-    fn initialise(&self, params: &mut [T], buffers: &mut [T], _: Seed, _: &str) {
+    fn initialize(&self, params: &mut [T], buffers: &mut [T], _: Seed, _: &str) {
         let (weight, bias) = params.split_at_mut(self.channels);
         let (mean, var) = buffers.split_at_mut(self.channels);
         weight.fill(T::ONE);
@@ -275,9 +275,9 @@ impl<T: Float> Layer<T> for BatchNorm {
         let Some(dx) = dx else { return };
         let m = (n * input.positions()) as f64;
         let plain: Vec<T> = sums[0].iter().map(|s| T::of(s / m)).collect();
-        let centred: Vec<T> =
+        let centered: Vec<T> =
             sums[1].iter().zip(&r).map(|(s, r)| T::of(s / m * r.wide() * r.wide())).collect();
-        let subtracted = [plain, centred].map(|values| values.repeat(self.fold()));
+        let subtracted = [plain, centered].map(|values| values.repeat(self.fold()));
         x.par_chunks(self.part())
             .zip(dy.par_chunks(self.part()))
             .zip(dx.par_chunks_mut(self.part()))
@@ -330,8 +330,8 @@ mod tests {
         (y.collect(), mean, var)
     }
 
-    /// Several parts and blocks, a mean 1e6 times the deviation: x has 16 - 6 digits below the deviation, so 1e-9 is
-    /// wide, and squares without a centre, off by 1e12 2^-53 = 1e-4, would fail.
+    /// Several parts and blocks, a mean 1e6 times the standard deviation: x has 16 - 6 digits below the standard deviation, so
+    /// 1e-9 is a loose tolerance, and uncentered squares, off by 1e12 2^-53 = 1e-4, would fail.
     #[test]
     fn it_is_the_formula_over_many_parts_and_for_a_large_mean() {
         for c in [1, 5, 300] {
@@ -343,7 +343,7 @@ mod tests {
                 let (want, mean, var) = textbook(&trial.x, c, &trial.params);
                 for (y, want) in y.iter().zip(&want) {
                     let want = if layer.relu { want.max(0.0) } else { *want };
-                    assert!((y - want).abs() < 1e-8, "{y} for {want}");
+                    assert!((y - want).abs() < 1e-8, "{y} instead of {want}");
                 }
                 let m = n as f64;
                 for k in 0..c {
@@ -361,9 +361,9 @@ mod tests {
         }
     }
 
-    /// f32 with a mean of 1,000 deviations. Values differ by steps of 6e-5, so the batch's own variance stands in f64
-    /// for comparison. A mean of a part is off by d with d^2 <= 8 var, so sums of squares over blocks of n <= 32 tile
-    /// rows are right to 9 n 2^-24 = 2e-5; without a centre the error would be 1e6 2^-24 = 6e-2.
+    /// f32 with a mean of 1,000 standard deviations. Values differ by steps of 6e-5, so the variance of the batch is
+    /// computed in f64 for comparison. The mean of a part is off by d with d^2 <= 8 var, so sums of squares over blocks of
+    /// n <= 32 tile rows are accurate to 9 n 2^-24 = 2e-5; without centering the error would be 1e6 2^-24 = 6e-2.
     #[test]
     fn a_large_mean_in_f32() {
         let (c, n) = (3, 50_000);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     proptest! {
-        /// Rounding of 1/sqrt and of the two ways to the variance: 1e-12 of values of order 10.
+        /// Rounding of 1/sqrt and of the two ways to compute the variance: 1e-12 of values of order 10.
         #[test]
         fn frozen_with_the_statistics_of_the_batch_is_training(
             n in 2usize..9, side in 1usize..4, c in 1usize..20, relu: bool,

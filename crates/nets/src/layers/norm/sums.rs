@@ -1,18 +1,18 @@
 //! Sums over rows, channel by channel.
 //!
-//! Sums run in T over blocks of some thousand values and in f64 beyond. A part's squares are taken around the mean of its
-//! first block, which is about 1/8 of its rows: if that mean is off by d, then var >= d^2/8, so cancellation makes
-//! rounding at most about 9 times larger, however large the mean is. Parts are of fixed size and are put together in
+//! Sums run in T over blocks of a few thousand values and in f64 beyond. The squares of a part are centered at the mean of
+//! its first block, which is about 1/8 of its rows: if that mean is off by d, then var >= d^2/8, so cancellation makes
+//! rounding at most about 9 times larger, however large the mean is. Parts have a fixed size and are combined in
 //! order (Chan, Golub & LeVeque 1979).
 
 use crate::Float;
 use crate::float::wide;
 
-/// About as many values are added up in T.
+/// Approximate number of values that are summed in T.
 const BLOCK: usize = 1 << 13;
 
-/// The sums of two terms over all rows of u and v, channel by channel. A term sees the values at one place and the tiles
-/// there; a tile is one or more rows long.
+/// The sums of two terms over all rows of u and v, channel by channel. A term receives the values at one index and the
+/// tiles there; a tile is one or more rows long.
 #[inline(always)]
 pub(super) fn sums<T: Float>(
     channels: usize,
@@ -65,29 +65,29 @@ fn add_row<T: Float>(
     }
 }
 
-/// What a part of x says of each channel.
+/// Moments of a part of x, per channel.
 pub(super) struct Moments {
-    /// How many rows.
+    /// Number of rows.
     pub rows: f64,
-    /// Their mean.
+    /// Means of the channels.
     pub mean: Vec<f64>,
-    /// The sum of squares around it.
+    /// Sums of squares around the means.
     pub squares: Vec<f64>,
 }
 
 impl Moments {
-    /// Of a part of x with c channels, `fold` rows of which are taken as one.
+    /// Computes the moments of a part of x with c channels, `fold` rows of which are grouped into one.
     pub fn of<T: Float>(x: &[T], c: usize, fold: usize) -> Self {
         let zeros = vec![T::ZERO; c * fold];
-        let sums_around = |x: &[T], centre: &[T]| {
+        let sums_around = |x: &[T], center: &[T]| {
             sums(
                 c,
                 x,
                 x,
-                [centre; 3],
+                [center; 3],
                 #[inline(always)]
-                |x, _, [centre, ..]| {
-                    let d = x - centre;
+                |x, _, [center, ..]| {
+                    let d = x - center;
                     [d, d * d]
                 },
             )
@@ -95,15 +95,15 @@ impl Moments {
         let rows = |x: &[T]| (x.len() / c) as f64;
         let start = &x[..x.len().min(BLOCK.next_multiple_of(c))];
         let [sum, _] = sums_around(start, &zeros);
-        let centre: Vec<T> = sum.iter().map(|s| T::of(s / rows(start))).collect();
-        let [sum, squares] = sums_around(x, &centre.repeat(fold));
+        let center: Vec<T> = sum.iter().map(|s| T::of(s / rows(start))).collect();
+        let [sum, squares] = sums_around(x, &center.repeat(fold));
         let rows = rows(x);
-        let mean = centre.iter().zip(&sum).map(|(k, s)| k.wide() + s / rows).collect();
+        let mean = center.iter().zip(&sum).map(|(k, s)| k.wide() + s / rows).collect();
         let squares = squares.iter().zip(&sum).map(|(q, s)| (q - s * s / rows).max(0.0)).collect();
         Self { rows, mean, squares }
     }
 
-    /// Of two parts together.
+    /// Combines the moments of two parts.
     pub fn and(mut self, other: Self) -> Self {
         let rows = self.rows + other.rows;
         for (c, (mean, squares)) in other.mean.iter().zip(&other.squares).enumerate() {

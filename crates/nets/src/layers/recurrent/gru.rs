@@ -1,20 +1,20 @@
-//! A gated recurrent unit (Cho et al. 2014), as PyTorch has it: the reset gate after the product.
+//! Gated recurrent unit (Cho et al. 2014), in PyTorch's form: the reset gate is applied after the product.
 //!
 //! r = sigmoid(p_r + q_r)        z = sigmoid(p_z + q_z)
 //! n = tanh(p_n + r q_n)         h' = n + z (h - n)
 //!
 //! With d = dL/dh': delta_n = d (1 - z)(1 - n^2), delta_z = d (h - n) z (1 - z), delta_r = delta_n q_n r (1 - r);
-//! epsilon is (delta_r, delta_z, delta_n r), and d z goes on to h.
+//! epsilon is (delta_r, delta_z, delta_n r), and d z is passed on to h.
 
 use super::Cell;
 use crate::Float;
 use crate::elementary::{sigmoid, tanh};
 
-/// The cell of a GRU: gates r, z, n.
+/// Cell of a GRU: gates r, z, n.
 #[derive(Clone, Debug)]
 pub struct GruCell;
 
-/// r, z and the third gate of a row.
+/// Splits a row into r, z and the third gate.
 #[inline(always)]
 fn thirds<T>(row: &mut [T]) -> [&mut [T]; 3] {
     let h = row.len() / 3;

@@ -1,21 +1,21 @@
-//! A long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000), as PyTorch has it.
+//! Long short-term memory (Hochreiter & Schmidhuber 1997; forget gate: Gers et al. 2000), in PyTorch's form.
 //!
 //! With s = p + q:
 //! i = sigmoid(s_i)   f = sigmoid(s_f)   g = tanh(s_g)   o = sigmoid(s_o)
 //! c' = f c + i g     h' = o tanh c'
 //!
 //! With d = dL/dh' and e = dL/dc' + d o (1 - tanh^2 c'): delta_o = d tanh c' o (1 - o), delta_i = e g i (1 - i),
-//! delta_f = e c f (1 - f), delta_g = e i (1 - g^2); epsilon is delta, and e f goes on to c.
+//! delta_f = e c f (1 - f), delta_g = e i (1 - g^2); epsilon is delta, and e f is passed on to c.
 
 use super::Cell;
 use crate::Float;
 use crate::elementary::{sigmoid, tanh};
 
-/// The cell of an LSTM: gates i, f, g, o, and the memory c.
+/// Cell of an LSTM: gates i, f, g, o, and the memory c.
 #[derive(Clone, Debug)]
 pub struct LstmCell;
 
-/// The gates of a row.
+/// Splits a row into its gates.
 #[inline(always)]
 fn quarters<T>(row: &mut [T]) -> [&mut [T]; 4] {
     let h = row.len() / 4;
@@ -25,7 +25,7 @@ fn quarters<T>(row: &mut [T]) -> [&mut [T]; 4] {
     [i, f, g, o]
 }
 
-/// s becomes the gates.
+/// Replaces s by the gates.
 #[inline(always)]
 fn open<T: Float>(s: &mut [T]) {
     let [i, f, g, o] = quarters(s);
@@ -53,7 +53,7 @@ impl Cell for LstmCell {
         }
     }
 
-    /// The gates in p and tanh c' first in q.
+    /// Writes the gates to p and tanh c' to the front of q.
     #[inline(always)]
     fn recall<T: Float>(p: &mut [T], q: &mut [T], before: &[T], after: &mut [T]) {
         p.iter_mut().zip(&*q).for_each(|(p, &q)| *p += q);

@@ -1,17 +1,18 @@
-//! Recurrent layers: a cell that goes along each sequence, row by row, with a state of `hidden` numbers.
+//! Recurrent layers: a cell with a state of `hidden` values runs along each sequence, row by row.
 //!
-//! h_t = cell(x_t, h_{t-1}) with h_0 = 0; y_t = h_t. Against the sequence the cell goes from the last row to the first;
-//! in both directions there are two cells with parameters of their own and y_t = [h_t along, h_t against].
+//! h_t = cell(x_t, h_{t-1}) with h_0 = 0; y_t = h_t. In the backward direction the cell runs from the last row to the first;
+//! bidirectional layers have two cells with separate parameters and y_t = [h_t forward, h_t backward].
 //!
-//! Cells see x and h only by W_ih x + b_ih and W_hh h + b_hh (`gates` x `hidden` numbers each), so the products with x
-//! are one for all rows. Those with h go time by time over the sequences that still run, longest first. On the way back all
-//! h are known from y, so the gates of all rows are computed again by two large products; only the deltas go time by
-//! time, and the gradients are large products again:
+//! Cells depend on x and h only through W_ih x + b_ih and W_hh h + b_hh (`gates` x `hidden` values each), so the products
+//! with x are a single product over all rows. Those with h run time step by time step over the sequences that have not ended,
+//! longest first. In the backward pass all h are known from y, so the gates of all rows are recomputed by two large products;
+//! only the deltas run time step by time step, and the gradients are again large products:
 //!
-//! dW_ih = sum_t delta_t x_t', dW_hh = sum_t epsilon_t h_{t-1}', dx_t = W_ih' delta_t, dh_{t-1} = W_hh' epsilon_t + what the cell passes on,
+//! dW_ih = sum_t delta_t x_t', dW_hh = sum_t epsilon_t h_{t-1}', dx_t = W_ih' delta_t,
+//! dh_{t-1} = W_hh' epsilon_t + the part that the cell passes on,
 //! where delta_t and epsilon_t are the gradients at W_ih x + b_ih and at W_hh h + b_hh.
 //!
-//! Names, order and first values are those of PyTorch's `nn.GRU` and `nn.LSTM`.
+//! Names, order and initialization are those of PyTorch's `nn.GRU` and `nn.LSTM`.
 
 mod gru;
 mod lstm;
@@ -31,43 +32,44 @@ pub use gru::GruCell;
 pub use lstm::LstmCell;
 use steps::{Packed, Steps};
 
-/// A gated recurrent unit.
+/// Gated recurrent unit layer.
 pub type Gru = Recurrent<GruCell>;
-/// A long short-term memory.
+/// Long short-term memory layer.
 pub type Lstm = Recurrent<LstmCell>;
 
-/// Which way a cell goes.
+/// Direction in which a cell runs along a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the first row to the last.
     Forward,
     /// From the last row to the first.
     Backward,
-    /// Both, side by side.
+    /// Both directions, with outputs side by side.
     Both,
 }
 
-/// What one step does, row by row. p is W_ih x + b_ih and q is W_hh h + b_hh, gate after gate.
+/// One step of a recurrent cell, row by row. p is W_ih x + b_ih and q is W_hh h + b_hh, gate by gate.
 pub trait Cell: Debug + Clone + Send + Sync + 'static {
-    /// How many gates.
+    /// Number of gates.
     const GATES: usize;
-    /// Whether there is a memory besides h.
+    /// Whether the cell has a memory besides h.
     const HAS_MEMORY: bool;
-    /// PyTorch's name, for messages.
+    /// Name in PyTorch, for messages.
     const NAME: &'static str;
 
-    /// The next h, and the next memory.
+    /// Computes the next h and the next memory.
     fn step<T: Float>(p: &[T], q: &mut [T], h: &mut [T], memory: &mut [T]);
 
-    /// What `back` needs, in p and q. `before` is h, or the memory of a cell that has one; then `after` is the next.
+    /// Prepares p and q for `back`. `before` is h, or the memory of a cell that has one; then `after` is the next memory.
     fn recall<T: Float>(p: &mut [T], q: &mut [T], before: &[T], after: &mut [T]);
 
-    /// From dL/dh in `dh`, and of the memory in `dmemory`, to delta in p and epsilon in q; then `dh` is the part of
-    /// dL/dh_{t-1} that does not come by epsilon, and `dmemory` that of the memory before.
+    /// Computes delta in p and epsilon in q from dL/dh in `dh` and the gradient of the memory in `dmemory`.
+    ///
+    /// Then `dh` is the part of dL/dh_{t-1} that does not pass through epsilon, and `dmemory` the gradient of the previous memory.
     fn back<T: Float>(p: &mut [T], q: &mut [T], before: &[T], dh: &mut [T], dmemory: &mut [T]);
 }
 
-/// A cell along sequences.
+/// A recurrent layer that runs a cell along sequences.
 #[derive(Clone, Debug)]
 pub struct Recurrent<C> {
     inputs: usize,
@@ -77,17 +79,17 @@ pub struct Recurrent<C> {
 }
 
 impl<C: Cell> Recurrent<C> {
-    /// From rows of `inputs` values to rows of `hidden`, or twice as many in both directions.
+    /// Creates a layer from rows of `inputs` values to rows of `hidden` values, or twice as many in both directions.
     pub fn new(inputs: usize, hidden: usize, direction: Direction) -> Self {
         Self { inputs, hidden, direction, cell: PhantomData }
     }
 
-    /// Values of y in a row.
+    /// Values of y per row.
     fn outputs(&self) -> usize {
         self.hidden * self.directions().len()
     }
 
-    /// Whether each cell goes against the sequence.
+    /// Whether each cell runs backward.
     fn directions(&self) -> &'static [bool] {
         match self.direction {
             Direction::Forward => &[false],
@@ -100,12 +102,12 @@ impl<C: Cell> Recurrent<C> {
         C::GATES * self.hidden
     }
 
-    /// Parameters of one cell.
+    /// Number of parameters of one cell.
     fn count(&self) -> usize {
         self.gates() * (self.inputs + self.hidden + 2)
     }
 
-    /// W_ih, W_hh, b_ih, b_hh.
+    /// Splits the parameters into W_ih, W_hh, b_ih, b_hh.
     fn split<'a, T>(&self, params: &'a [T]) -> [&'a [T]; 4] {
         let (w_ih, rest) = params.split_at(self.gates() * self.inputs);
         let (w_hh, rest) = rest.split_at(self.gates() * self.hidden);
@@ -113,7 +115,7 @@ impl<C: Cell> Recurrent<C> {
         [w_ih, w_hh, b_ih, b_hh]
     }
 
-    /// W x + b for n rows.
+    /// Computes W x + b for n rows.
     fn project<T: Float>(&self, n: usize, w: &[T], b: &[T], x: &[T], to: &mut [T]) {
         to.chunks_exact_mut(b.len()).for_each(|row| row.copy_from_slice(b));
         let inputs = w.len() / b.len();
@@ -121,7 +123,7 @@ impl<C: Cell> Recurrent<C> {
         whole(to, true, T::ONE, Matrix::rows(x, n, inputs), weight);
     }
 
-    /// The gates of all rows again, and the memory before each row.
+    /// Recomputes the gates of all rows, and the memory before each row.
     fn recall<T: Float>(
         &self,
         steps: &Steps<'_>,
@@ -153,7 +155,7 @@ impl<C: Cell> Recurrent<C> {
     }
 }
 
-/// h before each row: that of the row before in time, which stands in y from column `first` on.
+/// h before each row: that of the previous row in time, which is stored in y from column `first` on.
 fn shift<T: Float>(
     steps: &Steps<'_>,
     y: &[T],
@@ -175,17 +177,19 @@ fn shift<T: Float>(
     }
 }
 
-/// A room cut into pieces of such lengths, holding old values.
-fn cut<T: Float, const N: usize>(room: &mut Vec<T>, lens: [usize; N]) -> [&mut [T]; N] {
-    let mut rest = take(room, lens.iter().sum());
+/// Splits scratch memory into parts of the given lengths, holding old values.
+fn cut<T: Float, const N: usize>(scratch: &mut Vec<T>, lens: [usize; N]) -> [&mut [T]; N] {
+    let mut rest = take(scratch, lens.iter().sum());
     lens.map(|len| rest.split_off_mut(..len).unwrap_or_default())
 }
 
 impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
     fn output(&self, input: Shape) -> Result<Shape> {
         if input != Shape::row(self.inputs) || self.outputs() == 0 {
-            let what =
-                format!("takes rows of {} values to {}, got {input}", self.inputs, self.hidden);
+            let what = format!(
+                "expects rows of {} values for {} hidden units, got {input}",
+                self.inputs, self.hidden
+            );
             return Err(Error::Shape { layer: C::NAME.into(), what });
         }
         Ok(Shape::row(self.outputs()))
@@ -213,13 +217,13 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
         self.directions().iter().flat_map(specs).collect()
     }
 
-    fn initialise(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
+    fn initialize(&self, params: &mut [T], _: &mut [T], seed: Seed, name: &str) {
         let stream = Stream::new(seed, &format!("init/{name}"));
         uniform(params, stream, 1.0 / (self.hidden as f64).sqrt());
     }
 
     fn forward(&self, pass: Forward<'_, T>) {
-        let Forward { n, sequences, params, x, y, room, .. } = pass;
+        let Forward { n, sequences, params, x, y, scratch, .. } = pass;
         let parts = params.chunks_exact(self.count()).zip(self.directions());
         for (which, (params, &reverse)) in parts.enumerate() {
             let (g, h) = (self.gates(), self.hidden);
@@ -229,7 +233,7 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
             let stride = Packed::<T>::padded(g);
             let memory = if C::HAS_MEMORY { rows * h } else { 0 };
             let lens = [n * g, Packed::<T>::len(h, g), rows * stride, rows * h, memory];
-            let [p, packed, q, state, memory] = cut(room, lens);
+            let [p, packed, q, state, memory] = cut(scratch, lens);
             self.project(n, w_ih, b_ih, x, p);
             let packed = Packed::new(packed, Matrix::rows(w_hh, g, h).transposed());
             state.fill(T::ZERO);
@@ -261,7 +265,7 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
-        let Backward { n, sequences, params, x, y, dy, mut dx, mut dparams, room, .. } = pass;
+        let Backward { n, sequences, params, x, y, dy, mut dx, mut dparams, scratch, .. } = pass;
         let parts = params.chunks_exact(self.count()).zip(self.directions());
         for (which, (params, &reverse)) in parts.enumerate() {
             let (g, h, outputs) = (self.gates(), self.hidden, self.outputs());
@@ -281,13 +285,13 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
                 memory(rows),
                 h,
             ];
-            let [p, q, states, memories, packed, epsilon, dh, dmemory, spare] = cut(room, lens);
-            // h before each row, and the gates again.
+            let [p, q, states, memories, packed, epsilon, dh, dmemory, spare] = cut(scratch, lens);
+            // h before each row, and the recomputed gates.
             shift(&steps, y, outputs, which * h, states, h);
             self.project(n, w_ih, b_ih, x, p);
             self.project(n, w_hh, b_hh, states, q);
             self.recall(&steps, [&mut *p, &mut *q], states, memories, spare);
-            // From the last time to the first.
+            // From the last time step to the first.
             let packed = Packed::new(packed, Matrix::rows(w_hh, g, h));
             epsilon.fill(T::ZERO);
             dh.fill(T::ZERO);

@@ -1,13 +1,13 @@
-//! Times of packed sequences, and the small products of one time.
+//! Time steps of packed sequences, and the small products of one time step.
 
 use crate::product::Matrix;
 use crate::{Float, Sequences};
 
-/// Which rows come when.
+/// Order in time of the rows of packed sequences.
 #[derive(Debug)]
 pub(super) struct Steps<'a> {
     sequences: Sequences<'a>,
-    /// The sequences, longest first.
+    /// Sequences, longest first.
     order: Vec<usize>,
     is_reverse: bool,
 }
@@ -19,7 +19,7 @@ impl<'a> Steps<'a> {
         Self { sequences, order, is_reverse }
     }
 
-    /// How many times there are: the length of the longest sequence.
+    /// Number of time steps: the length of the longest sequence.
     pub fn times(&self) -> usize {
         self.order.first().map_or(0, |&s| self.sequences.range(s).len())
     }
@@ -43,56 +43,56 @@ impl<'a> Steps<'a> {
         (0..self.sequences.range(sequence).len()).map(move |t| self.row(sequence, t))
     }
 
-    /// How many sequences there are.
+    /// Number of sequences.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Room for all sequences in whole tiles.
+    /// Number of sequences rounded up to whole tiles.
     pub fn padded(&self) -> usize {
         self.len().next_multiple_of(ROWS)
     }
 }
 
-/// A tile of a product has so many rows
+/// Rows of a tile of a product,
 const ROWS: usize = 4;
 /// and columns: eight registers of AVX2 hold its sums in f32.
 const COLUMNS: usize = 16;
 
-/// A matrix b (k x n) in strips of columns, padded with zeros: small products a b without the cost of a call of GEMM.
+/// A matrix b (k x n) packed in strips of columns, padded with zeros: small products a b without the cost of a GEMM call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed<'a, T> {
-    /// Strip by strip, row by row.
+    /// Values strip by strip, row by row.
     strips: &'a [T],
     k: usize,
 }
 
 impl<'a, T: Float> Packed<'a, T> {
-    /// Columns with padding.
+    /// Number of columns with padding.
     pub fn padded(n: usize) -> usize {
         n.next_multiple_of(COLUMNS)
     }
 
-    /// Numbers of a packed matrix of k x n.
+    /// Number of values of a packed k x n matrix.
     pub fn len(k: usize, n: usize) -> usize {
         k * Self::padded(n)
     }
 
-    /// Packs b into `room`.
-    pub fn new(room: &'a mut [T], b: Matrix<'_, T>) -> Self {
+    /// Packs b into scratch memory.
+    pub fn new(scratch: &'a mut [T], b: Matrix<'_, T>) -> Self {
         let (k, n) = b.size();
-        for (s, strip) in room.chunks_exact_mut(k * COLUMNS).enumerate() {
+        for (s, strip) in scratch.chunks_exact_mut(k * COLUMNS).enumerate() {
             for (i, row) in strip.chunks_exact_mut(COLUMNS).enumerate() {
                 for (j, to) in (s * COLUMNS..).zip(row) {
                     *to = if j < n { b.at(i, j) } else { T::ZERO };
                 }
             }
         }
-        Self { strips: room, k }
+        Self { strips: scratch, k }
     }
 
-    /// c += a b for the first `rows` rows of a, and for those that fill the last tile. Rows of a are k long and those of c
-    /// are padded. Every sum is over k in order, with fused operations: the same for a row in any company.
+    /// Adds a b to c for the first `rows` rows of a, and for those that pad the last tile. Rows of a have length k and those of
+    /// c are padded. Every sum is over k in order, with fused operations: a row does not depend on the other rows.
     #[inline(always)]
     pub fn add_product(self, a: &[T], c: &mut [T], rows: usize) {
         let stride = self.strips.len() / self.k;

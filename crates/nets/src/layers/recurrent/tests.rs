@@ -1,4 +1,4 @@
-//! Gradients of recurrent layers, and what depends on what.
+//! Gradients of recurrent layers, and which rows depend on which.
 
 use super::*;
 use crate::Mode;
@@ -16,7 +16,7 @@ fn gradients_are_right() {
             let lstm = Lstm::new(d, h, direction);
             Trial::of_sequences(&lstm, Shape::row(d), &lengths, Mode::Frozen).check();
         }
-        // Whole tiles and some more.
+        // Whole tiles and a remainder.
         let gru = Gru::new(4, 17, direction);
         Trial::of_sequences(&gru, Shape::row(4), &[2, 3, 2, 1, 3], Mode::Training).check();
         let lstm = Lstm::new(4, 17, direction);
@@ -24,7 +24,7 @@ fn gradients_are_right() {
     }
 }
 
-/// y when row `changed` of the only sequence is another.
+/// y with row `changed` of the only sequence replaced.
 fn outputs(layer: &dyn Layer<f64>, changed: Option<usize>) -> Vec<f64> {
     let mut trial = Trial::of_sequences(layer, Shape::row(3), &[6], Mode::Frozen);
     if let Some(row) = changed {
@@ -49,13 +49,13 @@ fn a_row_sees_what_came_before_it_alone() {
                 let at = row * 8 + first..row * 8 + first + 4;
                 y[at.clone()] == other[at]
             };
-            assert!(if row < 2 { same(0) } else { differs(0) }, "along, row {row}");
-            assert!(if row > 2 { same(4) } else { differs(4) }, "against, row {row}");
+            assert!(if row < 2 { same(0) } else { differs(0) }, "forward, row {row}");
+            assert!(if row > 2 { same(4) } else { differs(4) }, "backward, row {row}");
         }
     }
 }
 
-/// Along the reversed sequence is against the sequence.
+/// Running forward along the reversed sequence equals running backward along the sequence.
 #[test]
 fn directions_mirror_each_other() {
     let (along, against) =
@@ -70,5 +70,8 @@ fn directions_mirror_each_other() {
 #[test]
 fn other_rows_are_refused() {
     let error = Layer::<f32>::output(&Gru::new(3, 4, Direction::Both), Shape::row(2)).unwrap_err();
-    assert!(error.to_string().contains("takes rows of 3 values to 4, got"), "{error}");
+    assert!(
+        error.to_string().contains("expects rows of 3 values for 4 hidden units, got"),
+        "{error}"
+    );
 }

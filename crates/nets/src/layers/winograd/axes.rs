@@ -1,17 +1,17 @@
-//! The transforms of tiles and filters along both axes, several channels at a time.
+//! Transforms of tiles and filters along both axes, several channels at a time.
 
 use std::ops::{Add, Mul, Sub};
 
 use crate::Float;
 
-/// Frequencies of a tile.
+/// Number of frequencies of a tile.
 pub(super) const FREQUENCIES: usize = 16;
-/// Channels that are taken together.
+/// Channels that are processed together.
 const LANES: usize = 8;
 
-/// A matrix of each frequency.
+/// One matrix per frequency.
 pub(super) type Planes<'a, T> = [&'a [T]; FREQUENCIES];
-/// A matrix of each frequency, to be written.
+/// One matrix per frequency, mutable.
 pub(super) type PlanesMut<'a, T> = [&'a mut [T]; FREQUENCIES];
 
 /// A few channels.
@@ -73,12 +73,12 @@ impl<T: Float, const L: usize> Mul<T> for Lanes<T, L> {
     }
 }
 
-/// One transform along one axis.
+/// A transform along one axis.
 pub(super) trait Axis<const I: usize, const O: usize> {
     fn apply<T: Float, const L: usize>(v: [Lanes<T, L>; I]) -> [Lanes<T, L>; O];
 }
 
-/// X m X' for the transform X.
+/// Computes X m X' for the transform X.
 #[inline(always)]
 fn both<X: Axis<I, O>, T: Float, const I: usize, const O: usize, const L: usize>(
     m: [[Lanes<T, L>; I]; I],
@@ -111,7 +111,7 @@ impl Axis<4, 4> for Inputs {
     }
 }
 
-/// B.
+/// B, the transpose of [`Inputs`].
 pub(super) struct InputsBack;
 impl Axis<4, 4> for InputsBack {
     #[inline(always)]
@@ -129,7 +129,7 @@ impl Axis<4, 2> for Outputs {
     }
 }
 
-/// A.
+/// A, the transpose of [`Outputs`].
 pub(super) struct OutputsBack;
 impl Axis<2, 4> for OutputsBack {
     #[inline(always)]
@@ -150,7 +150,7 @@ impl Axis<3, 4> for Filter {
     }
 }
 
-/// G'.
+/// G', the transpose of [`Filter`].
 pub(super) struct FilterBack;
 impl Axis<4, 3> for FilterBack {
     #[inline(always)]
@@ -161,9 +161,9 @@ impl Axis<4, 3> for FilterBack {
     }
 }
 
-/// Runs of c channels at the places of a square, transformed into a row of each frequency.
+/// Transforms runs of c channels at the positions of a square into a row of each frequency.
 #[inline(always)]
-pub(super) fn analyse<X: Axis<I, 4>, T: Float, const I: usize>(
+pub(super) fn analyze<X: Axis<I, 4>, T: Float, const I: usize>(
     c: usize,
     from: [[&[T]; I]; I],
     to: &mut PlanesMut<'_, T>,
@@ -171,15 +171,15 @@ pub(super) fn analyse<X: Axis<I, 4>, T: Float, const I: usize>(
 ) {
     let even = c - c % LANES;
     for at in (0..even).step_by(LANES) {
-        analyse_at::<X, T, I, LANES>(at, &from, to, row * c);
+        analyze_at::<X, T, I, LANES>(at, &from, to, row * c);
     }
     for at in even..c {
-        analyse_at::<X, T, I, 1>(at, &from, to, row * c);
+        analyze_at::<X, T, I, 1>(at, &from, to, row * c);
     }
 }
 
 #[inline(always)]
-fn analyse_at<X: Axis<I, 4>, T: Float, const I: usize, const L: usize>(
+fn analyze_at<X: Axis<I, 4>, T: Float, const I: usize, const L: usize>(
     at: usize,
     from: &[[&[T]; I]; I],
     to: &mut PlanesMut<'_, T>,
@@ -199,10 +199,10 @@ fn analyse_at<X: Axis<I, 4>, T: Float, const I: usize, const L: usize>(
     }
 }
 
-/// One row of each frequency, transformed and written (or added) to runs of c channels: `places` says where they begin, none
+/// Transforms one row of each frequency and writes (or adds) it to runs of c channels: `places` is where they start, `None`
 /// if outside.
 #[inline(always)]
-pub(super) fn synthesise<X: Axis<4, O>, T: Float, const O: usize>(
+pub(super) fn synthesize<X: Axis<4, O>, T: Float, const O: usize>(
     c: usize,
     from: &Planes<'_, T>,
     row: usize,
@@ -212,15 +212,15 @@ pub(super) fn synthesise<X: Axis<4, O>, T: Float, const O: usize>(
 ) {
     let even = c - c % LANES;
     for at in (0..even).step_by(LANES) {
-        synthesise_at::<X, T, O, LANES>(at, from, row * c, add, to, &places);
+        synthesize_at::<X, T, O, LANES>(at, from, row * c, add, to, &places);
     }
     for at in even..c {
-        synthesise_at::<X, T, O, 1>(at, from, row * c, add, to, &places);
+        synthesize_at::<X, T, O, 1>(at, from, row * c, add, to, &places);
     }
 }
 
 #[inline(always)]
-fn synthesise_at<X: Axis<4, O>, T: Float, const O: usize, const L: usize>(
+fn synthesize_at<X: Axis<4, O>, T: Float, const O: usize, const L: usize>(
     at: usize,
     from: &Planes<'_, T>,
     first: usize,

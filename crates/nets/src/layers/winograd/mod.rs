@@ -1,18 +1,18 @@
-//! Minimal filtering for 3 x 3 windows with stride 1 (Winograd 1980; Lavin & Gray 2016, section 4.1).
+//! Winograd convolution: minimal filtering for 3 x 3 windows with stride 1 (Winograd 1980; Lavin & Gray 2016, section 4.1).
 //!
 //! F(2 x 2, 3 x 3): a tile d of 4 x 4 inputs and a filter g give 2 x 2 outputs
 //!
-//! y = A' [(G g G') . (B' d B)] A, . value by value,
+//! y = A' [(G g G') . (B' d B)] A, . elementwise,
 //!
 //! with 16 multiplications instead of 36. Summed over channels these are 16 products, one per frequency: with V the
-//! transformed tiles (tiles x inputs) and U the transformed filters (outputs x inputs), M = V U'. Tiles lie 2 apart; the last
-//! may hang over the edge, where it reads zeros and writes nothing. Every step is linear, so the way back is its
+//! transformed tiles (tiles x inputs) and U the transformed filters (outputs x inputs), M = V U'. Tiles are 2 apart; the last
+//! may extend past the edge, where it reads zeros and writes nothing. Every step is linear, so the backward pass is its
 //! transpose:
 //!
 //! dM = A dy A', dU = sum over tiles dM' V, dW = G' dU G (this is F(3 x 3, 2 x 2)), dV = dM U, dx += B dV B'.
 //!
 //! Channels are last: the transforms are additions of runs of channels. The entries of A and B are 0 and +-1 and those of G
-//! 0, 1 and +-1/2, so rounding grows by a small factor only (a test states it).
+//! 0, 1 and +-1/2, so rounding grows by a small factor only (a test measures it).
 
 mod axes;
 
@@ -20,58 +20,59 @@ use rayon::prelude::*;
 
 use self::axes::{
     FREQUENCIES, Filter, FilterBack, Inputs, InputsBack, Outputs, OutputsBack, Planes, PlanesMut,
-    analyse, synthesise,
+    analyze, synthesize,
 };
 use crate::float::wide;
 use crate::product::{Matrix, whole};
 use crate::{Float, Scope, Shape};
 
-/// Side of a tile of inputs.
+/// Side length of a tile of inputs.
 const IN: usize = 4;
-/// Side of a tile of outputs.
+/// Side length of a tile of outputs.
 const OUT: usize = 2;
-/// Tiles pay from so many channels on. Measured against windows on one thread (AVX2, f32), forward and backward: 16 channels
-/// 0.8 and 0.9 times as fast, 32 1.3 and 1.4, 64 1.4 and 1.6, 128 1.5 and 1.8, 256 (8 x 8) and 512 (4 x 4) 2.2 and 1.9.
+/// Number of channels from which tiles pay off. Measured against windows on one thread (AVX2, f32), forward and backward:
+/// 16 channels 0.8 and 0.9 times as fast, 32 1.3 and 1.4, 64 1.4 and 1.6, 128 1.5 and 1.8, 256 (8 x 8) and 512 (4 x 4) 2.2
+/// and 1.9.
 const LEAST_CHANNELS: usize = 32;
-/// Values of the transformed tiles of a block: they stay in the second cache level.
+/// Values of the transformed tiles of a block: they stay in the L2 cache.
 const BLOCK: usize = 1 << 17;
-/// and a block has at least so many tiles: products of fewer rows are slow.
+/// Minimum number of tiles per block: products of fewer rows are slow.
 const LEAST_BLOCK: usize = 32;
 /// Filters that a thread transforms at a time.
 const FILTERS: usize = 8;
 
-/// Where tiles lie.
+/// Geometry of the tiles of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tiles {
     pub input: Shape,
     pub output: Shape,
     pub padding: usize,
-    /// Whether few samples come on one thread, a block of tiles at a time, or the batch on all threads: then samples are
-    /// transformed apart and every frequency is one product.
+    /// Whether a few samples are processed on one thread, a block of tiles at a time, or the batch on all threads: then samples
+    /// are transformed separately and every frequency is one product.
     pub scope: Scope,
 }
 
-/// A matrix of each frequency, one after the other.
+/// Splits values into one matrix per frequency.
 fn planes<T>(values: &[T]) -> Planes<'_, T> {
     let len = values.len() / FREQUENCIES;
     std::array::from_fn(|f| &values[f * len..][..len])
 }
 
-/// The same, to be written.
+/// Splits values into one mutable matrix per frequency.
 fn planes_mut<T>(values: &mut [T]) -> PlanesMut<'_, T> {
     let mut planes = values.chunks_exact_mut(values.len() / FREQUENCIES);
     // INVARIANT: there are as many chunks as frequencies.
     std::array::from_fn(|_| planes.next().unwrap_or_default())
 }
 
-/// Bands of `len` values of each plane, and their numbers.
+/// Bands of `len` values of each plane, with their indices.
 fn bands<T: Float>(
     planes: PlanesMut<'_, T>,
     len: usize,
 ) -> impl ParallelIterator<Item = (usize, PlanesMut<'_, T>)> {
     let count = planes[0].len().div_ceil(len);
     let mut bands = planes.map(|plane| plane.chunks_mut(len));
-    // INVARIANT: all planes have as many bands.
+    // INVARIANT: all planes have the same number of bands.
     let band = |_| std::array::from_fn(|f| bands[f].next().unwrap_or_default());
     let bands: Vec<PlanesMut<'_, T>> = (0..count).map(band).collect();
     bands.into_par_iter().enumerate()
@@ -82,7 +83,7 @@ fn band<'a, T>(planes: &Planes<'a, T>, i: usize, len: usize) -> Planes<'a, T> {
     planes.map(|plane| &plane[i * len..plane.len().min((i + 1) * len)])
 }
 
-/// U = G g G' of filters in the order out, ky, kx, in.
+/// Computes U = G g G' of filters in the order out, ky, kx, in.
 fn filters<T: Float>(c: usize, weight: &[T], mut u: PlanesMut<'_, T>) {
     wide(
         #[inline(always)]
@@ -92,13 +93,13 @@ fn filters<T: Float>(c: usize, weight: &[T], mut u: PlanesMut<'_, T>) {
                 for (t, g) in g.chunks_exact(c).enumerate() {
                     from[t / 3][t % 3] = g;
                 }
-                analyse::<Filter, T, 3>(c, from, &mut u, o);
+                analyze::<Filter, T, 3>(c, from, &mut u, o);
             }
         },
     );
 }
 
-/// dW = G' dU G.
+/// Computes dW = G' dU G.
 fn filters_back<T: Float>(c: usize, du: Planes<'_, T>, dweight: &mut [T]) {
     wide(
         #[inline(always)]
@@ -108,13 +109,13 @@ fn filters_back<T: Float>(c: usize, du: Planes<'_, T>, dweight: &mut [T]) {
                 for t in 0..9 {
                     places[t / 3][t % 3] = Some(t * c);
                 }
-                synthesise::<FilterBack, T, 3>(c, &du, o, false, dg, places);
+                synthesize::<FilterBack, T, 3>(c, &du, o, false, dg, places);
             }
         },
     );
 }
 
-/// A square of positions of an image, those of an N x N tile whose first one is at (y, x) - padding.
+/// The positions of an N x N tile whose first one is at (y, x) - padding, in an image.
 #[inline(always)]
 fn square<const N: usize>(
     shape: Shape,
@@ -124,7 +125,7 @@ fn square<const N: usize>(
 ) -> [[Option<usize>; N]; N] {
     let mut places = [[None; N]; N];
     for (i, places) in places.iter_mut().enumerate() {
-        // Positions before the first become large.
+        // Negative positions wrap around to large values.
         let y = (y + i).wrapping_sub(padding);
         for (j, place) in places.iter_mut().enumerate() {
             let x = (x + j).wrapping_sub(padding);
@@ -146,13 +147,13 @@ impl Tiles {
         self.output.width.div_ceil(OUT)
     }
 
-    /// Whether they save multiplications worth the transforms: a third at least, not so for outputs of 1 x 1 or 3 x 3.
+    /// Whether tiles save at least a third of the multiplications, which is not so for outputs of 1 x 1 or 3 x 3.
     pub fn pay(&self) -> bool {
         3 * FREQUENCIES * self.count() <= 2 * 9 * self.output.positions()
             && self.input.channels.min(self.output.channels) >= LEAST_CHANNELS
     }
 
-    /// Tiles of a sample.
+    /// Number of tiles per sample.
     fn count(&self) -> usize {
         self.down() * self.across()
     }
@@ -164,21 +165,21 @@ impl Tiles {
         (sample, (t / self.across() * OUT, t % self.across() * OUT))
     }
 
-    /// Inputs of tile t.
+    /// Input positions of tile t.
     #[inline(always)]
     fn inputs(&self, t: usize) -> [[Option<usize>; IN]; IN] {
         let (sample, at) = self.at(t);
         square(self.input, sample, at, self.padding)
     }
 
-    /// Outputs of tile t.
+    /// Output positions of tile t.
     #[inline(always)]
     fn outputs(&self, t: usize) -> [[Option<usize>; OUT]; OUT] {
         let (sample, at) = self.at(t);
         square(self.output, sample, at, 0)
     }
 
-    /// V = B' d B of the tiles from `first` on, as many as there is room for.
+    /// Computes V = B' d B of the tiles from `first` on, as many as fit.
     fn transform<T: Float>(&self, x: &[T], first: usize, mut v: PlanesMut<'_, T>, zeros: &[T]) {
         let (tiles, c) = (*self, self.input.channels);
         wide(
@@ -187,13 +188,13 @@ impl Tiles {
                 for r in 0..v[0].len() / c {
                     let from = tiles.inputs(first + r);
                     let from = runs(x, from, c, zeros);
-                    analyse::<Inputs, T, IN>(c, from, &mut v, r);
+                    analyze::<Inputs, T, IN>(c, from, &mut v, r);
                 }
             },
         );
     }
 
-    /// dM = A dy A'.
+    /// Computes dM = A dy A'.
     fn transform_back<T: Float>(
         &self,
         dy: &[T],
@@ -207,13 +208,13 @@ impl Tiles {
             move || {
                 for r in 0..dm[0].len() / c {
                     let from = runs(dy, tiles.outputs(first + r), c, zeros);
-                    analyse::<OutputsBack, T, OUT>(c, from, &mut dm, r);
+                    analyze::<OutputsBack, T, OUT>(c, from, &mut dm, r);
                 }
             },
         );
     }
 
-    /// y = A' M A, or += it.
+    /// Computes y = A' M A, or adds it.
     fn write<T: Float>(&self, m: Planes<'_, T>, first: usize, add: bool, y: &mut [T]) {
         let (tiles, c) = (*self, self.output.channels);
         wide(
@@ -221,13 +222,13 @@ impl Tiles {
             move || {
                 for r in 0..m[0].len() / c {
                     let places = tiles.outputs(first + r);
-                    synthesise::<Outputs, T, OUT>(c, &m, r, add, y, places);
+                    synthesize::<Outputs, T, OUT>(c, &m, r, add, y, places);
                 }
             },
         );
     }
 
-    /// dx += B dV B'.
+    /// Adds B dV B' to dx.
     fn write_back<T: Float>(&self, dv: Planes<'_, T>, first: usize, dx: &mut [T]) {
         let (tiles, c) = (*self, self.input.channels);
         wide(
@@ -235,14 +236,14 @@ impl Tiles {
             move || {
                 for r in 0..dv[0].len() / c {
                     let places = tiles.inputs(first + r);
-                    synthesise::<InputsBack, T, IN>(c, &dv, r, true, dx, places);
+                    synthesize::<InputsBack, T, IN>(c, &dv, r, true, dx, places);
                 }
             },
         );
     }
 }
 
-/// The runs of c channels at these places, zeros outside.
+/// The runs of c channels at these positions, zeros outside.
 #[inline(always)]
 fn runs<'a, T, const N: usize>(
     values: &'a [T],
@@ -261,18 +262,18 @@ fn runs<'a, T, const N: usize>(
     out
 }
 
-/// Parts of a room, one after the other.
-fn parts<T: Float, const N: usize>(room: &mut Vec<T>, lens: [usize; N]) -> [&mut [T]; N] {
+/// Splits scratch memory into consecutive parts.
+fn parts<T: Float, const N: usize>(scratch: &mut Vec<T>, lens: [usize; N]) -> [&mut [T]; N] {
     let len = lens.iter().sum();
-    if room.len() < len {
-        room.resize(len, T::ZERO);
+    if scratch.len() < len {
+        scratch.resize(len, T::ZERO);
     }
-    let mut rest = room.as_mut_slice();
+    let mut rest = scratch.as_mut_slice();
     lens.map(|len| rest.split_off_mut(..len).unwrap_or_default())
 }
 
 impl Tiles {
-    /// Tiles of a block, of `tiles`.
+    /// Number of tiles per block, of `tiles` in total.
     fn block(&self, tiles: usize) -> usize {
         let values = FREQUENCIES * (self.input.channels + self.output.channels);
         match self.scope {
@@ -281,7 +282,7 @@ impl Tiles {
         }
     }
 
-    /// U of all filters.
+    /// Computes U of all filters.
     fn all_filters<T: Float>(&self, weight: &[T], u: &mut [T]) {
         let c = self.input.channels;
         match self.scope {
@@ -292,7 +293,7 @@ impl Tiles {
         }
     }
 
-    /// dW of all filters.
+    /// Computes dW of all filters.
     fn all_filters_back<T: Float>(&self, du: &[T], dweight: &mut [T]) {
         let (c, du) = (self.input.channels, planes(du));
         match self.scope {
@@ -304,8 +305,8 @@ impl Tiles {
         }
     }
 
-    /// `transform` of a block of tiles with `c` channels: all of it or sample by sample.
-    fn analyse<T: Float>(
+    /// Applies `transform` to a block of tiles with `c` channels: at once or sample by sample.
+    fn analyze<T: Float>(
         &self,
         first: usize,
         c: usize,
@@ -319,8 +320,8 @@ impl Tiles {
         }
     }
 
-    /// The transpose of [`Tiles::analyse`]: into samples of `shape`.
-    fn synthesise<T: Float>(
+    /// The transpose of [`Tiles::analyze`]: into samples of `shape`.
+    fn synthesize<T: Float>(
         &self,
         first: usize,
         shape: Shape,
@@ -339,7 +340,7 @@ impl Tiles {
         }
     }
 
-    /// `product` of each frequency's three matrices.
+    /// Applies `product` to the three matrices of each frequency.
     fn multiply<T: Float>(
         &self,
         to: &mut [T],
@@ -355,7 +356,7 @@ impl Tiles {
         }
     }
 
-    /// y = the convolution of n samples, or y += it.
+    /// Computes the convolution of n samples into y, or adds it.
     pub fn forward<T: Float>(
         &self,
         n: usize,
@@ -363,28 +364,28 @@ impl Tiles {
         x: &[T],
         add: bool,
         y: &mut [T],
-        room: &mut Vec<T>,
+        scratch: &mut Vec<T>,
     ) {
         let (c, o, tiles) = (self.input.channels, self.output.channels, n * self.count());
         let block = self.block(tiles);
         let lens = [o * c, block * c, block * o].map(|len| FREQUENCIES * len);
-        let [u, v, m, zeros] = parts(room, [lens[0], lens[1], lens[2], c]);
+        let [u, v, m, zeros] = parts(scratch, [lens[0], lens[1], lens[2], c]);
         zeros.fill(T::ZERO);
         let zeros = &*zeros;
         self.all_filters(weight, u);
         for first in (0..tiles).step_by(block) {
             let count = block.min(tiles - first);
             let (v, m) = (&mut v[..FREQUENCIES * count * c], &mut m[..FREQUENCIES * count * o]);
-            self.analyse(first, c, v, |t, v| self.transform(x, t, v, zeros));
+            self.analyze(first, c, v, |t, v| self.transform(x, t, v, zeros));
             self.multiply(m, v, u, |m, v, u| {
                 let u = Matrix::rows(u, o, c).transposed();
                 whole(m, false, T::ONE, Matrix::rows(v, count, c), u);
             });
-            self.synthesise(first, self.output, m, y, |t, m, y| self.write(m, t, add, y));
+            self.synthesize(first, self.output, m, y, |t, m, y| self.write(m, t, add, y));
         }
     }
 
-    /// dx and dW of n samples.
+    /// Computes dx and dW of n samples.
     #[expect(clippy::too_many_arguments, reason = "both gradients share the transform of dy")]
     pub fn backward<T: Float>(
         &self,
@@ -394,12 +395,12 @@ impl Tiles {
         dy: &[T],
         mut dx: Option<&mut [T]>,
         dweight: Option<&mut [T]>,
-        room: &mut Vec<T>,
+        scratch: &mut Vec<T>,
     ) {
         let (c, o, tiles) = (self.input.channels, self.output.channels, n * self.count());
         let block = self.block(tiles);
         let lens = [o * c, block * c, block * o].map(|len| FREQUENCIES * len);
-        let [u, du, v, dm, zeros] = parts(room, [lens[0], lens[0], lens[1], lens[2], c.max(o)]);
+        let [u, du, v, dm, zeros] = parts(scratch, [lens[0], lens[0], lens[1], lens[2], c.max(o)]);
         zeros.fill(T::ZERO);
         let zeros = &*zeros;
         if let Some(dx) = &mut dx {
@@ -409,20 +410,20 @@ impl Tiles {
         for first in (0..tiles).step_by(block) {
             let count = block.min(tiles - first);
             let (v, dm) = (&mut v[..FREQUENCIES * count * c], &mut dm[..FREQUENCIES * count * o]);
-            self.analyse(first, o, dm, |t, dm| self.transform_back(dy, t, dm, zeros));
+            self.analyze(first, o, dm, |t, dm| self.transform_back(dy, t, dm, zeros));
             if dweight.is_some() {
-                self.analyse(first, c, v, |t, v| self.transform(x, t, v, zeros));
+                self.analyze(first, c, v, |t, v| self.transform(x, t, v, zeros));
                 self.multiply(du, dm, v, |du, dm, v| {
                     let dm = Matrix::rows(dm, count, o).transposed();
                     whole(du, first > 0, T::ONE, dm, Matrix::rows(v, count, c));
                 });
             }
             let Some(dx) = &mut dx else { continue };
-            // V is no longer needed: its place is that of dV.
+            // V is no longer needed: dV reuses its memory.
             self.multiply(v, dm, u, |dv, dm, u| {
                 whole(dv, false, T::ONE, Matrix::rows(dm, count, o), Matrix::rows(u, o, c));
             });
-            self.synthesise(first, self.input, v, dx, |t, dv, dx| self.write_back(dv, t, dx));
+            self.synthesize(first, self.input, v, dx, |t, dv, dx| self.write_back(dv, t, dx));
         }
         if let Some(dweight) = dweight {
             self.all_filters_back(du, dweight);

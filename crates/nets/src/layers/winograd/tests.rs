@@ -1,9 +1,9 @@
-//! Tiles against the formula.
+//! Tiles compared with the formula.
 
 use super::*;
 use crate::testing::normals;
 
-/// y, dx and dW of <c, y>, word for word, in f64.
+/// y, dx and dW of <c, y>, term by term, in f64.
 fn textbook(tiles: &Tiles, n: usize, w: &[f64], x: &[f64], dy: &[f64]) -> [Vec<f64>; 3] {
     let (i, o) = (tiles.input, tiles.output);
     let mut y = vec![0.0; n * o.values()];
@@ -39,9 +39,9 @@ fn textbook(tiles: &Tiles, n: usize, w: &[f64], x: &[f64], dy: &[f64]) -> [Vec<f
 fn of_tiles<T: Float>(tiles: &Tiles, n: usize, w: &[T], x: &[T], dy: &[T]) -> [Vec<T>; 3] {
     let fresh = |len| vec![T::of(f64::NAN); len];
     let (mut y, mut dx, mut dw) = (fresh(dy.len()), fresh(x.len()), fresh(w.len()));
-    let mut room = fresh(5);
-    tiles.forward(n, w, x, false, &mut y, &mut room);
-    tiles.backward(n, w, x, dy, Some(&mut dx), Some(&mut dw), &mut room);
+    let mut scratch = fresh(5);
+    tiles.forward(n, w, x, false, &mut y, &mut scratch);
+    tiles.backward(n, w, x, dy, Some(&mut dx), Some(&mut dw), &mut scratch);
     [y, dx, dw]
 }
 
@@ -52,15 +52,15 @@ fn tiles(height: usize, width: usize, channels: (usize, usize), padding: usize) 
     Tiles { input, output, padding, scope: Scope::Samples }
 }
 
-/// w, x and dy of normal numbers.
+/// Normal numbers w, x and dy.
 fn numbers(tiles: &Tiles, n: usize) -> [Vec<f64>; 3] {
     let weights = 9 * tiles.input.channels * tiles.output.channels;
     let (i, o) = (n * tiles.input.values(), n * tiles.output.values());
     [normals(weights, "w"), normals(i, "x"), normals(o, "dy")]
 }
 
-/// A sum has at most 9 * 19 products (2 * 9 * 9 for dW) of numbers below 5, so its terms are below 25 and their roots of
-/// squares sum to about 13; transforms make them at most 16 times as large: errors of about 16 * 25 * 13 * 2^-53 < 1e-12.
+/// A sum has at most 9 * 19 products (2 * 9 * 9 for dW) of numbers below 5, so its terms are below 25 and the root of their
+/// number is about 13; transforms make them at most 16 times larger: errors of about 16 * 25 * 13 * 2^-53 < 1e-12.
 #[test]
 fn tiles_are_windows() {
     for (height, width) in (1..=9).flat_map(|h| (1..=9).map(move |w| (h, w))) {
@@ -68,7 +68,7 @@ fn tiles_are_windows() {
             if height.min(width) + 2 * padding < 3 {
                 continue;
             }
-            // Odd channels, and more than are taken together.
+            // Odd channel counts, and more than are processed together.
             for channels in [(1, 2), (11, 9), (3, 19)] {
                 let mut tiles = tiles(height, width, channels, padding);
                 let [w, x, dy] = numbers(&tiles, 2);
@@ -98,8 +98,8 @@ fn blocks_add_up() {
     }
 }
 
-/// The largest error over the root mean square, in f32, of normal numbers with 64 channels (sums of 576 products, 512
-/// for dW): measured 1.7e-6 for y, 1.5e-6 for dx and 1.6e-6 for dW; bounded by twice as much.
+/// The largest error relative to the root mean square, in f32, of normal numbers with 64 channels (sums of 576 products,
+/// 512 for dW): measured 1.7e-6 for y, 1.5e-6 for dx and 1.6e-6 for dW; bounded by twice as much.
 #[test]
 fn rounding_in_f32() {
     let tiles = tiles(16, 16, (64, 64), 1);

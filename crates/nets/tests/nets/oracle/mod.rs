@@ -4,12 +4,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use veridical_nets::Shape;
 
-/// The number of the input.
+/// Tensor number of the input.
 pub const INPUT: usize = 1000;
-/// The number of dL/dy of a layer.
+/// Tensor number of dL/dy of a layer.
 pub const COTANGENT: usize = 2000;
 
-/// One of the files.
+/// Reads one of the reference files.
 pub fn read(name: &str) -> Value {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/nets");
     serde_json::from_str(&std::fs::read_to_string(format!("{folder}/{name}.json")).unwrap())
@@ -20,7 +20,7 @@ pub fn list<T: DeserializeOwned>(value: &Value) -> Vec<T> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// The first numbers of tensor t, times `scale`: splitmix64.
+/// The first values of tensor t, times `scale`: splitmix64.
 pub fn mixed(t: usize, count: usize, scale: f64) -> Vec<f64> {
     let number = |k: u64| {
         let mut z = (((t as u64) << 32) + k + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -65,12 +65,12 @@ impl Images {
         self.n * self.shape.values()
     }
 
-    /// From PyTorch's order to ours.
+    /// Converts from PyTorch's order to ours.
     pub fn ours(&self, values: &[f64]) -> Vec<f64> {
         self.transposed(values, self.shape.positions())
     }
 
-    /// From our order to PyTorch's.
+    /// Converts from our order to PyTorch's.
     pub fn theirs(&self, values: &[f64]) -> Vec<f64> {
         self.transposed(values, self.shape.channels)
     }
@@ -85,11 +85,14 @@ impl Images {
     }
 }
 
-/// Equal up to `tolerance` of the largest number.
+/// Asserts equality up to `tolerance` of the largest value.
 pub fn near(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     let size = want.iter().fold(1.0f64, |size, x| size.max(x.abs()));
     for (k, (got, want)) in got.iter().zip(want).enumerate() {
-        assert!((got - want).abs() <= tolerance * size, "{what}, entry {k}: {got} for {want}");
+        assert!(
+            (got - want).abs() <= tolerance * size,
+            "{what}, entry {k}: {got} instead of {want}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel error of a spec as a page.
+//! HTML report of the kernel error of a spec.
 
 use veridical_report::{
     Axis, Bars, Card, Cell, Foot, Histogram, Level, Page, Scatter, Table, Verdict,
@@ -8,7 +8,7 @@ use super::{CheckReport, Family, SEEDS};
 use crate::featurize::UNINFORMATIVE_SHARE;
 
 impl CheckReport {
-    /// The report as a page; `command` is what was typed.
+    /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
         let Self { spec, errors, .. } = self;
         Page::new("Kernel error of a feature spec")
@@ -56,7 +56,7 @@ impl CheckReport {
             .to_html()
     }
 
-    /// What can be said without knowing what the features are for.
+    /// States what can be said without knowing what the features are used for.
     fn verdict(&self) -> Verdict {
         let sentence = format!(
             "An estimated kernel value is off by {:.3} on average, and by less than {:.3} for 95 % of pairs.",
@@ -65,11 +65,11 @@ impl CheckReport {
         let uninformative = self.near_zero + self.near_one;
         if uninformative <= UNINFORMATIVE_SHARE {
             return Verdict::new(Level::Neutral, sentence).detail(
-                "Whether that is enough depends on the use: `veridical featurize plan` finds the width for an error.",
+                "Whether that is enough depends on the use: `veridical featurize plan` finds the dimension D for a target error.",
             );
         }
         Verdict::new(Level::Warn, sentence).detail(format!(
-            "{:.0} % of kernel values lie below 0.05 or above 0.95 and tell pairs hardly apart: choose another \
+            "{:.0} % of kernel values are below 0.05 or above 0.95 and barely discriminate between pairs: choose another \
              length scale (`--length-scale median`).",
             100.0 * uninformative
         ))
@@ -108,8 +108,8 @@ impl CheckReport {
 
     fn histogram(&self) -> Histogram {
         Histogram::new(
-            "How the kernel values spread",
-            "Values that crowd at 0 or at 1 tell pairs hardly apart.",
+            "Distribution of the kernel values",
+            "Values that cluster near 0 or 1 barely discriminate between pairs.",
             Axis::new("k(x, y)"),
         )
         .samples("pairs", &self.values)

@@ -1,13 +1,13 @@
-//! Documents as a network takes them: divided, their words as numbers.
+//! Training data of a text model: split documents, with words as vocabulary indices.
 //!
-//! Words and classes are those of the documents that are learnt from. One seeded shuffle divides what no column divides.
+//! Vocabulary and classes come from the training documents. One seeded shuffle splits what a split column does not.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use veridical_core::{Error as CoreError, Job, Order, Seed};
-use veridical_data::{Corpus, Ids, LabelledTexts, Part, Vocabulary, fingerprint};
+use veridical_data::{Corpus, Ids, LabeledTexts, Part, Vocabulary, fingerprint};
 use veridical_io::run::RunFolder;
 use veridical_io::{ReadOptions, Source};
 use veridical_nets::fit::Documents;
@@ -15,33 +15,34 @@ use veridical_nets::fit::Documents;
 use super::options::{TEST_SHARE, TextNetOptions};
 use crate::{Error, Result};
 
-/// Everything a training needs to know about its data.
+/// Training data with everything derived from it.
 pub(super) struct Material {
     pub classes: Vec<String>,
     pub vocabulary: Vocabulary,
     pub train: Documents,
     pub validation: Option<Documents>,
-    /// Vectors that were given: their width, and those of all words with one of zeros after the last.
+    /// Pretrained word embeddings: their dimension, and the vectors of all words followed by a zero vector.
     pub vectors: Option<(usize, Vec<f32>)>,
-    /// The sections of `run.json`.
+    /// Sections of `run.json` about the data.
     pub sections: Map<String, Value>,
 }
 
 impl Material {
     pub fn load(options: &TextNetOptions, max_length: usize, job: &Job<'_>) -> Result<Self> {
         let Some(path) = &options.text else {
-            let what = "text is learnt from documents with labels; name a table with ⟨text⟩ FILE";
+            let what =
+                "training a text model needs labeled documents; pass a table with ⟨text⟩ FILE";
             return Err(Error::request(what, ""));
         };
-        let (texts, notes) = veridical_io::read_labelled(path, &options.reading())?;
+        let (texts, notes) = veridical_io::read_labeled(path, &options.reading())?;
         notes.iter().for_each(|note| job.note(note));
         let Parts { of, classes, vocabulary, train, validation, .. } =
             Parts::new(&texts, options, path, max_length)?;
-        observer_note(job, train.note("documents to learn from", max_length));
+        observer_note(job, train.note("training documents", max_length));
         let mut sections = Map::new();
         sections.insert(
             "data".into(),
-            json!({ "rows": texts.texts.len(), "fingerprint": fingerprint::of_labelled(&texts) }),
+            json!({ "rows": texts.texts.len(), "fingerprint": fingerprint::of_labeled(&texts) }),
         );
         let rows = |part: Part| of.iter().filter(|&&own| own == part).count();
         let [n, held_out, test] = [Part::Train, Part::Validation, Part::Test].map(rows);
@@ -64,30 +65,30 @@ impl Material {
     }
 }
 
-/// Documents to learn from, to stop on and to test on; words and classes are those of the first.
+/// Training, validation and test documents; vocabulary and classes come from the training documents.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// What each document is for.
+    /// Part of each document.
     pub of: Vec<Part>,
-    /// The labels there are.
+    /// Names of the classes.
     pub classes: Vec<String>,
-    /// The words there are.
+    /// Vocabulary of the training documents.
     pub vocabulary: Vocabulary,
-    /// To learn from.
+    /// Training documents.
     pub train: Documents,
-    /// To stop on.
+    /// Validation documents, for early stopping.
     pub validation: Documents,
-    /// To test on.
+    /// Test documents.
     pub test: Documents,
 }
 
 impl Parts {
-    /// Divides documents that were read from `path`, and reads the first `max_length` known words of each.
+    /// Splits documents read from `path`, and encodes the first `max_length` known words of each.
     ///
     /// # Errors
-    /// Shares that make no sense, a part without documents or with a label that is not learned from, no frequent word.
+    /// Invalid fractions, an empty part, a label that does not occur in training, or an empty vocabulary.
     pub fn new(
-        texts: &LabelledTexts,
+        texts: &LabeledTexts,
         options: &TextNetOptions,
         path: &Path,
         max_length: usize,
@@ -97,14 +98,14 @@ impl Parts {
             |part: Part| -> Vec<usize> { (0..of.len()).filter(|&i| of[i] == part).collect() };
         let [train, validation, test] = [Part::Train, Part::Validation, Part::Test].map(rows);
         if train.is_empty() {
-            let what = "no document is left to learn from";
+            let what = "no training documents remain";
             return Err(CoreError::unfit(format!("{}: {what}", path.display()), "").into());
         }
         let classes = classes(train.iter().map(|&i| &texts.labels[i]));
         if let [only] = classes.as_slice() {
-            let what = format!("every document to learn from has the label `{only}`");
+            let what = format!("every training document has the label `{only}`");
             let what = format!("{}: {what}", path.display());
-            return Err(CoreError::unfit(what, "there is nothing to tell apart").into());
+            return Err(CoreError::unfit(what, "classification needs at least two classes").into());
         }
         let vocabulary = vocabulary(texts, &train, options, path)?;
         let documents = |rows: &[usize]| {
@@ -125,9 +126,9 @@ fn observer_note(job: &Job<'_>, note: Option<String>) {
     }
 }
 
-/// What each document is for.
+/// Assigns each document to a part.
 pub(super) fn divide(
-    texts: &LabelledTexts,
+    texts: &LabeledTexts,
     options: &TextNetOptions,
     path: &Path,
 ) -> Result<Vec<Part>> {
@@ -136,7 +137,8 @@ pub(super) fn divide(
         match (0.0..1.0).contains(&share) {
             true => Ok(share),
             false => {
-                let what = format!("⟨{flag}⟩ must be a share from 0 to below 1, got {share}");
+                let what =
+                    format!("⟨{flag}⟩ must be a fraction of at least 0 and below 1, got {share}");
                 Err(Error::request(what, ""))
             }
         }
@@ -155,7 +157,7 @@ pub(super) fn divide(
     };
     if validation > 0.0 {
         if parts.contains(&Part::Validation) {
-            let what = "⟨validation⟩, but ⟨split-column⟩ names documents for validation already";
+            let what = "⟨validation⟩ is set, but ⟨split-column⟩ already names validation documents";
             return Err(Error::request(what, "leave ⟨validation⟩ out"));
         }
         parts = drawn(parts, Part::Validation, validation, seed, "validation", path)?;
@@ -163,7 +165,7 @@ pub(super) fn divide(
     Ok(parts)
 }
 
-/// A share of the documents to learn from becomes another part.
+/// Moves a random fraction of the training documents to another part.
 fn drawn(
     mut parts: Vec<Part>,
     part: Part,
@@ -178,7 +180,7 @@ fn drawn(
         let what = format!("⟨{flag}⟩ {share} of {} documents is {count}", from.len());
         return Err(Error::request(
             format!("{}: {what}", path.display()),
-            "both parts need one at least",
+            "each part needs at least one",
         ));
     }
     let order = Order::new(from.len() as u64, seed, flag, 0);
@@ -186,7 +188,7 @@ fn drawn(
     Ok(parts)
 }
 
-/// The labels there are: numbers by their size, others by their bytes.
+/// Returns the sorted labels: numbers by value, others by bytes.
 fn classes<'a>(labels: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut classes: Vec<String> = labels.cloned().collect();
     classes.sort_unstable();
@@ -198,7 +200,7 @@ fn classes<'a>(labels: impl Iterator<Item = &'a String>) -> Vec<String> {
     classes
 }
 
-/// Labels as numbers of classes.
+/// Converts labels to class indices.
 pub(super) fn numbers<'a>(
     labels: impl Iterator<Item = &'a String>,
     classes: &[String],
@@ -208,17 +210,19 @@ pub(super) fn numbers<'a>(
     let number = |label: &String| {
         places.get(label).copied().ok_or_else(|| {
             let known: Vec<&str> = classes.iter().take(12).map(String::as_str).collect();
-            let what =
-                format!("label `{label}` is none of those learnt from ({})", known.join(", "));
+            let what = format!(
+                "label `{label}` does not occur in the training documents ({})",
+                known.join(", ")
+            );
             Error::request(format!("{}: {what}", path.display()), "")
         })
     };
     labels.map(number).collect()
 }
 
-/// The words of the documents to learn from that occur often enough.
+/// Builds the vocabulary: words of the training documents that occur often enough.
 fn vocabulary(
-    texts: &LabelledTexts,
+    texts: &LabeledTexts,
     train: &[usize],
     options: &TextNetOptions,
     path: &Path,
@@ -228,14 +232,16 @@ fn vocabulary(
     let ids = Ids::Int((0..train.len() as i64).collect::<Vec<_>>().into());
     let corpus = Corpus::of_texts(ids, chosen, true, least);
     if corpus.words.is_empty() {
-        let what =
-            format!("none of {} documents has a word that occurs {least} times", train.len());
+        let what = format!(
+            "none of the {} training documents has a word that occurs {least} times",
+            train.len()
+        );
         return Err(Error::request(format!("{}: {what}", path.display()), "lower ⟨min-count⟩"));
     }
     Ok(corpus.vocabulary(true))
 }
 
-/// The vectors of words, zeros where there is none and after the last, and their fingerprint.
+/// Returns the word embeddings, zeros where one is missing and after the last word, and their fingerprint.
 fn vectors(path: &Path, words: &[String], job: &Job<'_>) -> Result<(usize, Vec<f32>, String)> {
     let file = match RunFolder::is_run(path) {
         true => RunFolder::open(path)?.table(Some("word"))?,
@@ -261,7 +267,9 @@ fn vectors(path: &Path, words: &[String], job: &Job<'_>) -> Result<(usize, Vec<f
         ));
     }
     if without > 0 {
-        job.note(&format!("{without} of {all} words have no vector in ⟨vectors⟩ and get zeros"));
+        job.note(&format!(
+            "{without} of {all} words have no vector in ⟨vectors⟩ and are set to zeros"
+        ));
     }
     Ok((table.dim, values, fingerprint::of_table(&table)))
 }

@@ -1,8 +1,8 @@
-//! `veridical train text`: documents told apart by a bidirectional recurrent network on vectors of words
+//! `veridical train text`: document classification with a bidirectional recurrent network on word embeddings
 //! (paper 000, F.2 and Figure A.6; TensorFlow's tutorial "Text classification with an RNN").
 //!
-//! word vectors e_t, learnt or given; h_t = [h_t along, h_t against] of a GRU or LSTM; y = W_2 relu(W_1 [h_T along, h_1
-//! against] + b_1) + b_2. Two classes have one output and binary cross entropy, more have one each and cross entropy.
+//! Word embeddings e_t, learned or pretrained; h_t = [h_t along, h_t against] of a GRU or LSTM; y = W_2 relu(W_1 [h_T along,
+//! h_1 against] + b_1) + b_2. Two classes: one output and binary cross-entropy; more: one output each and cross-entropy.
 
 mod material;
 mod options;
@@ -33,21 +33,21 @@ use crate::settings::Start;
 use crate::train::{RunTable, Seeded, ensemble, give_up, host, log, now};
 use crate::{Error, Result, config};
 
-/// The table of the words in a run, and its name in the model.
+/// Name of the word table in a run and in the model.
 const WORDS: &str = "word";
 const EMBEDDING: &str = "embedding.weight";
 
-/// Whether a run folder, or the first of an ensemble, reads text.
+/// Returns whether a run folder, or the first run of an ensemble, is a text model.
 pub fn is_text(path: &Path) -> bool {
     let first = run::seeds(path).into_iter().next();
     RunFolder::open(first.as_deref().unwrap_or(path)).is_ok_and(|run| super::method(&run) == METHOD)
 }
 
-/// Trains and publishes.
+/// Trains a text model and publishes the run folder.
 ///
 /// # Errors
-/// Bad data, bad settings and a loss that diverges leave nothing behind; an interruption and a full disk
-/// leave what can be resumed.
+/// Bad data, bad settings and a diverging loss leave nothing behind; an interruption and a full disk
+/// leave a state that can be resumed.
 pub fn train(settings: &TrainText, job: &Job<'_>) -> Result<TrainedNet> {
     let TrainText { request, start: Start { seeds, output, .. } } = settings;
     let (out, if_exists) = (&output.folder(METHOD), output.existing.if_exists());
@@ -68,14 +68,14 @@ pub fn train(settings: &TrainText, job: &Job<'_>) -> Result<TrainedNet> {
     })
 }
 
-/// A request with everything it needs, for any seed.
+/// A request with its data loaded, for any seed.
 struct Prepared {
     recipe: TextRecipe,
     options: TextNetOptions,
     material: Material,
     loss: Loss,
     outputs: usize,
-    /// Numbers that are learnt.
+    /// Number of trainable parameters.
     parameters: usize,
 }
 
@@ -100,7 +100,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Rows of the table of words: one more than there are words.
+    /// Number of rows of the word table: one more than there are words.
     fn words(&self) -> usize {
         self.material.vocabulary.words().len() + 1
     }
@@ -109,7 +109,7 @@ impl Prepared {
         self.material.vectors.is_none() || self.recipe.train_vectors
     }
 
-    /// What is known before training: two runs with the same one have the same bytes.
+    /// Everything known before training: two runs with equal documents have equal bytes.
     fn document(&self, seed: Seed) -> Value {
         let mut document = json!({
             "format": run::FORMAT,
@@ -142,7 +142,7 @@ impl Prepared {
         let dim = self.recipe.dim();
         let vectors = vectors.as_ref().map(|(_, values)| values.clone());
         let vectors = vectors.unwrap_or_else(|| first_vectors(self.words(), dim, seed));
-        let words = Table::new(dim, vectors, &self.recipe.optimiser())?;
+        let words = Table::new(dim, vectors, &self.recipe.optimizer())?;
         let settings = self.recipe.training(self.loss, train.len());
         let mut learner = DocumentLearner::new(
             self.recipe.net(self.outputs, seed)?,
@@ -186,7 +186,7 @@ impl Seeded for Prepared {
         METHOD
     }
 
-    /// Steps are small products one after the other: a second run gains more than a second thread.
+    /// Steps are small sequential products: a second run in parallel gains more than a second thread.
     fn is_one_thread_enough(&self) -> bool {
         true
     }
@@ -195,7 +195,7 @@ impl Seeded for Prepared {
         let document = self.document(seed);
         let folder = out.display().to_string();
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            job.note(&format!("{folder} is finished already"));
+            job.note(&format!("{folder} is already finished"));
             let learned = finished(out)?;
             return Ok(NetRun { folder, seed: seed.get(), learned, was_finished: true });
         };

@@ -1,4 +1,4 @@
-//! Networks that read text, opened again: how often they are right, and what they say of new documents.
+//! Trained text models, loaded from their run folders: evaluation and prediction.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use serde::Serialize;
 use serde_json::Value;
 use veridical_core::Job;
 use veridical_core::{Seed, settings};
-use veridical_data::{LabelledTexts, Part, Vocabulary, fingerprint};
+use veridical_data::{LabeledTexts, Part, Vocabulary, fingerprint};
 use veridical_io::run::{self, RunFolder};
 use veridical_io::{
-    Input, LabelledOptions, Output, ReadOptions, Replace, Source, publish, write_atomically,
+    Input, LabeledOptions, Output, ReadOptions, Replace, Source, publish, write_atomically,
 };
 use veridical_nets::fit::{DocumentPasses, Documents};
 use veridical_nets::metrics::{measures, predicted};
-use veridical_nets::{Loss, Net, OptimiserKind, OptimiserSettings, Table};
+use veridical_nets::{Loss, Net, OptimizerKind, OptimizerSettings, Table};
 
-use super::super::evaluate::{JudgedNet, NetEvaluation};
+use super::super::evaluate::{EvaluatedNet, NetEvaluation};
 use super::super::metrics;
 use super::super::saved::{damaged, part};
 use super::material::{divide, numbers};
@@ -25,7 +25,7 @@ use super::{EMBEDDING, METHOD, WORDS};
 use crate::evaluate::Evaluate;
 use crate::{Error, Result};
 
-/// A run that reads text.
+/// A run of a text model.
 struct SavedText {
     run: RunFolder,
     request: TextRequest,
@@ -42,7 +42,7 @@ impl SavedText {
         let run = RunFolder::open(path)?;
         let method = super::super::method(&run);
         if method != METHOD {
-            let what = format!("is a run of `{method}`, not one that reads text");
+            let what = format!("is a run of `{method}`, not a text model");
             return Err(Error::request(
                 format!("{} {what}", path.display()),
                 "train one with `train text`",
@@ -66,21 +66,21 @@ impl SavedText {
             .remove(EMBEDDING)
             .filter(|(own, values)| *own == shape && values.len() == shape[0] * dim)
         else {
-            let what = format!("`{EMBEDDING}` does not fit the words of the run");
+            let what = format!("`{EMBEDDING}` does not match the words of the run");
             return Err(broken(format!("{what}; train it again")));
         };
         net.import(&tensors, true).map_err(|e| broken(e.to_string()))?;
-        let rule = OptimiserSettings::of(OptimiserKind::Sgd);
+        let rule = OptimizerSettings::of(OptimizerKind::Sgd);
         let words = Table::new(dim, words, &rule)?;
         let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
         let vocabulary = Vocabulary::new(names, true);
         if classes.len() < 2 {
-            return Err(damaged(&run, "`classes` has fewer than two"));
+            return Err(damaged(&run, "`classes` has fewer than two entries"));
         }
         Ok(Self { run, request, seed, classes, vocabulary, words, net, loss })
     }
 
-    /// Outputs of documents.
+    /// Returns the outputs of the network for documents.
     fn outputs(&self, documents: &Documents, job: &Job<'_>) -> Result<Vec<f32>> {
         let label = self.run.path().display().to_string();
         let mut passes = DocumentPasses::new(&self.net, documents.most_words(1));
@@ -88,38 +88,38 @@ impl SavedText {
     }
 }
 
-/// The documents to judge runs on, as they were read.
-struct ToJudge {
+/// The documents to evaluate runs on.
+struct TestDocuments {
     path: PathBuf,
-    texts: LabelledTexts,
+    texts: LabeledTexts,
     chosen: Vec<usize>,
     fingerprint: String,
     note: Option<String>,
 }
 
-impl ToJudge {
-    /// The part to test on of the run's own documents, wherever they are; all documents of another table.
+impl TestDocuments {
+    /// Reads the test documents of the run, from any location; all documents of another table.
     fn read(saved: &SavedText, given: Option<&Path>, job: &Job<'_>) -> Result<Self> {
         let options = &saved.request.options;
         let path = given.or(options.text.as_deref()).map(Path::to_owned).ok_or_else(|| {
-            let what = "does not say where its documents are; name them with ⟨data⟩";
+            let what = "does not record where its documents are; pass them with ⟨data⟩";
             Error::request(format!("{} {what}", saved.run.path().display()), "")
         })?;
         let mut plain = options.reading();
         plain.records.columns.remove("split");
-        let (mut texts, notes) = veridical_io::read_labelled(&path, &plain)?;
+        let (mut texts, notes) = veridical_io::read_labeled(&path, &plain)?;
         notes.iter().for_each(|note| job.note(note));
-        let fingerprint = fingerprint::of_labelled(&texts);
+        let fingerprint = fingerprint::of_labeled(&texts);
         let recorded = |part: &str| saved.run.document().get(part)?.get("fingerprint")?.as_str();
         let mut chosen: Vec<usize> = (0..texts.texts.len()).collect();
         let all = chosen.len();
         let mut note = None;
         if recorded("data") == Some(&fingerprint) {
-            (texts, _) = veridical_io::read_labelled(&path, &options.reading())?;
+            (texts, _) = veridical_io::read_labeled(&path, &options.reading())?;
             let parts = divide(&texts, options, &path)?;
             chosen.retain(|&i| parts[i] == Part::Test);
             if recorded("split") != Some(&fingerprint::of_parts(&parts)) {
-                let what = "are for something else than in the training; restore the column";
+                let what = "are split differently than in training; restore the split column";
                 return Err(Error::request(
                     format!("the documents of {} {what}", path.display()),
                     "",
@@ -127,14 +127,14 @@ impl ToJudge {
             }
             if chosen.is_empty() {
                 chosen = (0..all).collect();
-                let what = "which the network has learnt from";
-                note = Some(format!("no document is to test on: judged on all {all}, {what}"));
+                let what = "which the model was trained on";
+                note = Some(format!("there are no test documents: evaluated on all {all}, {what}"));
             }
         } else if given.is_none() {
-            let what = "the documents are not those of the training any more";
+            let what = "the documents have changed since training";
             return Err(Error::request(
                 format!("{}: {what}", path.display()),
-                "name those to judge on with ⟨data⟩",
+                "pass the documents to evaluate on with ⟨data⟩",
             ));
         }
         Ok(Self { path, texts, chosen, fingerprint, note })
@@ -149,13 +149,13 @@ impl ToJudge {
     }
 }
 
-/// Judges runs that read text.
+/// Evaluates text models.
 pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     if settings.classes.is_some() {
-        let what = "⟨classes⟩ is for networks on images and tables; text is judged on all classes";
+        let what = "⟨classes⟩ is for networks on images and tables; text models are evaluated on all classes";
         return Err(Error::request(what, ""));
     }
-    let (mut notes, mut models): (Vec<String>, Vec<JudgedNet>) = (Vec::new(), Vec::new());
+    let (mut notes, mut models): (Vec<String>, Vec<EvaluatedNet>) = (Vec::new(), Vec::new());
     let mut classes: Option<(Vec<String>, PathBuf)> = None;
     for path in settings.run.iter().map(|run| run.to_path_buf()) {
         let path = &path;
@@ -165,14 +165,14 @@ pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<N
         }
         let runs = folders.iter().map(|f| SavedText::open(f)).collect::<Result<Vec<_>>>()?;
         let Some(first) = runs.first() else { continue }; // never empty
-        let data = ToJudge::read(first, settings.data.as_deref(), job)?;
+        let data = TestDocuments::read(first, settings.data.as_deref(), job)?;
         notes.extend(data.note.clone().filter(|note| !notes.contains(note)));
         let mut found = Vec::new();
         for saved in &runs {
             match &classes {
                 Some((before, other)) if *before != saved.classes => {
                     let (a, b) = (other.display(), path.display());
-                    let what = "predict different things; evaluate them one by one";
+                    let what = "have different targets; evaluate them one by one";
                     return Err(Error::request(format!("{a} and {b} {what}"), ""));
                 }
                 Some(_) => {}
@@ -189,61 +189,61 @@ pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<N
         let seeds = runs.iter().map(|saved| saved.seed).collect();
         let (name, model) = (path.display().to_string(), first.request.recipe.name());
         let lines = metrics(first.run.path());
-        models.push(JudgedNet::new(name, model, seeds, found, lines, data.fingerprint));
+        models.push(EvaluatedNet::new(name, model, seeds, found, lines, data.fingerprint));
     }
     let Some((classes, _)) = classes else {
-        return Err(Error::missing("name at least one run with ⟨run⟩", ""));
+        return Err(Error::missing("pass at least one run with ⟨run⟩", ""));
     };
     Ok(NetEvaluation { what: "classification", classes, notes, models })
 }
 
 settings! {
-    /// Documents to classify by a run.
+    /// Settings of [`predict`].
     pub struct PredictText {
-        /// A run of `train text`
+        /// Run of `train text`
         pub run: Input = Input::default() => [required(), value("RUN")],
-        /// A table of documents
+        /// Table of documents to classify
         pub text: Input = Input::default() => [required()],
-        /// Column of the documents
-        pub column: Option<String> = None => [otherwise("as the run was trained")],
-        /// Column of their ids
-        pub id_column: Option<String> = None => [otherwise("`id`, or the number of the row")],
-        /// The CSV file to write
+        /// Column with the text
+        pub column: Option<String> = None => [otherwise("the column of the run")],
+        /// Column with the document ids
+        pub id_column: Option<String> = None => [otherwise("`id`, or the row number")],
+        /// CSV file to write
         pub out: Output = Output::default() => [required()],
     } with {
-        /// What to do about an earlier output.
+        /// Whether existing output is replaced.
         pub replace: Replace,
     }
 }
 
-/// What was said of documents.
+/// Result of [`predict`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Predicted {
-    /// How many documents.
+    /// Number of documents.
     pub documents: usize,
-    /// Classes, and how many documents were taken for each.
+    /// Classes with the number of documents predicted for each.
     pub classes: Vec<(String, usize)>,
-    /// What to bear in mind.
+    /// Notes about the documents.
     pub notes: Vec<String>,
-    /// The table.
+    /// Path of the table.
     pub out: String,
 }
 
-/// Tells new documents apart and writes a table of them.
+/// Classifies new documents and writes a table of predictions.
 ///
 /// # Errors
-/// [`Error::Core`] if the run does not read text, or the table cannot be read or written.
+/// [`Error::Core`] if the run is not a text model, or the table cannot be read or written.
 pub fn predict(settings: &PredictText, job: &Job<'_>) -> Result<Predicted> {
     publish::check_new(&settings.out, settings.replace.force)?;
     let saved = SavedText::open(&settings.run)?;
-    let LabelledOptions { mut records, .. } = saved.request.options.reading();
+    let LabeledOptions { mut records, .. } = saved.request.options.reading();
     ["label", "split"].iter().for_each(|part| records.columns.remove(part));
     records.columns = records
         .columns
         .with("text", settings.column.as_ref())
         .with("id", settings.id_column.as_ref());
-    let options = LabelledOptions { records, without_labels: true };
-    let (texts, read) = veridical_io::read_labelled(&settings.text, &options)?;
+    let options = LabeledOptions { records, without_labels: true };
+    let (texts, read) = veridical_io::read_labeled(&settings.text, &options)?;
     read.iter().for_each(|note| job.note(note));
     let most = saved.request.recipe.max_length;
     let all = texts.texts.iter().map(String::as_str);
@@ -264,7 +264,7 @@ pub fn predict(settings: &PredictText, job: &Job<'_>) -> Result<Predicted> {
     Ok(Predicted { documents: documents.len(), classes, notes, out })
 }
 
-/// The softmax of the outputs, or the logistic function of one, at a class.
+/// Returns the probability of a class: softmax of the outputs, or the logistic function of a single output.
 fn probability(f: &[f32], class: usize) -> f64 {
     match f {
         [f] => {
@@ -278,7 +278,7 @@ fn probability(f: &[f32], class: usize) -> f64 {
     }
 }
 
-/// A field of CSV.
+/// Quotes a CSV field if necessary.
 fn quoted(field: &str) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),

@@ -1,4 +1,4 @@
-//! What models lose, what the tables hold, and what theory says.
+//! Downstream models, contents of the tables, and theoretical bounds.
 
 use veridical_core::Estimate;
 use veridical_report::{Axis, Bars, BoxPlot, Cell, Page, Table};
@@ -11,13 +11,13 @@ impl StabilityReport {
         let Some(d) = &self.downstream else { return page };
         let mut plot = BoxPlot::new(
             "Accuracy over runs, retrained on each",
-            "A flat box is a stable treatment; the line of a treatment that averages all runs has no spread.",
+            "A flat box is a stable treatment; a treatment that averages all runs has no spread.",
             Axis::new("accuracy").percent(),
         );
         for t in &d.treatments {
             plot = plot.samples(t.treatment.clone(), &t.accuracy.runs);
         }
-        // An average over runs leaves no other run to apply a model to.
+        // A treatment that averages over all runs leaves no other run to apply its model to.
         let left = || {
             d.treatments
                 .iter()
@@ -25,7 +25,7 @@ impl StabilityReport {
         };
         let bars = Bars::new(
             "Accuracy of the first table's model on the other tables, not retrained",
-            "What a refresh leaves of a consumer that is not retrained; the dashed line is what guessing gives.",
+            "What remains for a consumer that is not retrained; the dashed line is the accuracy of guessing.",
             Axis::new("accuracy").percent().mark("most frequent class", d.majority),
             left().map(|(name, _)| name),
         )
@@ -75,8 +75,8 @@ impl StabilityReport {
         ];
         let table = Table::new("Treatments", head)
             .explain(format!(
-                "Deviations in points. {} ids of {} classes, the same {} folds for all; most frequent class {:.1} %. \
-                 Components of variance may be negative: then there is nothing to see.",
+                "Standard deviations in percentage points. {} ids of {} classes, the same {} folds for all; most frequent class {:.1} %. \
+                 Variance components may be negative: they are then indistinguishable from 0.",
                 d.ids, d.classes, d.folds, 100.0 * d.majority
             ))
             .rows(rows);
@@ -103,7 +103,7 @@ impl StabilityReport {
             });
             let table = Table::new(
                 "Kernel-target alignment",
-                ["table", "centred", "uncentred", "E[1[Y=Y'] K]", "E[K]"],
+                ["table", "centred", "uncentered", "E[1[Y=Y'] K]", "E[K]"],
             )
             .rows(rows);
             page = page.table(table);
@@ -146,10 +146,8 @@ impl StabilityReport {
             "95 %",
             "max",
         ];
-        let intro = format!(
-            "{} ids are in all tables. Most broken refreshes are seen here.",
-            self.shared_ids
-        );
+        let intro =
+            format!("{} ids are in all tables. Most broken refreshes show here.", self.shared_ids);
         let table = Table::new("Tables", head).rows(rows);
         page.section("Tables", intro).table(table)
     }
@@ -163,19 +161,19 @@ impl StabilityReport {
             pair.map(|[a, b]| format!("{} {}, {} {}", names[0], shown(a), names[1], shown(b)))
         };
         let lines = [
-            two(t.noise_to_signal, ["as they are", "aligned"])
-                .map(|x| format!("Noise over signal of a coordinate (proposition 3): {x}.")),
-            two(t.estimation_rate, ["as they are", "aligned"])
-                .map(|x| format!("Its rate (s_e^2 / s_h^2) (q / n) ln(d / q), no constant: {x}.")),
+            two(t.noise_to_signal, ["raw", "aligned"])
+                .map(|x| format!("Noise-to-signal ratio of a coordinate (proposition 3): {x}.")),
+            two(t.estimation_rate, ["raw", "aligned"])
+                .map(|x| format!("Its rate (s_e^2 / s_h^2) (q / n) ln(d / q), without constant: {x}.")),
             two(t.alignment_rate, ["directions", "ids"])
-                .map(|x| format!("Proposition 4 at epsilon 0.1, divergence 1, no constant: {x}.")),
+                .map(|x| format!("Proposition 4 at epsilon 0.1, divergence 1, without constant: {x}.")),
             t.nadaraya_watson_risk.map(|x| {
                 format!("Lemma 1 as stated in the paper, delta 0.05: risk of Nadaraya-Watson at most {}.", shown(x))
             }),
         ];
         page.section(
             "Theory",
-            "What the paper's bounds say with these numbers. They are rates without constants and enter no verdict.",
+            "The paper's bounds at these numbers. They are rates without constants and do not affect the verdict.",
         )
         .list(lines.into_iter().flatten())
     }

@@ -1,4 +1,4 @@
-//! What a verdict rests on: geometry, coordinates, neighbours.
+//! Evidence for the verdict: geometry, coordinates, nearest neighbors.
 
 use veridical_inspect::PairMeasure;
 use veridical_report::{Axis, Bars, Cell, Density, Heatmap, Line, Page, Scatter, Table, number};
@@ -7,7 +7,7 @@ use super::short;
 use crate::stability::text::with_interval;
 use crate::stability::{ChangedItem, NamedId, StabilityReport};
 
-/// Runs above which a matrix of pairs is drawn.
+/// Number of runs from which a matrix of pairs is drawn.
 const MATRIX_FROM: usize = 3;
 
 impl StabilityReport {
@@ -19,7 +19,7 @@ impl StabilityReport {
         let points = c.gram.shown.iter().map(|&[a, b]| (a, b, ""));
         let scatter = Scatter::new(
             "Inner products of the same pairs of ids",
-            "Points on the diagonal did not move: that is what consumers that retrain rely on.",
+            "Points on the diagonal did not move: retrained consumers rely on this.",
             axis(first),
             axis(last),
         )
@@ -34,7 +34,7 @@ impl StabilityReport {
         if self.tables.len() >= MATRIX_FROM {
             page = page.charts([
                 matrix("Geometry kept between runs", "CKA", &names, &c.cka).into(),
-                matrix("Neighbours kept between runs", "share kept", &names, &c.nn_overlap).into(),
+                matrix("Neighbors kept between runs", "share kept", &names, &c.nn_overlap).into(),
             ]);
         }
         let rows = [
@@ -44,10 +44,10 @@ impl StabilityReport {
         let rows = rows.map(|(what, noise, spread)| {
             [Cell::text(what), Cell::number(noise, 5), Cell::number(spread, 5)]
         });
-        let table = Table::new("Pairs of ids", ["of a pair", "moves by", "pairs differ by"])
+        let table = Table::new("Pairs of ids", ["of a pair", "changes by (sd)", "differs between pairs by (sd)"])
             .explain(format!(
-                "{} pairs. What moves little beside what pairs differ by is signal. Principal angles between the \
-                 tables: mean cosine {:.4}, largest {:.1} degrees.",
+                "{} pairs. A change that is small compared with the differences between pairs preserves the signal. Principal angles \
+                 between the tables: mean cosine {:.4}, largest {:.1} degrees.",
                 number(c.gram.pairs as f64, 0),
                 c.angles.mean_cosine,
                 c.angles.largest_degrees
@@ -60,10 +60,10 @@ impl StabilityReport {
         let Some(c) = &self.comparison.coordinates else {
             return page.section(
                 "Coordinates",
-                "The tables have different widths, so coordinates cannot be compared.",
+                "The tables have different dimensions, so coordinates cannot be compared.",
             );
         };
-        // The largest first: which dimension it is means nothing, since each depends on the seed.
+        // Sorted by variance: which dimension it is carries no meaning, since each depends on the seed.
         let falling = |variance: &[f64]| {
             let mut sorted = variance.to_vec();
             sorted.sort_unstable_by(|a, b| b.total_cmp(a));
@@ -71,11 +71,11 @@ impl StabilityReport {
         };
         let dimensions = Line::new(
             "Variance of every dimension over runs",
-            "The gap between the lines is what alignment brings back: the table was turned, its geometry was not lost.",
+            "The gap between the lines is what alignment recovers: the table was rotated, its geometry was not lost.",
             Axis::new("dimension, by variance"),
             Axis::log("variance"),
         )
-        .series("as they are", falling(&c.variance))
+        .series("raw", falling(&c.variance))
         .series("aligned", falling(&c.aligned_variance));
         let logs = |variances: &[f64]| variances.iter().map(|v| v.log10()).collect::<Vec<f64>>();
         let ids = Density::new(
@@ -83,21 +83,21 @@ impl StabilityReport {
             "Mean over dimensions, one value per id; -2 is a hundredth, -4 a ten-thousandth.",
             Axis::new("log10 of the variance"),
         )
-        .samples("as they are", &logs(&c.by_id[0]))
+        .samples("raw", &logs(&c.by_id[0]))
         .samples("aligned", &logs(&c.by_id[1]));
-        let intro = "What consumers that are not retrained rely on. Alignment is the one rotation that brings a table back \
-                     to the first.";
+        let intro = "Consumers that are not retrained rely on coordinates. Alignment is the single rotation that maps a table \
+                     back to the first.";
         page.section("Coordinates", intro).charts([dimensions.into(), ids.into()])
     }
 
-    pub(super) fn neighbours(&self, page: Page) -> Page {
+    pub(super) fn neighbors(&self, page: Page) -> Page {
         let c = &self.comparison;
         let overlap = with_interval(c.nn_overlap.estimate);
         let intro = format!(
-            "{overlap} of the {} nearest neighbours stay ({} probes; {:.4} would stay by chance).",
+            "{overlap} of the {} nearest neighbors stay ({} probes; {:.4} would stay by chance).",
             c.k, c.probes, c.chance_overlap
         );
-        let mut page = page.section("Neighbours", intro);
+        let mut page = page.section("Neighbors", intro);
         if !c.deciles.is_empty() {
             let names: Vec<String> = c.deciles.iter().map(|d| format!("{}", d.decile)).collect();
             let values = c
@@ -106,9 +106,9 @@ impl StabilityReport {
                 .map(|d| d.overlap.map_or([f64::NAN; 3], |e| [e.value, e.low, e.high]));
             page = page.chart(
                 Bars::new(
-                    "Neighbours kept, by decile of weight",
-                    "1 are the heaviest ids, 10 the lightest, which are trained on little.",
-                    Axis::new("neighbours kept").percent(),
+                    "Neighbors kept, by decile of weight",
+                    "1 are the heaviest ids, 10 the lightest, which have little training data.",
+                    Axis::new("neighbors kept").percent(),
                     names,
                 )
                 .series("ids of the decile", values),
@@ -116,7 +116,7 @@ impl StabilityReport {
         }
         if let Some(new) = &self.new_ids {
             page = page.text(format!(
-                "{} ids are new. Their nearest shared id has a cosine of {} ({} for ids that both tables have): far less \
+                "{} ids are new. The nearest shared id of a new id has a mean cosine of {} ({} for shared ids): far less \
                  means that they are not trained yet.",
                 new.count,
                 with_interval(new.nearest_cosine),
@@ -139,11 +139,11 @@ impl StabilityReport {
             ]
         };
         let table = Table::new(
-            "Heaviest ids whose neighbours changed",
+            "Heaviest ids whose neighbors changed",
             ["id", "weight", "kept", "before", "after"],
         )
         .explain(
-            "By weight times the share of neighbours that changed. Look at these before you ship.",
+            "Sorted by weight times the share of neighbors that changed. Inspect these before you ship.",
         )
         .rows(self.changed.iter().map(row))
         .first(10);
@@ -151,7 +151,7 @@ impl StabilityReport {
     }
 }
 
-/// A measure of all pairs of runs; the diagonal stays empty, for a run is always like itself.
+/// Heatmap of a measure for all pairs of runs; the diagonal is empty, since a run always agrees with itself.
 fn matrix(caption: &str, value: &str, names: &[String], measure: &PairMeasure) -> Heatmap {
     let n = names.len();
     let mut values = vec![vec![f64::NAN; n]; n];
@@ -163,7 +163,7 @@ fn matrix(caption: &str, value: &str, names: &[String], measure: &PairMeasure) -
     }
     Heatmap::new(
         caption,
-        "A row that is paler than the others is a run apart.",
+        "A row that is paler than the others is an outlier.",
         names,
         names,
         values,

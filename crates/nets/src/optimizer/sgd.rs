@@ -1,12 +1,12 @@
-//! Gradient descent: g' = g + decay p; without momentum p <- p - lr g'.
+//! Stochastic gradient descent: g' = g + decay p; without momentum p <- p - lr g'.
 //!
-//! With momentum mu (Polyak 1964, in the form of Sutskever et al. 2013 that PyTorch has): b <- mu b + g' with b = 0 before
-//! the first step, then p <- p - lr b, or p <- p - lr (g' + mu b) with Nesterov's look ahead.
+//! With momentum mu (Polyak 1964, in the form of Sutskever et al. 2013 that PyTorch uses): b <- mu b + g' with b = 0 before
+//! the first step, then p <- p - lr b, or p <- p - lr (g' + mu b) with Nesterov momentum.
 
-use super::{OptimiserSettings, Rule};
+use super::{OptimizerSettings, Rule};
 use crate::Float;
 
-/// Without momentum.
+/// SGD without momentum.
 #[derive(Clone, Copy)]
 pub(super) struct Sgd<T> {
     lr: T,
@@ -14,7 +14,7 @@ pub(super) struct Sgd<T> {
 }
 
 impl<T: Float> Sgd<T> {
-    pub(super) fn new(settings: &OptimiserSettings, lr: f64) -> Self {
+    pub(super) fn new(settings: &OptimizerSettings, lr: f64) -> Self {
         Self { lr: T::of(lr), decay: T::of(settings.weight_decay()) }
     }
 }
@@ -26,7 +26,7 @@ impl<T: Float> Rule<T, 0> for Sgd<T> {
     }
 }
 
-/// With momentum.
+/// SGD with momentum.
 #[derive(Clone, Copy)]
 pub(super) struct Momentum<T> {
     plain: Sgd<T>,
@@ -37,7 +37,7 @@ pub(super) struct Momentum<T> {
 }
 
 impl<T: Float> Momentum<T> {
-    pub(super) fn new(settings: &OptimiserSettings, lr: f64) -> Self {
+    pub(super) fn new(settings: &OptimizerSettings, lr: f64) -> Self {
         let mu = T::of(settings.momentum);
         let (of_buffer, of_gradient) =
             if settings.nesterov { (mu, T::ONE) } else { (T::ONE, T::ZERO) };

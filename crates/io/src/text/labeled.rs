@@ -1,20 +1,20 @@
-//! Documents with labels, and maybe the part they belong to, from the columns of a table.
+//! Documents with labels, and optionally the part (training, validation or test set) they belong to, from a table.
 
 use std::path::Path;
 
-use veridical_data::{Cell, LabelledTexts, Part};
+use veridical_data::{Cell, LabeledTexts, Part};
 
 use super::documents::{ID_ROLE, TEXT_ROLE};
 use crate::records::{self, RecordOptions, Role, Row};
 use crate::{Error, Result};
 
-/// How documents with labels are read.
+/// Options for reading labeled documents.
 #[derive(Clone, Debug, Default)]
-pub struct LabelledOptions {
-    /// How files are read; their columns are `text`, `id`, `label` and, only if it is named, `split`, which says train,
-    /// validation or test.
+pub struct LabeledOptions {
+    /// How the files are read; their columns are `text`, `id`, `label` and, only if named, `split`, with the values train,
+    /// validation and test.
     pub records: RecordOptions,
-    /// Documents may do without labels, and without words: they are only to be read.
+    /// Whether labels and words are optional, for documents that are only to be classified or encoded.
     pub without_labels: bool,
 }
 
@@ -30,24 +30,21 @@ const LABELS: Role = Role {
     required: true,
     place: 0,
 };
-/// Found by the name that the user gives alone.
+/// Found only by the name that the user gives.
 const SPLITS: Role =
     Role { name: "split", flag: "⟨split-column⟩ ", known: &[], required: true, place: 0 };
 
-/// Reads the documents of a table.
+/// Reads the labeled documents of a table. Also returns notes for the user.
 ///
 /// # Errors
-/// [`Error::Content`] for columns that are not there, and naming the first row without a label, without text, or
-/// with a part that is none.
-pub fn read_labelled(
-    path: &Path,
-    options: &LabelledOptions,
-) -> Result<(LabelledTexts, Vec<String>)> {
+/// [`Error::Content`] for missing columns; names the first row without a label, without text, or with an invalid
+/// part.
+pub fn read_labeled(path: &Path, options: &LabeledOptions) -> Result<(LabeledTexts, Vec<String>)> {
     let label = Role { required: !options.without_labels, ..LABELS };
     let all = [TEXT_ROLE, ID_ROLE, label, SPLITS];
     let has_split = options.records.columns.of_role(&SPLITS).is_some();
     let roles = if has_split { &all[..] } else { &all[..SPLIT] };
-    let mut found = LabelledTexts::default();
+    let mut found = LabeledTexts::default();
     let seen =
         records::read(path, roles, &options.records, &mut |row| add(&mut found, row, options))?;
     if found.texts.is_empty() {
@@ -56,7 +53,7 @@ pub fn read_labelled(
     Ok((found, seen.notes))
 }
 
-fn add(found: &mut LabelledTexts, row: &Row<'_>, options: &LabelledOptions) -> Result<()> {
+fn add(found: &mut LabeledTexts, row: &Row<'_>, options: &LabeledOptions) -> Result<()> {
     let text = match row.cell(TEXT) {
         Some(Cell::Text(text)) => text,
         Some(Cell::Missing) | None => "",
@@ -80,7 +77,7 @@ fn add(found: &mut LabelledTexts, row: &Row<'_>, options: &LabelledOptions) -> R
             "test" => Part::Test,
             other => {
                 let what = format!("⟨split-column⟩ has `{other}`");
-                return Err(row.refused(format!("{what}; it is train, validation or test")));
+                return Err(row.refused(format!("{what}; expected train, validation or test")));
             }
         });
     }
@@ -91,7 +88,7 @@ fn add(found: &mut LabelledTexts, row: &Row<'_>, options: &LabelledOptions) -> R
     Ok(())
 }
 
-/// What stands in a cell, whole.
+/// The whole content of a cell.
 fn content(cell: Cell<'_>) -> String {
     match cell {
         Cell::Text(text) => text.trim().to_owned(),
@@ -103,15 +100,15 @@ fn content(cell: Cell<'_>) -> String {
 mod tests {
     use super::*;
 
-    fn read(content: &str, options: &LabelledOptions) -> Result<(LabelledTexts, Vec<String>)> {
+    fn read(content: &str, options: &LabeledOptions) -> Result<(LabeledTexts, Vec<String>)> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("reviews.csv");
         std::fs::write(&path, content).unwrap();
-        read_labelled(&path, options)
+        read_labeled(&path, options)
     }
 
-    fn split(column: &str) -> LabelledOptions {
-        let mut options = LabelledOptions::default();
+    fn split(column: &str) -> LabeledOptions {
+        let mut options = LabeledOptions::default();
         options.records.columns.set("split", column);
         options
     }
@@ -119,7 +116,7 @@ mod tests {
     #[test]
     fn columns_by_their_names_and_by_flags() {
         let text = "label,text,where\n1,\"good, very\",train\n0,bad,test\n";
-        let (found, _) = read(text, &LabelledOptions::default()).unwrap();
+        let (found, _) = read(text, &LabeledOptions::default()).unwrap();
         assert_eq!(found.texts, ["good, very", "bad"]);
         assert_eq!(found.labels, ["1", "0"]);
         assert_eq!((found.ids[1].as_str(), found.parts.len()), ("1", 0));
@@ -130,8 +127,8 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_with_its_place() {
         let refused =
-            |text: &str, options: &LabelledOptions| read(text, options).unwrap_err().to_string();
-        let usual = LabelledOptions::default();
+            |text: &str, options: &LabeledOptions| read(text, options).unwrap_err().to_string();
+        let usual = LabeledOptions::default();
         assert!(refused("text\ngood\n", &usual).contains("⟨label-column⟩"));
         let error = refused("text,label\ngood,1\nbad,\n", &usual);
         assert!(error.contains("line 3: the label is missing"), "{error}");
@@ -145,7 +142,7 @@ mod tests {
 
     #[test]
     fn new_documents_need_no_label() {
-        let options = LabelledOptions { without_labels: true, ..LabelledOptions::default() };
+        let options = LabeledOptions { without_labels: true, ..LabeledOptions::default() };
         let (found, _) = read("id,text,label\n7,good,\n8,,1\n", &options).unwrap();
         assert_eq!((found.ids, found.labels.len()), (vec!["7".into(), "8".into()], 0));
     }

@@ -1,4 +1,4 @@
-//! How good a model is on rows that were held out: NDCG@10 of a full ranking, or the error of ratings.
+//! Validation on held-out rows: NDCG@10 of a full ranking, or the error of ratings.
 
 use std::collections::BTreeMap;
 
@@ -13,41 +13,41 @@ const NDCG: &str = "ndcg@10";
 const RMSE: &str = "rmse";
 const K: usize = 10;
 
-/// Measures by name.
+/// Metrics by name.
 pub type Measures = BTreeMap<String, f64>;
 
-/// Judges a model between two epochs.
-pub trait Judge {
-    /// Measures by name.
+/// Evaluates a model between two epochs.
+pub trait Validate {
+    /// Computes the metrics of a model.
     ///
     /// # Errors
-    /// A model that cannot be judged so, and an interruption.
+    /// A model that cannot be evaluated this way, and an interruption by the user.
     fn measures(&self, model: &Model, job: &Job<'_>) -> Result<Measures>;
 
-    /// The measure that decides.
+    /// Returns the name of the metric that early stopping and model selection use.
     fn decisive(&self) -> &str;
 
-    /// Which values of that measure are better.
+    /// Returns whether larger or smaller values of that metric are better.
     fn better(&self) -> Better;
 }
 
-/// Judges a model on the validation rows of a split.
+/// Evaluates a model on the validation set of a split.
 #[derive(Clone, Debug)]
 pub struct Validation(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// By lists of items: what was learned from, the same in the order of time, and what is to be found.
+    /// Rankings: training items, the same in chronological order, and the held-out items.
     Ranking { train: Lists, sequences: Lists, relevant: Lists },
-    /// By predicted ratings of pairs of a user and an item.
+    /// Predicted ratings of (user, item) pairs.
     Ratings { user: Vec<u32>, item: Vec<u32>, rating: Vec<f32> },
 }
 
 impl Validation {
-    /// On the validation rows, for a model that is meant for `purpose`.
+    /// Makes the validation of a split, for models with this purpose.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Missing`] for ratings that are not there.
+    /// [`veridical_core::Error::Missing`] if ratings are needed and missing.
     pub fn new(data: &Interactions, split: &Split, purpose: Purpose) -> Result<Self> {
         Ok(Self(match purpose {
             Purpose::Rating => {
@@ -63,7 +63,7 @@ impl Validation {
     }
 }
 
-impl Judge for Validation {
+impl Validate for Validation {
     fn measures(&self, model: &Model, job: &Job<'_>) -> Result<Measures> {
         match &self.0 {
             Kind::Ranking { train, sequences, relevant } => {

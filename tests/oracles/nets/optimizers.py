@@ -1,6 +1,6 @@
-"""Writes optimisers.json beside it: optimisers, losses, clipping and schedules by PyTorch in f64.
+"""Writes optimizers.json beside it: optimizers, losses, clipping and schedules by PyTorch in f64.
 
-Run by hand: pip install torch==2.15.0 && python optimisers.py
+Run by hand: pip install torch==2.15.0 && python optimizers.py
 
 Numbers are the same in every language up to the last bit of the sine: w(k, offset, scale) = scale sin(0.37 k + offset).
 Gradients of step s are w(k, 1 + s, 1), outputs w(k, 0.5, 3), numbers to reach are 0.5 + 0.5 sin(0.37 k + 2) as f32.
@@ -20,7 +20,7 @@ def wave(count, offset, scale=1.0):
     return scale * torch.sin(0.37 * torch.arange(count) + offset)
 
 
-def optimiser(kind, lr, **options):
+def optimizer(kind, lr, **options):
     """Parameters after each step; `options` by PyTorch's names."""
     classes = {
         "sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
@@ -93,20 +93,20 @@ weights = [0.5, 2.0, 0.0, 1.0, 3.0]
 rates = torch.optim.lr_scheduler
 result = {
     "torch": torch.__version__,
-    "optimisers": [
-        optimiser("sgd", 0.1),
-        optimiser("sgd", 0.1, weight_decay=0.01),
-        optimiser("sgd", 0.1, momentum=0.9),
-        optimiser("sgd", 0.1, momentum=0.9, weight_decay=0.01),
-        optimiser("sgd", 0.1, momentum=0.9, nesterov=True),
-        optimiser("sgd", 0.1, momentum=0.8, nesterov=True, weight_decay=0.01),
-        optimiser("adam", 0.001),
-        optimiser("adam", 0.01, weight_decay=0.1),
-        optimiser("adam", 0.01, betas=(0.8, 0.95), eps=1e-3),
-        optimiser("adamw", 0.001),
-        optimiser("adamw", 0.01, weight_decay=0.1, betas=(0.5, 0.9), eps=1e-4),
-        optimiser("adagrad", 0.01),
-        optimiser("adagrad", 0.1, weight_decay=0.1, eps=1e-3),
+    "optimizers": [
+        optimizer("sgd", 0.1),
+        optimizer("sgd", 0.1, weight_decay=0.01),
+        optimizer("sgd", 0.1, momentum=0.9),
+        optimizer("sgd", 0.1, momentum=0.9, weight_decay=0.01),
+        optimizer("sgd", 0.1, momentum=0.9, nesterov=True),
+        optimizer("sgd", 0.1, momentum=0.8, nesterov=True, weight_decay=0.01),
+        optimizer("adam", 0.001),
+        optimizer("adam", 0.01, weight_decay=0.1),
+        optimizer("adam", 0.01, betas=(0.8, 0.95), eps=1e-3),
+        optimizer("adamw", 0.001),
+        optimizer("adamw", 0.01, weight_decay=0.1, betas=(0.5, 0.9), eps=1e-4),
+        optimizer("adagrad", 0.01),
+        optimizer("adagrad", 0.1, weight_decay=0.1, eps=1e-3),
     ],
     "losses": [
         loss(name, 5, dim, targets, smoothing, w)

@@ -1,7 +1,7 @@
-//! How parameters follow their gradients, as PyTorch 2 does it: one formula per file.
+//! Optimizers, with the update rules of PyTorch 2: one formula per file.
 //!
-//! A rule is elementwise: a parameter, its gradient and up to two numbers of state give the next parameter and state.
-//! One pass over memory does it all, so its limit is memory bandwidth: Adam in f32 moves 28 bytes per parameter, on two
+//! A rule is elementwise: a parameter, its gradient and up to two values of state determine the next parameter and state.
+//! A single pass over memory suffices, so the limit is memory bandwidth: Adam in f32 moves 28 bytes per parameter, on two
 //! cores 26 GB/s where y += x moves 19.
 
 mod adagrad;
@@ -21,9 +21,9 @@ use crate::float::wide;
 use crate::{Error, Float, Result};
 
 choices! {
-    /// Which rule.
+    /// Update rule of an optimizer.
     pub enum Kind {
-        /// Gradient descent on all samples at once
+        /// Full-batch gradient descent
         Gd = "gd",
         /// Stochastic gradient descent, with or without momentum
         Sgd = "sgd",
@@ -37,12 +37,12 @@ choices! {
 }
 
 impl Kind {
-    /// The weight decay, unless chosen.
+    /// Returns the default weight decay.
     pub const fn usual_decay(self) -> f64 {
         if matches!(self, Kind::Adamw) { 0.01 } else { 0.0 }
     }
 
-    /// What is kept for each parameter, by PyTorch's names.
+    /// Names of the state per parameter, as in PyTorch.
     fn states(self, momentum: bool) -> &'static [&'static str] {
         match self {
             Kind::Gd | Kind::Sgd if momentum => &["momentum_buffer"],
@@ -53,34 +53,34 @@ impl Kind {
     }
 }
 
-/// A rule and its numbers, with PyTorch's defaults.
+/// An update rule with its hyperparameters; the defaults are PyTorch's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default, deny_unknown_fields)]
-pub struct OptimiserSettings {
-    /// Which rule.
+pub struct OptimizerSettings {
+    /// Update rule.
     pub kind: Kind,
-    /// Of gd and sgd.
+    /// Momentum of gd and sgd.
     pub momentum: f64,
-    /// Of gd and sgd.
+    /// Whether gd and sgd use Nesterov momentum.
     pub nesterov: bool,
-    /// Of adam and adamw: how long gradients are remembered.
+    /// Decay rate of the first moment in adam and adamw.
     pub beta1: f64,
-    /// Of adam and adamw: how long squares are remembered.
+    /// Decay rate of the second moment in adam and adamw.
     pub beta2: f64,
-    /// Added to the denominator; without it 1e-8, of adagrad 1e-10.
+    /// Constant added to the denominator; by default 1e-8, and 1e-10 for adagrad.
     pub eps: Option<f64>,
-    /// Without it 0, of adamw 0.01.
+    /// Weight decay; by default 0, and 0.01 for adamw.
     pub weight_decay: Option<f64>,
 }
 
-impl Default for OptimiserSettings {
+impl Default for OptimizerSettings {
     fn default() -> Self {
         Self::of(Kind::Adam)
     }
 }
 
-impl OptimiserSettings {
-    /// A rule with PyTorch's defaults.
+impl OptimizerSettings {
+    /// Returns a rule with PyTorch's defaults.
     pub fn of(kind: Kind) -> Self {
         Self {
             kind,
@@ -93,20 +93,20 @@ impl OptimiserSettings {
         }
     }
 
-    /// The eps that is used.
+    /// Returns eps, or its default.
     pub fn eps(&self) -> f64 {
         self.eps.unwrap_or(if self.kind == Kind::Adagrad { 1e-10 } else { 1e-8 })
     }
 
-    /// The weight decay that is used.
+    /// Returns the weight decay, or its default.
     pub fn weight_decay(&self) -> f64 {
         self.weight_decay.unwrap_or(self.kind.usual_decay())
     }
 
-    /// Whether the numbers make sense.
+    /// Checks that all hyperparameters are in range.
     ///
     /// # Errors
-    /// A request naming the first that does not.
+    /// A request error naming the first one that is not.
     pub fn check(&self) -> Result<()> {
         let bad = |what: String| Err(Error::request(what));
         let unit = 0.0..1.0;
@@ -124,50 +124,62 @@ impl OptimiserSettings {
         let descends = matches!(self.kind, Kind::Gd | Kind::Sgd);
         if self.momentum > 0.0 && !descends {
             let name = self.kind.name();
-            return bad(format!("momentum is of sgd, {name} has its own; leave it out or use sgd"));
+            return bad(format!("momentum is an option of sgd, not of {name}; omit it or use sgd"));
         }
         if self.nesterov && self.momentum == 0.0 {
-            return bad("nesterov needs a momentum above 0, such as 0.9".into());
+            return bad("nesterov requires a momentum above 0, such as 0.9".into());
         }
         Ok(())
     }
 }
 
-/// A rule with its state for `len` parameters.
+/// An optimizer with its state for a list of parameters.
+///
+/// ```
+/// use veridical_nets::{Optimizer, OptimizerKind, OptimizerSettings};
+///
+/// let mut params = [1.0f32, 1.0];
+/// let mut sgd = Optimizer::new(&OptimizerSettings::of(OptimizerKind::Sgd), 2);
+/// sgd.step(0.5, &mut params, &[1.0, 1.0], &[0..1]); // only the first parameter is trained
+/// assert_eq!(params, [0.5, 1.0]);
+/// ```
 #[derive(Clone, Debug)]
-pub struct Optimiser<T> {
-    settings: OptimiserSettings,
+pub struct Optimizer<T> {
+    settings: OptimizerSettings,
     steps: u64,
     states: Vec<Vec<T>>,
 }
 
-/// Parameters that one thread takes at once.
+/// Parameters that one thread processes at once.
 const BLOCK: usize = 1 << 14;
-/// Parameters that are taken out of memory at once, so that a loop over them does several in one operation.
+/// Parameters that are loaded at once, so that a loop over them vectorizes.
 const LANES: usize = 16;
 
-/// One step of a rule with K numbers of state, for one parameter.
+/// Update of one parameter by a rule with K values of state.
 trait Rule<T, const K: usize>: Copy + Send + Sync {
-    /// The next parameter and state.
+    /// Returns the next parameter and state.
     fn next(self, parameter: T, gradient: T, state: [T; K]) -> (T, [T; K]);
 }
 
-impl<T: Float> Optimiser<T> {
-    /// Before the first step.
-    pub fn new(settings: &OptimiserSettings, len: usize) -> Self {
+impl<T: Float> Optimizer<T> {
+    /// Creates an optimizer for `len` parameters, before the first step.
+    pub fn new(settings: &OptimizerSettings, len: usize) -> Self {
         let names = settings.kind.states(settings.momentum > 0.0);
         let states = names.iter().map(|_| vec![T::ZERO; len]).collect();
         Self { settings: *settings, steps: 0, states }
     }
 
-    /// One step with the learning rate `lr`. Only parameters inside `trained` move; its ranges ascend and do not overlap.
+    /// Takes one step with the learning rate `lr`.
+    ///
+    /// Only parameters inside `trained` are updated; its ranges must ascend and not overlap.
     pub fn step(&mut self, lr: f64, params: &mut [T], grads: &[T], trained: &[Range<usize>]) {
         self.step_at(lr, params, grads, Places::Ranges(trained));
     }
 
-    /// One step of some rows of a table with `dim` values each; `rows` ascend and `grads` has their gradients alone. Other
-    /// rows and their state stay as they are, decay included, as PyTorch's `SparseAdam` has it: the cost does not depend on
-    /// how many there are.
+    /// Takes one step on some rows of a table with `dim` values each.
+    ///
+    /// `rows` must ascend and `grads` holds the gradients of these rows only. Other rows and their state are unchanged, weight decay
+    /// included, as in PyTorch's `SparseAdam`: the cost does not depend on the size of the table.
     pub fn step_rows(&mut self, lr: f64, params: &mut [T], dim: usize, rows: &[u32], grads: &[T]) {
         self.step_at(lr, params, grads, Places::Rows { rows, dim });
     }
@@ -188,35 +200,35 @@ impl<T: Float> Optimiser<T> {
         }
     }
 
-    /// How many steps were made.
+    /// Returns the number of steps taken.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// What is kept for each parameter, for a checkpoint together with [`Optimiser::steps`].
+    /// Returns the state per parameter, which is saved in a checkpoint together with [`Optimizer::steps`].
     pub fn state(&self) -> Vec<(&'static str, &[T])> {
         let names = self.settings.kind.states(self.settings.momentum > 0.0);
         names.iter().copied().zip(self.states.iter().map(Vec::as_slice)).collect()
     }
 
-    /// Back to a checkpoint.
+    /// Restores the state of a checkpoint.
     ///
     /// # Errors
-    /// A damaged state if a list is missing, of another length, or unknown.
+    /// A damaged state if a list is missing, of the wrong length, or unknown.
     pub fn set_state(&mut self, steps: u64, state: &[(&str, &[T])]) -> Result<()> {
         let kind = self.settings.kind;
         let names = kind.states(self.settings.momentum > 0.0);
         if let Some((name, _)) = state.iter().find(|(name, _)| !names.contains(name)) {
-            let what = format!("optimiser state {name:?} is not of {}", kind.name());
+            let what = format!("optimizer state {name:?} does not belong to {}", kind.name());
             return Err(Error::damaged(what));
         }
         for (&name, own) in names.iter().zip(&mut self.states) {
             let Some((_, values)) = state.iter().find(|(n, _)| *n == name) else {
-                return Err(Error::damaged(format!("optimiser state {name:?} is missing")));
+                return Err(Error::damaged(format!("optimizer state {name:?} is missing")));
             };
             if values.len() != own.len() {
                 return Err(Error::damaged(format!(
-                    "optimiser state {name:?} has {} numbers, the network has {} parameters",
+                    "optimizer state {name:?} has {} values but the network has {} parameters",
                     values.len(),
                     own.len()
                 )));
@@ -228,7 +240,7 @@ impl<T: Float> Optimiser<T> {
     }
 }
 
-/// A stretch of parameters with their gradients and state.
+/// Consecutive parameters with their gradients and state.
 struct Stretch<'a, T, const K: usize> {
     params: &'a mut [T],
     grads: &'a [T],
@@ -236,7 +248,7 @@ struct Stretch<'a, T, const K: usize> {
 }
 
 impl<'a, T: Float, const K: usize> Stretch<'a, T, K> {
-    /// The first `at` and the rest.
+    /// Splits off the first `at` parameters.
     fn split(self, at: usize) -> (Self, Self) {
         let (params, later_params) = self.params.split_at_mut(at);
         let (grads, later_grads) = self.grads.split_at(at);
@@ -278,16 +290,16 @@ impl<'a, T: Float, const K: usize> Stretch<'a, T, K> {
     }
 }
 
-/// Which parameters move.
+/// Parameters that are updated.
 #[derive(Clone, Copy)]
 enum Places<'a> {
-    /// Those inside, with gradients for all parameters.
+    /// Parameters inside these ranges, with gradients for all parameters.
     Ranges(&'a [Range<usize>]),
-    /// Those of some rows, with gradients for these alone.
+    /// Parameters of some rows, with gradients for these only.
     Rows { rows: &'a [u32], dim: usize },
 }
 
-/// A rule over all parameters that move.
+/// Applies a rule to all parameters that are updated.
 fn run<T: Float, const K: usize>(
     rule: impl Rule<T, K>,
     params: &mut [T],

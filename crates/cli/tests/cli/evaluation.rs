@@ -1,4 +1,4 @@
-//! What runs are worth and what they say: evaluate, recommend, similar, tune, data.
+//! `evaluate`, `recommend`, `similar`, `tune` and `data`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// A measure of a model, by its place among those of an evaluation.
+/// Returns a metric of the model at this position in an evaluation.
 fn measure(evaluation: &Value, model: usize, protocol: &str, name: &str) -> f64 {
     let list = |value: &Value| value.as_array().unwrap().clone();
     let protocols = list(&evaluation["models"][model]["protocols"]);
@@ -26,7 +26,7 @@ const BPR: &str =
     "train bpr --interactions r.csv --split leave-last-one --dim 8 --epochs 30 --quiet";
 
 #[test]
-fn a_run_is_judged_beside_the_baselines_full_ranking_first() {
+fn a_run_is_evaluated_beside_the_baselines_full_ranking_first() {
     let sandbox = sandbox();
     sandbox.ok(&format!("{BPR} --out run"));
     let evaluation =
@@ -46,11 +46,11 @@ fn a_run_is_judged_beside_the_baselines_full_ranking_first() {
     assert_eq!(saved["models"], evaluation["models"]);
     sandbox.refuses(
         "evaluate --run run --out e.json",
-        "e.json exists already; choose another name or replace it with --force",
+        "e.json already exists; choose another name or replace it with --force",
     );
     let text = sandbox.ok("evaluate ranking --run run --baselines none --quiet");
     assert!(text.contains("full              uniform-100       popular-100"), "{text}");
-    // The run's own tables are any vectors, and score the same.
+    // The run's own tables, passed as vector tables, score the same.
     let tables = "--users run --items run/vectors/item.parquet --interactions r.csv";
     let line =
         format!("evaluate ranking {tables} --split leave-last-one --k 1,10 --baselines none");
@@ -73,29 +73,26 @@ fn ids_without_vectors_are_left_out_with_a_word() {
     sandbox.put_table("none.csv", &rows(5, 8));
     let line = "evaluate --users run --interactions r.csv --split leave-last-one --items";
     let outcome = sandbox.run(&format!("{line} some.csv --baselines pop --similarity cosine"));
-    assert_eq!(outcome.warnings(), ["some.csv: 10 of 40 items have no vector and are left out"]);
+    assert_eq!(outcome.warnings(), ["some.csv: 10 of 40 items have no vector and are skipped"]);
     assert_eq!(outcome.code, Some(0));
     sandbox.refuses(
         &format!("{line} none.csv"),
-        "none.csv has no vector of any item of the interactions; are the ids the same?",
+        "none.csv has no vector for any item of the interactions; check that the ids match",
     );
     sandbox.put_table("wide.csv", &Table { dim: 4, vectors: vec![0.5; 160], ..items });
     sandbox.refuses_like(&format!("{line} wide.csv"), |error| {
-        assert!(
-            error.starts_with("vectors of users have 8 values and vectors of items 4"),
-            "{error}"
-        );
+        assert!(error.starts_with("user vectors have dimension 8 and item vectors 4"), "{error}");
     });
 }
 
 #[test]
-fn only_the_split_of_the_run_is_judged_on() {
+fn only_the_split_of_the_run_is_evaluated_on() {
     let sandbox = sandbox();
     sandbox.ok(&format!("{BPR} --out run"));
     sandbox.put_shop("other.csv", 120, 40, 11);
     sandbox.refuses(
         "evaluate --run run --interactions other.csv",
-        "other.csv holds other data than run was trained on; name the same data with --interactions",
+        "other.csv is not the data that run was trained on; pass the same data with --interactions",
     );
     let outcome = sandbox.run("evaluate --run run --split random:0.2");
     assert_eq!(outcome.code, Some(2));
@@ -109,8 +106,8 @@ fn only_the_split_of_the_run_is_judged_on() {
     sandbox.ok("train bpr --interactions r.csv --dim 4 --epochs 1 --out all --quiet");
     sandbox.refuses(
         "evaluate --run all",
-        "nothing was kept back to judge on; choose a rule with train --split, such as leave-last-one or \
-         temporal:0.2",
+        "the split holds out no rows to evaluate on; choose a split with train --split, such as \
+         leave-last-one or temporal:0.2",
     );
     // The same rows in another file are the same data; a document that was tampered with is noticed.
     sandbox.put("copy.tsv", sandbox.text("r.csv").replace(',', "\t"));
@@ -118,12 +115,12 @@ fn only_the_split_of_the_run_is_judged_on() {
     let document = sandbox.text("run/run.json");
     sandbox.put("run/run.json", document.replace("\"leave-last-one\"", "\"temporal:0.1\""));
     sandbox.refuses_like("evaluate --run run", |error| {
-        assert!(error.contains("is divided otherwise than run was trained on"), "{error}");
+        assert!(error.contains("differs from the one run was trained on"), "{error}");
     });
 }
 
 #[test]
-fn ratings_and_ensembles_are_judged() {
+fn ratings_and_ensembles_are_evaluated() {
     let sandbox = sandbox();
     let flags = "--interactions r.csv --split random:0.2 --dim 4 --epochs 20 --seeds 3 --quiet";
     sandbox.ok(&format!("train mf {flags} --out mf"));
@@ -180,11 +177,11 @@ fn recommendations_are_new_to_the_user_and_to_the_taste() {
     sandbox.ok("recommend --run als --k 40 --keep-seen --out all.parquet --quiet");
     sandbox.put("some.txt", "3\n7\nnobody\n");
     let outcome = sandbox.run("recommend --run als --users some.txt --k 2 --out some.csv");
-    assert_eq!(outcome.warnings(), ["nothing is known of 1 users, who get no list: nobody"]);
+    assert_eq!(outcome.warnings(), ["1 users are unknown and get no recommendations: nobody"]);
     assert_eq!(lists(&sandbox.text("some.csv")).into_keys().collect::<Vec<_>>(), ["3", "7"]);
 }
 
-/// Those left out of the split have a history all the same; items of the test rows are not hidden.
+/// Users dropped by the split still have a history; items of the test rows are not hidden.
 #[test]
 fn users_too_short_for_the_split_are_folded_in() {
     let sandbox = sandbox();
@@ -212,15 +209,13 @@ fn new_users_are_folded_in_from_their_history() {
         ("item2vec --dim 8 --epochs 40", 3),
         ("ease", 3),
         ("itemknn", 3),
-        ("mf --epochs 30", 2), // biases have a say as well
+        ("mf --epochs 30", 2), // biases matter as well
     ] {
         sandbox.ok(&format!("train {method} --interactions r.csv --out run --quiet --force"));
         let line = "recommend --run run --interactions new.csv --k 4 --out new-recs.csv --force";
         let outcome = sandbox.run(line);
         assert_eq!(outcome.code, Some(0), "{method} {outcome:?}");
-        assert!(
-            outcome.stderr.contains("new.csv: 1 of 5 rows have items that the run does not know")
-        );
+        assert!(outcome.stderr.contains("new.csv: 1 of 5 rows have items unknown to the run"));
         let lists = lists(&sandbox.text("new-recs.csv"));
         let own = lists["ann"].iter().filter(|(item, _)| item % 4 == 2).count();
         assert!(own >= least, "{method}: {lists:?}");
@@ -228,7 +223,7 @@ fn new_users_are_folded_in_from_their_history() {
 }
 
 #[test]
-fn neighbours_share_the_taste_and_have_names() {
+fn neighbors_share_the_taste_and_have_names() {
     let sandbox = sandbox();
     sandbox.put("movies.dat", "100::Toy Story (1995)::Animation\n104::Am\u{e9}lie::Comedy\n");
     for method in
@@ -239,19 +234,16 @@ fn neighbours_share_the_taste_and_have_names() {
             json(&sandbox, "similar", "similar --run run --id 100 --names movies.dat --k 5");
         let result = &found["results"][0];
         assert_eq!(result["name"], "Toy Story (1995)");
-        let near = result["neighbours"].as_array().unwrap();
+        let near = result["neighbors"].as_array().unwrap();
         let same =
             near.iter().filter(|n| n["id"].as_str().unwrap().parse::<u64>().unwrap() % 4 == 0);
         assert!(same.count() >= 4, "{method}: {near:?}");
     }
-    sandbox.refuses(
-        "similar --run run --id 7",
-        "run: there is no id `7`; ids look like 100, 101, 102",
-    );
+    sandbox.refuses("similar --run run --id 7", "run: unknown id `7`; ids look like 100, 101, 102");
     sandbox.ok("train pop --interactions r.csv --out pop --quiet");
     sandbox.refuses(
         "similar --run pop --id 100",
-        "popularity knows no similar items; train another method",
+        "a popularity model has no similar items; train another method",
     );
 }
 
@@ -272,7 +264,7 @@ fn tuning_chooses_by_validation_alone_and_reads_the_test_rows_once() {
     let lines = sandbox.text("a/tune.jsonl");
     assert_eq!(lines.lines().count(), 4);
 
-    // Other ratings in the last fifth of the rows, which is the test part: the same choice, another verdict.
+    // Other ratings in the last fifth of the rows, the test set: the same choice, other test metrics.
     let text = sandbox.text("r.csv");
     let rows: Vec<&str> = text.lines().collect();
     let mut order: Vec<usize> = (1..rows.len()).collect();
@@ -292,7 +284,7 @@ fn tuning_chooses_by_validation_alone_and_reads_the_test_rows_once() {
     assert_eq!(other["trials"], tuned["trials"], "the trials know nothing of the test rows");
     assert_ne!(other["test"]["models"], tuned["test"]["models"]);
 
-    // The best serves as settings of other runs.
+    // The best settings can be used for other runs.
     sandbox.ok("train --from a/best.json --seed 4 --out c --quiet");
 }
 
@@ -303,7 +295,7 @@ fn a_tuning_goes_on_where_it_was() {
     sandbox.ok(&format!("{TUNE} --grid lr=0.005,0.1 --out a --quiet"));
     let first: String =
         sandbox.text("a/tune.jsonl").lines().take(1).map(|l| format!("{l}\n")).collect();
-    // As a kill would leave it: one trial, half a line, no result. The known trial is believed, not repeated.
+    // As a kill would leave it: one trial, half a line, no result. The recorded trial is not repeated.
     let marked = first.replace("\"epochs\":6", "\"epochs\":66");
     assert_ne!(first, marked);
     sandbox.put("a/tune.jsonl", format!("{marked}{{\"sett"));
@@ -317,7 +309,7 @@ fn a_tuning_goes_on_where_it_was() {
     let want = want.replacen("\"epochs\":6", "\"epochs\":66", 1);
     assert_eq!(sandbox.text("a/tune.jsonl"), want);
     sandbox.refuses_like(&format!("{TUNE} --grid lr=0.005 --seed 1 --out a --resume"), |error| {
-        let what = "a: this is not the tuning that was begun: seed was 0 and is now 1";
+        let what = "a: the tuning differs from the one that was started: seed was 0 and is now 1";
         assert!(error.starts_with(what), "{error}");
     });
     sandbox.refuses(
@@ -342,7 +334,7 @@ fn data_is_generated_described_divided_and_joined_to_graphs() {
     assert_eq!(split["split"]["rows"]["test"], 100);
     let part = json(&sandbox, "data", "data describe --interactions parts/train.parquet");
     assert_eq!(part["rows"], 300);
-    sandbox.refuses(line, "parts exists already; choose another name or replace it with --force");
+    sandbox.refuses(line, "parts already exists; choose another name or replace it with --force");
     let graph = "data graph --interactions shop/interactions.csv";
     let built =
         json(&sandbox, "data", &format!("{graph} --labels shop/items.csv --out groups.csv"));
@@ -378,7 +370,7 @@ fn data_is_generated_described_divided_and_joined_to_graphs() {
     );
 }
 
-/// A document embedded alone has the vector it has among others, and lies near its topic.
+/// A document embedded alone has the vector it has among others, and is near its topic.
 #[test]
 fn new_documents_are_embedded_the_same_alone_or_together() {
     let sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
-//! Gradients no longer than a limit (Pascanu, Mikolov & Bengio 2013, algorithm 1): g <- g min(1, limit / (|g| + 1e-6)), |g| over
-//! all trained parameters, as `torch.nn.utils.clip_grad_norm_`.
+//! Gradient clipping by norm (Pascanu, Mikolov & Bengio 2013, algorithm 1): g <- g min(1, limit / (|g| + 1e-6)), |g| over
+//! all trained parameters, as in `torch.nn.utils.clip_grad_norm_`.
 
 use std::ops::Range;
 
@@ -9,12 +9,18 @@ use super::BLOCK;
 use crate::Float;
 use crate::float::wide;
 
-/// Shortens the gradient inside `trained` to `limit` and gives its length before.
+/// Scales the gradient inside `trained` to a norm of at most `limit` and returns its norm before.
+///
+/// ```
+/// let mut gradient = [3.0f64, 4.0];
+/// assert_eq!(veridical_nets::clip(&mut gradient, &[0..2], 1.0), 5.0);
+/// assert!((gradient[0] - 0.6).abs() < 1e-6 && (gradient[1] - 0.8).abs() < 1e-6);
+/// ```
 pub fn clip<T: Float>(grads: &mut [T], trained: &[Range<usize>], limit: f64) -> f64 {
     let squares = |range: &Range<usize>| -> Vec<f64> {
         grads[range.clone()].par_chunks(BLOCK).map(sum_of_squares).collect()
     };
-    // Blocks in their order, whoever computed them.
+    // Blocks are added in order, on any threads.
     let norm = trained.iter().flat_map(squares).sum::<f64>().sqrt();
     let factor = limit / (norm + 1e-6);
     if factor < 1.0 {
@@ -28,7 +34,7 @@ pub fn clip<T: Float>(grads: &mut [T], trained: &[Range<usize>], limit: f64) -> 
     norm
 }
 
-/// In 16 interleaved sums.
+/// The sum of squares, in 16 interleaved sums.
 fn sum_of_squares<T: Float>(values: &[T]) -> f64 {
     wide(
         #[inline(always)]

@@ -6,10 +6,10 @@
 //!
 //! Adam: g' = g + decay p and s = 1. AdamW: g' = g and s = 1 - lr decay.
 
-use super::{Kind, OptimiserSettings, Rule};
+use super::{Kind, OptimizerSettings, Rule};
 use crate::Float;
 
-/// The numbers of one step.
+/// Constants of one step.
 #[derive(Clone, Copy)]
 pub(super) struct Adam<T> {
     decay: T,
@@ -23,7 +23,7 @@ pub(super) struct Adam<T> {
 }
 
 impl<T: Float> Adam<T> {
-    pub(super) fn new(s: &OptimiserSettings, lr: f64, t: u64) -> Self {
+    pub(super) fn new(s: &OptimizerSettings, lr: f64, t: u64) -> Self {
         let decay = s.weight_decay();
         let (inside, outside) =
             if s.kind == Kind::Adamw { (0.0, 1.0 - lr * decay) } else { (decay, 1.0) };

@@ -1,19 +1,19 @@
-//! Optimisers, losses, clipping and schedules against PyTorch (`tests/oracles/nets/optimisers.py`).
+//! Optimizers, losses, clipping and schedules compared with PyTorch (`tests/oracles/nets/optimizers.py`).
 //!
-//! Both sides compute in f64 and in the same order up to a few roundings of 1e-16 per operation; five steps of an optimiser
-//! divide by numbers not below 1e-3, so 1e-12 of the size of the numbers is wide.
+//! Both sides compute in f64 and in the same order up to a few roundings of 1e-16 per operation; five steps of an optimizer
+//! divide by numbers not below 1e-3, so a relative tolerance of 1e-12 is loose.
 
 use serde_json::Value;
 use veridical_nets::{
-    Loss, Optimiser, OptimiserKind as Kind, OptimiserSettings, Schedule, Target, clip,
+    Loss, Optimizer, OptimizerKind as Kind, OptimizerSettings, Schedule, Target, clip,
 };
 
 fn oracle() -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/nets/optimisers.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/nets/optimizers.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The numbers that the script computes.
+/// The numbers that the reference script computes.
 fn wave(count: usize, offset: f64, scale: f64) -> Vec<f64> {
     (0..count).map(|k| scale * (0.37 * k as f64 + offset).sin()).collect()
 }
@@ -25,18 +25,21 @@ fn list<T: serde::de::DeserializeOwned>(value: &Value) -> Vec<T> {
 fn near(got: &[f64], want: &[f64], what: &Value) {
     assert_eq!(got.len(), want.len(), "{what}");
     for (got, want) in got.iter().zip(want) {
-        assert!((got - want).abs() <= 1e-12 * want.abs().max(1e-2), "{got} for {want}: {what}");
+        assert!(
+            (got - want).abs() <= 1e-12 * want.abs().max(1e-2),
+            "{got} instead of {want}: {what}"
+        );
     }
 }
 
 #[test]
-fn optimisers_step_as_pytorch_does() {
+fn optimizers_step_as_pytorch_does() {
     let oracle = oracle();
-    let cases = oracle["optimisers"].as_array().unwrap();
+    let cases = oracle["optimizers"].as_array().unwrap();
     assert_eq!(cases.len(), 13);
     for case in cases {
         let options = &case["options"];
-        let mut s = OptimiserSettings::of(serde_json::from_value(case["kind"].clone()).unwrap());
+        let mut s = OptimizerSettings::of(serde_json::from_value(case["kind"].clone()).unwrap());
         s.momentum = options["momentum"].as_f64().unwrap_or(s.momentum);
         s.nesterov = options["nesterov"].as_bool().unwrap_or(s.nesterov);
         s.beta1 = options["betas"][0].as_f64().unwrap_or(s.beta1);
@@ -50,12 +53,12 @@ fn optimisers_step_as_pytorch_does() {
             let steps = case["steps"].as_array().unwrap();
             let n = steps[0].as_array().unwrap().len();
             let mut params = wave(n, 0.0, 1.0);
-            let mut optimiser = Optimiser::new(&OptimiserSettings { kind, ..s }, n);
+            let mut optimizer = Optimizer::new(&OptimizerSettings { kind, ..s }, n);
             for (k, want) in steps.iter().enumerate() {
                 let grads = wave(n, 1.0 + k as f64, 1.0);
                 let all = 0..n;
                 let lr = case["lr"].as_f64().unwrap();
-                optimiser.step(lr, &mut params, &grads, std::slice::from_ref(&all));
+                optimizer.step(lr, &mut params, &grads, std::slice::from_ref(&all));
                 near(&params, &list(want), case);
             }
         }
@@ -106,7 +109,7 @@ fn gradients_are_clipped_as_pytorch_does() {
     }
 }
 
-/// PyTorch multiplies the rate of the step before, so its roundings add up over ten steps.
+/// PyTorch multiplies the learning rate of the previous step, so its roundings accumulate over ten steps.
 #[test]
 fn schedules_are_those_of_pytorch() {
     for case in oracle()["schedules"].as_array().unwrap() {

@@ -2,10 +2,10 @@
 //!
 //! p <- p - lr g' / (sqrt(s) + eps)
 
-use super::{OptimiserSettings, Rule};
+use super::{OptimizerSettings, Rule};
 use crate::Float;
 
-/// The numbers of one step.
+/// Constants of one step.
 #[derive(Clone, Copy)]
 pub(super) struct Adagrad<T> {
     lr: T,
@@ -14,7 +14,7 @@ pub(super) struct Adagrad<T> {
 }
 
 impl<T: Float> Adagrad<T> {
-    pub(super) fn new(s: &OptimiserSettings, lr: f64) -> Self {
+    pub(super) fn new(s: &OptimizerSettings, lr: f64) -> Self {
         Self { lr: T::of(lr), decay: T::of(s.weight_decay()), eps: T::of(s.eps()) }
     }
 }

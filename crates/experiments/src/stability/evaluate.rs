@@ -32,21 +32,21 @@ pub enum Target {
     Sets,
 }
 
-/// Numbers of the labelled items.
+/// Numbers of the labeled items.
 struct Split {
     train: Vec<usize>,
     test: Vec<usize>,
 }
 
-/// Splits of the labelled items of a world.
-pub struct Judge<'a> {
+/// Splits of the labeled items of a world.
+pub struct Evaluator<'a> {
     world: &'a World,
     splits: Vec<Split>,
     job: &'a Job<'a>,
 }
 
 /// Scores of runs by splits, in points (0 to 100).
-pub struct Judged {
+pub struct Evaluated {
     /// Share of right answers; of sets that are exactly right.
     pub accuracy: Vec<Vec<f64>>,
     /// Mean F1 over classes.
@@ -58,7 +58,7 @@ pub struct Judged {
 /// Vectors of a run and their width.
 pub type Rows = (Vec<f32>, usize);
 
-impl<'a> Judge<'a> {
+impl<'a> Evaluator<'a> {
     pub fn new(world: &'a World, splits: u64, job: &'a Job<'a>) -> Result<Self> {
         let n = world.first.rows.len();
         let split = |seed: u64| {
@@ -73,14 +73,14 @@ impl<'a> Judge<'a> {
         Ok(Self { world, splits: (0..splits).map(split).collect::<Result<_>>()?, job })
     }
 
-    /// Scores of all runs. `rows` gives the labelled items of a run.
-    pub fn judge(
+    /// Scores of all runs. `rows` gives the labeled items of a run.
+    pub fn evaluate(
         &self,
         runs: usize,
         rows: impl Fn(usize) -> Result<Rows> + Sync,
         target: Target,
         settings: &LogisticSettings,
-    ) -> Result<Judged> {
+    ) -> Result<Evaluated> {
         let first = rows(0)?;
         let fits: Vec<Fit> = self
             .splits
@@ -104,7 +104,7 @@ impl<'a> Judge<'a> {
         let table = |which: usize, from: usize| -> Vec<Vec<f64>> {
             all[from..].iter().map(|run| run.iter().map(|s| 100.0 * s[which]).collect()).collect()
         };
-        Ok(Judged {
+        Ok(Evaluated {
             accuracy: table(0, 0),
             macro_f1: table(1, 0),
             unretrained: table(2, 1.min(runs)),
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn vectors_that_are_the_class_are_classified_without_error() {
         let (world, job) = (world(), Job::silent());
-        let judge = Judge::new(&world, 3, &job).unwrap();
+        let evaluate = Evaluator::new(&world, 3, &job).unwrap();
         let classes = world.first.classes;
         let rows = |_| {
             let row =
@@ -229,19 +229,19 @@ mod tests {
         };
         let settings = LogisticSettings { c: 100.0, ..LogisticSettings::default() };
         for target in [Target::First, Target::Sets] {
-            let judged = judge.judge(2, rows, target, &settings).unwrap();
-            for scores in [&judged.accuracy, &judged.macro_f1, &judged.unretrained] {
+            let evaluated = evaluate.evaluate(2, rows, target, &settings).unwrap();
+            for scores in [&evaluated.accuracy, &evaluated.macro_f1, &evaluated.unretrained] {
                 assert!(scores.iter().flatten().all(|&x| x == 100.0), "{scores:?}");
             }
-            assert_eq!((judged.accuracy.len(), judged.unretrained.len()), (2, 1));
+            assert_eq!((evaluated.accuracy.len(), evaluated.unretrained.len()), (2, 1));
         }
     }
 
     #[test]
     fn splits_test_a_fifth_and_differ() {
         let (world, job) = (world(), Job::silent());
-        let judge = Judge::new(&world, 2, &job).unwrap();
-        let [a, b] = &judge.splits[..] else { panic!() };
+        let evaluate = Evaluator::new(&world, 2, &job).unwrap();
+        let [a, b] = &evaluate.splits[..] else { panic!() };
         assert_eq!(a.test.len(), world.first.rows.len() / 5);
         assert!(a.test.iter().all(|item| !a.train.contains(item)));
         assert_eq!(a.test.len() + a.train.len(), world.first.rows.len());
