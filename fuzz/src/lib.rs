@@ -25,10 +25,10 @@ pub type Outcome = String;
 pub struct Target {
     /// The name of its corpus folder.
     pub name: &'static str,
-    run: Run,
+    run: Runner,
 }
 
-enum Run {
+enum Runner {
     /// The bytes are a table, in a file of this name.
     Table(&'static str, fn(&mut ReadOptions)),
     /// The bytes are the ids of a table, in a file of this name.
@@ -99,19 +99,19 @@ pub const TARGETS: &[Target] = &[
     rows("rows_csv", "t.csv", "y", false),
     rows("rows_numbers", "t.csv", "y", true),
     rows("rows_parquet", "t.parquet", "y", false),
-    Target { name: "spec", run: Run::Plain(spec::run) },
+    Target { name: "spec", run: Runner::Plain(spec::run) },
 ];
 
 const fn table(name: &'static str, file: &'static str, set: fn(&mut ReadOptions)) -> Target {
-    Target { name, run: Run::Table(file, set) }
+    Target { name, run: Runner::Table(file, set) }
 }
 
 const fn ids(name: &'static str, file: &'static str) -> Target {
-    Target { name, run: Run::Ids(file) }
+    Target { name, run: Runner::Ids(file) }
 }
 
 const fn records(name: &'static str, file: &'static str, read: records::Read) -> Target {
-    Target { name, run: Run::Records(file, read) }
+    Target { name, run: Runner::Records(file, read) }
 }
 
 /// Files beside the input of some targets.
@@ -126,7 +126,7 @@ const fn examples(
     file: &'static str,
     beside: &'static [(&'static str, &'static [u8])],
 ) -> Target {
-    Target { name, run: Run::Examples(examples::Setting { file, beside, target: None }) }
+    Target { name, run: Runner::Examples(examples::Setting { file, beside, target: None }) }
 }
 
 const fn rows(
@@ -136,7 +136,7 @@ const fn rows(
     is_number: bool,
 ) -> Target {
     let target = Some((target, is_number));
-    Target { name, run: Run::Examples(examples::Setting { file, beside: &[], target }) }
+    Target { name, run: Runner::Examples(examples::Setting { file, beside: &[], target }) }
 }
 
 /// The memory in bytes that no input of the corpus's size may exceed.
@@ -154,11 +154,11 @@ impl Target {
     /// If a guarantee is violated.
     pub fn run(&self, bytes: &[u8], intact: bool) -> Outcome {
         match &self.run {
-            Run::Table(file, set) => table::run(file, *set, bytes, intact),
-            Run::Ids(file) => table::run_ids(file, bytes, intact),
-            Run::Records(file, read) => records::run(file, *read, bytes, intact),
-            Run::Examples(setting) => examples::run(self.name, setting, bytes, intact),
-            Run::Plain(run) => run(bytes),
+            Runner::Table(file, set) => table::run(file, *set, bytes, intact),
+            Runner::Ids(file) => table::run_ids(file, bytes, intact),
+            Runner::Records(file, read) => records::run(file, *read, bytes, intact),
+            Runner::Examples(setting) => examples::run(self.name, setting, bytes, intact),
+            Runner::Plain(run) => run(bytes),
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use veridical_core::threads::with_threads;
 use veridical_core::{Seed, Stream};
 use veridical_nets::{
-    Curve, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings, Plan, Schedule, Shape,
+    Curve, Loss, Mode, Net, NetConfig, OptimizerKind, OptimizerSettings, Plan, Schedule, Shape,
     TapFactors, Taps, Target, Trainer, TrainerSettings, Workspace,
 };
 
@@ -79,7 +79,7 @@ fn network(case: &str) -> Outcome<(Net<f32>, OptimizerSettings, f64)> {
         "resnet18" => ("resnet18", Shape::image(32, 32, 3), (sgd, 0.01)),
         _ => return Err(USAGE.into()),
     };
-    let net = Model::new(name.parse()?, input, CLASSES).build(Seed::new(0)?)?;
+    let net = NetConfig::new(name.parse()?, input, CLASSES).build(Seed::new(0)?)?;
     Ok((net, optimizer, lr))
 }
 

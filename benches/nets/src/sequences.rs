@@ -11,8 +11,8 @@ use veridical_nets::layers::{Direction, Gru, Lstm};
 use veridical_nets::models::{Bert, Sasrec};
 use veridical_nets::ranking::{Pairwise, Positions};
 use veridical_nets::{
-    Addend, Builder, Mode, Net, Optimizer, OptimizerKind, OptimizerSettings, Plan, Shape, Table,
-    Workspace,
+    Addend, Builder, EmbeddingTable, Mode, Net, Optimizer, OptimizerKind, OptimizerSettings, Plan,
+    Shape, Workspace,
 };
 
 use super::{BATCHES, Outcome, rate};
@@ -82,7 +82,7 @@ fn sasrec(batch: usize, dropout: f64, seconds: f64) -> Outcome<Value> {
     let plan = Plan::new(&net, |_| true).with_input(&net);
     let mut training = Training::new(net, plan, batch, length);
     let values = normals("items", ITEMS * width, 0.02)?;
-    let mut table = Table::new(width, values, &adam())?;
+    let mut table = EmbeddingTable::new(width, values, &adam())?;
     let rows = batch * length;
     let place = Stream::new(Seed::new(0)?, "ids").at(0, 0);
     let id = |k: usize| (place.integer(k as u32) % ITEMS as u64) as u32;
@@ -168,7 +168,7 @@ fn given(net: Net<f32>, batch: usize, length: usize, seconds: f64) -> Outcome<Va
 /// Measures ids per second of a table of a million rows: gathered, with the loss <c, y>, and updated by Adam.
 fn embedding(batch: usize, seconds: f64) -> Outcome<Value> {
     let (rows, width) = (1_000_000, 64);
-    let mut table = Table::new(width, vec![0.01; rows * width], &adam())?;
+    let mut table = EmbeddingTable::new(width, vec![0.01; rows * width], &adam())?;
     let place = Stream::new(Seed::new(0)?, "ids").at(0, 0);
     let id = |k: usize| (place.integer(k as u32) % rows as u64) as u32;
     let ids: Vec<Vec<u32>> =

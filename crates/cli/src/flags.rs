@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use veridical::core::settings::{Field, Kind, Layer, Settings, Value, Values};
+use veridical::core::settings::{Field, Kind, Settings, SettingsLayer, Value, Values};
 use veridical::{Result, config, flags};
 
 /// A file with settings below those that are given.
@@ -45,8 +45,8 @@ impl<S: Settings> Flags<S> {
     }
 
     /// What was given, the strongest first.
-    pub fn layers(self) -> Result<Vec<Layer>> {
-        let mut layers = vec![Layer::given(self.given?)];
+    pub fn layers(self) -> Result<Vec<SettingsLayer>> {
+        let mut layers = vec![SettingsLayer::given(self.given?)];
         layers.extend(self.config.as_deref().map(config::layer).transpose()?);
         Ok(layers)
     }

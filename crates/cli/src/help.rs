@@ -31,7 +31,27 @@ pub fn command() -> clap::Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{verbs}Options:\n{{options}}{{after-help}}"
     );
-    command.help_template(template)
+    flowing(command.help_template(template))
+}
+
+/// Joins the lines of each paragraph of the long descriptions, so that they wrap at the width of the terminal alone.
+fn flowing(command: clap::Command) -> clap::Command {
+    let command = match command.get_long_about().map(ToString::to_string) {
+        None => command,
+        Some(about) => {
+            let joined: Vec<String> = about.split("\n\n").map(joined).collect();
+            command.long_about(joined.join("\n\n"))
+        }
+    };
+    command.mut_subcommands(flowing)
+}
+
+/// A paragraph as one line; lists and tables keep their lines.
+fn joined(paragraph: &str) -> String {
+    match paragraph.lines().any(|line| line.starts_with([' ', '-', '*'])) {
+        true => paragraph.to_owned(),
+        false => paragraph.lines().collect::<Vec<_>>().join(" "),
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +69,12 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(verbs, grouped);
         command.debug_assert();
+    }
+
+    #[test]
+    fn paragraphs_flow_and_lists_keep_their_lines() {
+        assert_eq!(joined("one\ntwo"), "one two");
+        assert_eq!(joined("one\n  two  2"), "one\n  two  2");
     }
 
     /// `-h` of every verb, with its number of lines.

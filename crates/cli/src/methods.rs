@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
-use veridical::core::settings::{Field, Layer, Settings, Values};
+use veridical::core::settings::{Field, Settings, SettingsLayer, Values};
 use veridical::embed::{Method, Purpose};
 use veridical::{Result, config, train};
 
@@ -41,8 +41,8 @@ pub struct Chosen<S> {
 
 impl<S> Chosen<S> {
     /// Returns the settings of the method as layers, highest priority first, and the settings of the verb.
-    pub fn layers(self) -> Result<(Vec<Layer>, S)> {
-        let mut layers = vec![Layer::given(self.given?)];
+    pub fn layers(self) -> Result<(Vec<SettingsLayer>, S)> {
+        let mut layers = vec![SettingsLayer::given(self.given?)];
         layers.extend(self.config.as_deref().map(config::layer).transpose()?);
         Ok((layers, self.verb?))
     }

@@ -26,7 +26,7 @@ fn reference() -> String {
     command.build();
     let mut text = HEADER.to_owned();
     for (heading, verbs) in help::GROUPS {
-        let _ = writeln!(text, "\n# {heading}"); // writing to a String cannot fail, here and below
+        let _ = writeln!(text, "\n## {heading}"); // writing to a String cannot fail, here and below
         for verb in verbs.iter().filter_map(|verb| command.find_subcommand(verb)) {
             describe(verb, &mut text);
         }
@@ -39,7 +39,7 @@ fn describe(command: &Command, text: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     let about = command.get_long_about().or(command.get_about());
     let about = about.map(ToString::to_string).unwrap_or_default();
-    let _ = write!(text, "\n## {name}\n\n{}\n", escaped(&about));
+    let _ = write!(text, "\n### {name}\n\n{}\n", escaped(&about));
     let below: Vec<&Command> = command.get_subcommands().collect();
     let is_method = |command: &Command| own(command).len() > 12;
     let methods: Vec<&Command> = match below.len() > 3 {
@@ -54,7 +54,8 @@ fn describe(command: &Command, text: &mut String) {
     let all = methods.iter().flat_map(|method| own(method)).filter(is_shared).filter(is_new);
     let all: Vec<&Arg> = all.collect();
     let names: Vec<&str> = methods.iter().map(|method| method.get_name()).collect();
-    table(&all, &format!("Flags that `{}` share:", names.join("`, `")), text);
+    let intro = "Flags that most of the following have; each lists those it does not take:";
+    table(&all, intro, text);
     for sub in below {
         if !names.contains(&sub.get_name()) {
             describe(sub, text);
@@ -62,7 +63,7 @@ fn describe(command: &Command, text: &mut String) {
         }
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         let name = sub.get_bin_name().unwrap_or(sub.get_name());
-        let _ = write!(text, "\n### {name}\n\n{}\n", escaped(&about));
+        let _ = write!(text, "\n#### {name}\n\n{}\n", escaped(&about));
         let taken: BTreeSet<&str> = own(sub).iter().map(|a| a.get_id().as_str()).collect();
         let missing: Vec<String> = shared.difference(&taken).map(|n| format!("`--{n}`")).collect();
         if !missing.is_empty() {
@@ -158,5 +159,5 @@ fn a_flag_is_described_once_for_methods_that_share_it() {
     let reference = reference();
     let rows = |flag: &str| reference.matches(&format!("| `{flag}")).count();
     assert_eq!(rows("--sse-graph-item FILE"), 2, "train and tune");
-    assert!(reference.contains("\n### veridical train bpr\n"));
+    assert!(reference.contains("\n#### veridical train bpr\n"));
 }

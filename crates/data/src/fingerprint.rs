@@ -15,7 +15,7 @@
 //! ```
 
 use crate::examples::{Examples, Targets, Values};
-use crate::{Corpus, Graph, Ids, Interactions, LabeledTexts, Lists, Part, Table, TensorMap};
+use crate::{Corpus, Graph, Ids, Interactions, LabeledTexts, Lists, Part, TensorMap, VectorTable};
 
 /// Returns the fingerprint of interactions.
 pub fn of_interactions(data: &Interactions) -> String {
@@ -31,7 +31,7 @@ pub fn of_interactions(data: &Interactions) -> String {
 }
 
 /// Returns the fingerprint of a vector table.
-pub fn of_table(table: &Table) -> String {
+pub fn of_table(table: &VectorTable) -> String {
     let mut content = Content::new("table");
     content.ids(&table.ids);
     content.values(&[table.dim], |n| (n as u64).to_le_bytes());

@@ -5,13 +5,13 @@ use std::hash::Hash;
 
 use arrow_array::{Int64Array, StringArray};
 
-use crate::{Error, IdMap, Ids, Result, Table};
+use crate::{Error, IdMap, Ids, Result, VectorTable};
 
 /// Tables that share the same ids in the same order.
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// The common rows of every table.
-    pub tables: Vec<Table>,
+    pub tables: Vec<VectorTable>,
     /// For every table, the number of ids of the first table that it lacks.
     pub missing: Vec<usize>,
     /// For every table, the number of its ids that the first table lacks.
@@ -25,18 +25,18 @@ pub struct Joined {
 /// for tables that have no id in common.
 ///
 /// ```
-/// use veridical_data::{Ids, Table, join};
+/// use veridical_data::{Ids, VectorTable, join};
 ///
 /// let table = |ids: Vec<i64>| {
 ///     let vectors = ids.iter().map(|&id| id as f32).collect();
-///     Table { ids: Ids::Int(ids.into()), dim: 1, vectors }
+///     VectorTable { ids: Ids::Int(ids.into()), dim: 1, vectors }
 /// };
 /// let joined = join(vec![table(vec![3, 1, 2]), table(vec![2, 3, 9])])?;
 /// assert_eq!(joined.tables[1].vectors, [3.0, 2.0]); // the first table's order
 /// assert_eq!((joined.missing[1], joined.extra[1]), (1, 1));
 /// # Ok::<(), veridical_data::Error>(())
 /// ```
-pub fn join(tables: Vec<Table>) -> Result<Joined> {
+pub fn join(tables: Vec<VectorTable>) -> Result<Joined> {
     let names: Vec<String> = (1..=tables.len()).map(|n| format!("table {n}")).collect();
     join_named(tables, &names)
 }
@@ -45,7 +45,7 @@ pub fn join(tables: Vec<Table>) -> Result<Joined> {
 ///
 /// # Errors
 /// The errors of [`join`].
-pub fn join_named(tables: Vec<Table>, names: &[String]) -> Result<Joined> {
+pub fn join_named(tables: Vec<VectorTable>, names: &[String]) -> Result<Joined> {
     match tables.first().map(|t| &t.ids) {
         None => Err(Error::missing("a join needs at least one table", "")),
         Some(Ids::Int(_)) => join_on(tables, names, |ids| match ids {
@@ -70,7 +70,7 @@ pub fn places(earlier: &Ids, ids: &Ids) -> Vec<Option<usize>> {
 }
 
 fn join_on<K: Hash + Eq + ToString>(
-    tables: Vec<Table>,
+    tables: Vec<VectorTable>,
     names: &[String],
     keys_of: impl Fn(&Ids) -> Option<Vec<K>>,
 ) -> Result<Joined> {
@@ -113,7 +113,7 @@ fn join_on<K: Hash + Eq + ToString>(
     Ok(Joined { missing, extra, tables: tables.collect() })
 }
 
-fn take(table: &Table, rows: &[usize]) -> Table {
+fn take(table: &VectorTable, rows: &[usize]) -> VectorTable {
     let ids = match &table.ids {
         Ids::Int(ids) => Ids::Int(Int64Array::from_iter_values(rows.iter().map(|&r| ids.value(r)))),
         Ids::Text(ids) => {
@@ -121,19 +121,19 @@ fn take(table: &Table, rows: &[usize]) -> Table {
         }
     };
     let vectors = rows.iter().flat_map(|&r| table.row(r)).copied().collect();
-    Table { ids, dim: table.dim, vectors }
+    VectorTable { ids, dim: table.dim, vectors }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn table(ids: Ids) -> Table {
+    fn table(ids: Ids) -> VectorTable {
         let vectors = (0..ids.len()).map(|r| r as f32).collect();
-        Table { ids, dim: 1, vectors }
+        VectorTable { ids, dim: 1, vectors }
     }
 
-    fn text(ids: &[&str]) -> Table {
+    fn text(ids: &[&str]) -> VectorTable {
         table(Ids::Text(ids.to_vec().into()))
     }
 

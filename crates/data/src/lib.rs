@@ -1,6 +1,6 @@
 //! The data that representations are learned from, and the representations themselves: values in memory, no file access.
 //!
-//! - [`Table`]: a vector table, ids and an n x d matrix of f32; [`join`] aligns several tables by id.
+//! - [`VectorTable`]: a vector table, ids and an n x d matrix of f32; [`join`] aligns several tables by id.
 //! - [`Interactions`]: user-item interactions, indexed as trainers need them; [`split`] holds out validation and test rows.
 //! - [`Labels`] and [`Graph`]: side information about users and items. [`Corpus`]: tokenized documents.
 //! - [`examples`]: images and numeric rows with classes or regression targets.
@@ -40,7 +40,7 @@ pub use graph::{Graph, GraphSummary, Labels};
 pub use interactions::{IdMap, Interactions, Interner, Lists};
 pub use join::{Joined, join, join_named, places};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
-pub use table::{Ids, Table};
+pub use table::{Ids, VectorTable};
 pub use tensors::TensorMap;
 pub use text::{Corpus, CorpusBuilder, LabeledTexts, Part, Vocabulary};
 pub use veridical_core::{Error, Result};

@@ -71,14 +71,14 @@ impl Ids {
 /// A vector table in memory.
 ///
 /// ```
-/// use veridical_data::{Ids, Table};
+/// use veridical_data::{Ids, VectorTable};
 ///
-/// let table = Table { ids: Ids::numbered(0, 2), dim: 3, vectors: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+/// let table = VectorTable { ids: Ids::numbered(0, 2), dim: 3, vectors: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
 /// assert_eq!(table.n_rows(), 2);
 /// assert_eq!((table.ids.get(1), table.row(1)), ("1".to_owned(), &[4.0, 5.0, 6.0][..]));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct VectorTable {
     /// One id per row.
     pub ids: Ids,
     /// The dimension d of the vectors.
@@ -87,7 +87,7 @@ pub struct Table {
     pub vectors: Vec<f32>,
 }
 
-impl Table {
+impl VectorTable {
     /// Returns the number of rows.
     pub fn n_rows(&self) -> usize {
         self.ids.len()

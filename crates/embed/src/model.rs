@@ -69,13 +69,13 @@ impl Model {
     }
 
     /// Returns the mean rating and the mutable user and item tables.
-    pub(crate) fn factor_tables(&mut self) -> (f32, Vec<crate::sgd::Table<'_>>) {
+    pub(crate) fn factor_tables(&mut self) -> (f32, Vec<crate::sgd::TableRows<'_>>) {
         let Self::Factors(factors) = self else { unreachable!("the trainer holds factors") };
         let Factors { user, item, user_bias, item_bias, mean } = factors;
         fn side<'a>(
             rows: &'a mut Embedding,
             bias: &'a mut Option<Vec<f32>>,
-        ) -> crate::sgd::Table<'a> {
+        ) -> crate::sgd::TableRows<'a> {
             table(rows, bias.as_deref_mut().unwrap_or_default())
         }
         (*mean, vec![side(user, user_bias), side(item, item_bias)])
@@ -83,6 +83,6 @@ impl Model {
 }
 
 /// Borrows an embedding as a mutable table for SGD.
-pub(crate) fn table<'a>(rows: &'a mut Embedding, bias: &'a mut [f32]) -> crate::sgd::Table<'a> {
-    crate::sgd::Table { dim: rows.dim(), values: rows.values_mut(), bias }
+pub(crate) fn table<'a>(rows: &'a mut Embedding, bias: &'a mut [f32]) -> crate::sgd::TableRows<'a> {
+    crate::sgd::TableRows { dim: rows.dim(), values: rows.values_mut(), bias }
 }

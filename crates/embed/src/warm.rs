@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use veridical_core::Error as Core;
-use veridical_data::{Ids, Table, TensorMap, fingerprint, places};
+use veridical_data::{Ids, TensorMap, VectorTable, fingerprint, places};
 
 use crate::{Model, Result, Trainer};
 
@@ -34,8 +34,8 @@ pub struct Earlier {
 
 impl Earlier {
     /// Makes earlier vectors from a vector table, to initialize the table `name`.
-    pub fn of_table(name: &str, table: Table) -> Self {
-        let Table { ids, dim, vectors } = table;
+    pub fn of_table(name: &str, table: VectorTable) -> Self {
+        let VectorTable { ids, dim, vectors } = table;
         let tensors = TensorMap::from([(name.to_owned(), (vec![ids.len(), dim], vectors))]);
         Self { ids: vec![(name.to_owned(), ids)], tensors }
     }

@@ -9,7 +9,7 @@ pub struct Chart {
     /// What it shows.
     pub caption: String,
     /// How points are drawn.
-    pub shape: Shape,
+    pub shape: ChartKind,
     /// The names of the two axes.
     pub axes: [String; 2],
     /// What is drawn.
@@ -19,7 +19,7 @@ pub struct Chart {
 /// How the points of a chart are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shape {
+pub enum ChartKind {
     /// Joined by lines.
     Lines,
     /// Alone.
@@ -37,11 +37,11 @@ pub struct Series {
 
 impl Chart {
     pub(super) fn lines(caption: String, axes: [&str; 2], series: Vec<Series>) -> Self {
-        Self { caption, shape: Shape::Lines, axes: axes.map(str::to_owned), series }
+        Self { caption, shape: ChartKind::Lines, axes: axes.map(str::to_owned), series }
     }
 
     pub(super) fn points(caption: String, axes: [&str; 2], series: Vec<Series>) -> Self {
-        Self { caption, shape: Shape::Points, axes: axes.map(str::to_owned), series }
+        Self { caption, shape: ChartKind::Points, axes: axes.map(str::to_owned), series }
     }
 
     /// As a piece of a page.
@@ -49,12 +49,12 @@ impl Chart {
         let [x, y] = self.axes.each_ref().map(Axis::new);
         let explain = "Names in the legend switch their points off and on.";
         match self.shape {
-            Shape::Lines => {
+            ChartKind::Lines => {
                 let chart = Line::new(&self.caption, explain, x, y);
                 let add = |chart: Line, s: &Series| chart.series(&s.name, s.points.iter().copied());
                 self.series.iter().fold(chart, add).into()
             }
-            Shape::Points => {
+            ChartKind::Points => {
                 let chart = Scatter::new(&self.caption, explain, x, y);
                 let add = |chart: Scatter, s: &Series| {
                     chart.series(&s.name, s.points.iter().map(|[x, y]| (*x, *y, "")))

@@ -40,7 +40,7 @@ use veridical_report::{Cell, Foot, Level, Page, Table, Verdict};
 
 pub use self::all::{AllOutcomes, FinishedExperiment, SkippedExperiment, run_all};
 pub use self::book::book;
-pub use self::chart::{Chart, Series, Shape};
+pub use self::chart::{Chart, ChartKind, Series};
 pub use self::claims::{Answer, Claim, PAPERS, claims};
 
 settings! {

@@ -12,10 +12,10 @@ pub use error::{Error, Result};
 pub use stability::{
     Angles, Aspect, Changed, CompareSettings, Comparison, Components, Consumer, ConsumerReport,
     ConsumerVerdict, Coordinates, Decile, Downstream, Floor, Gate, Harm, KernelAt, Kind, Labeled,
-    Level, Limit, Linear, Measure, Outcome, PairMeasure, PairSpread, PairValue, Probed, Run, Runs,
-    Sanity, Scores, TargetAlignment, Theory, Treated, Treatment, TreatmentScores, Verdict,
-    accuracy, changed, consumer, consumers, downstream, floor_of, geometry, linear, macro_f1,
-    measures, propose, run_pairs, sanity, target_alignment, theory, treatments, verdict,
+    Level, Limit, Linear, Measure, Outcome, PairMeasure, PairSpread, PairValue, Probed, Sanity,
+    Scores, SharedRows, SharedTables, TargetAlignment, Theory, Treated, Treatment, TreatmentScores,
+    Verdict, accuracy, changed, consumer, consumers, downstream, floor_of, geometry, linear,
+    macro_f1, measures, propose, run_pairs, sanity, target_alignment, theory, treatments, verdict,
 };
 
 /// The example of the README, compiled and run.

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::Field;
 use veridical_core::{Cancel, Error as Core};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 
 use crate::{IfExists, OutputSchema, Piece, ReadOptions, Result, Source};
 use crate::{TableReader, TableWriter, Vectors, WriteOptions};
@@ -189,7 +189,7 @@ impl Chunk {
 ///
 /// # Errors
 /// The errors of [`TableReader`].
-pub fn read_table(source: &Source, options: &ReadOptions) -> Result<Table> {
+pub fn read_table(source: &Source, options: &ReadOptions) -> Result<VectorTable> {
     collect_table(TableReader::open(source, options)?)
 }
 
@@ -197,7 +197,7 @@ pub fn read_table(source: &Source, options: &ReadOptions) -> Result<Table> {
 ///
 /// # Errors
 /// The errors of [`TableReader`].
-pub fn collect_table(mut reader: TableReader) -> Result<Table> {
+pub fn collect_table(mut reader: TableReader) -> Result<VectorTable> {
     let dim = reader.schema().dim;
     let mut vectors = Vec::new();
     let mut ids = Vec::new();
@@ -209,14 +209,14 @@ pub fn collect_table(mut reader: TableReader) -> Result<Table> {
     if ids.is_empty() {
         return Err(Core::unfit(format!("{}: no rows remain", reader.source()), "").into());
     }
-    Ok(Table { ids: Chunk::concat(&ids)?.ids, dim, vectors })
+    Ok(VectorTable { ids: Chunk::concat(&ids)?.ids, dim, vectors })
 }
 
 /// Writes a table to `path`, replacing an existing file.
 ///
 /// # Errors
 /// The errors of [`TableWriter`].
-pub fn write_table(table: &Table, path: &Path) -> Result<()> {
+pub fn write_table(table: &VectorTable, path: &Path) -> Result<()> {
     let schema = OutputSchema {
         dim: table.dim,
         dtype: Dtype::F32,

@@ -2,7 +2,7 @@
 //! sample and layer, the layer's input a and the gradient delta of each output at the layer's output.
 //!
 //! - [`layers`]: one file each, generic over f32 and f64; [`Layer`] is their common interface.
-//! - [`Model`]: architectures by name; [`Builder`]: any other graph of layers; [`Net`]: layers with their parameters.
+//! - [`NetConfig`]: architectures by name; [`Builder`]: any other graph of layers; [`Net`]: layers with their parameters.
 //! - [`Feed`]: the input pipeline; [`Trainer`]: steps of an [`Optimizer`] on a [`Loss`], with a [`Schedule`].
 //! - [`Taps`]: a and delta; [`Workspace::activations`]: the output of any layer.
 //! - [`fit`](mod@fit): the training loop, on examples or documents; [`metrics`]: evaluation of a network.
@@ -12,9 +12,9 @@
 //!
 //! ```
 //! use veridical_core::Seed;
-//! use veridical_nets::{Model, Shape, TapFactors, Taps};
+//! use veridical_nets::{NetConfig, Shape, TapFactors, Taps};
 //!
-//! let net = Model::new("mlp:16".parse()?, Shape::row(3), 2).build::<f64>(Seed::new(0)?)?;
+//! let net = NetConfig::new("mlp:16".parse()?, Shape::row(3), 2).build::<f64>(Seed::new(0)?)?;
 //! let samples = [0.1, 0.2, 0.3, -0.5, 0.0, 1.0];
 // The tangent kernel of the two samples for output 0, layer by layer: (a . a')(delta . delta') for the weights and
 // delta . delta' for the bias. No gradient is materialized.
@@ -63,7 +63,7 @@ pub use feed::{Augmentation, Feed, Values, moments};
 pub use float::Float;
 pub use layer::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Scope, Spec};
 pub use loss::{Loss, Target, correct};
-pub use models::{Architecture, Init, Model};
+pub use models::{Architecture, Init, NetConfig};
 pub use net::{Builder, Named, Net, Slot};
 pub use optimizer::{Kind as OptimizerKind, Optimizer, OptimizerSettings, clip};
 pub use pass::{Plan, Workspace};
@@ -71,7 +71,7 @@ pub use refit::{Head, MOST_ROWS, Refit, RefitMethod, RefitPoint, RefitSettings, 
 pub use schedule::{Curve, Schedule};
 pub use sequences::Sequences;
 pub use shape::Shape;
-pub use table::{Addend, RowGradient, Table};
+pub use table::{Addend, EmbeddingTable, RowGradient};
 pub use taps::{OuterTap, Tap, TapFactors, Taps};
 pub use trainer::{Trainer, TrainerSettings};
 

@@ -363,7 +363,7 @@ impl<T: Float> Net<T> {
 mod tests {
     use super::*;
     use crate::testing::normals;
-    use crate::{Architecture, Mode, Model, Shape};
+    use crate::{Architecture, Mode, NetConfig, Shape};
 
     fn settings(method: RefitMethod) -> RefitSettings {
         RefitSettings { method, folds: 4, seed: Seed::new(0).unwrap() }
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn the_head_of_a_network_is_read_and_set() {
         for ntk in [false, true] {
-            let mut model = Model::new(Architecture::Mlp(vec![7]), Shape::row(4), 3);
+            let mut model = NetConfig::new(Architecture::Mlp(vec![7]), Shape::row(4), 3);
             if ntk {
                 model.parameterization = Parameterization::Ntk { bias: 0.2 };
             }

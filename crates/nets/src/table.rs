@@ -93,16 +93,16 @@ fn weighted_sum<'a, T: Float>(parts: impl Iterator<Item = (T, &'a [T])>, sum: &m
 /// An embedding table with the state of its optimizer.
 ///
 /// ```
-/// use veridical_nets::{Addend, OptimizerKind, OptimizerSettings, Table};
+/// use veridical_nets::{Addend, OptimizerKind, OptimizerSettings, EmbeddingTable};
 ///
-/// let mut table = Table::new(2, vec![0.0f32; 6], &OptimizerSettings::of(OptimizerKind::Sgd))?;
+/// let mut table = EmbeddingTable::new(2, vec![0.0f32; 6], &OptimizerSettings::of(OptimizerKind::Sgd))?;
 /// let addend = Addend { row: 1, source: 0, from: 0, weight: 1.0 };
 /// table.step(0.5, &[addend], &[&[1.0, -1.0]]);
 /// assert_eq!(table.values(), [0.0, 0.0, -0.5, 0.5, 0.0, 0.0]); // only row 1 was updated
 /// # Ok::<(), veridical_nets::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Table<T> {
+pub struct EmbeddingTable<T> {
     dim: usize,
     values: Vec<T>,
     optimizer: Optimizer<T>,
@@ -112,7 +112,7 @@ pub struct Table<T> {
 /// Rows that one thread gathers at once.
 const GATHER: usize = 256;
 
-impl<T: Float> Table<T> {
+impl<T: Float> EmbeddingTable<T> {
     /// Creates a table from rows of `dim` values, with an optimizer.
     ///
     /// # Errors
@@ -263,8 +263,8 @@ mod tests {
                 }
                 let settings = OptimizerSettings::of(kind);
                 let first = normals(rows * dim, "table");
-                let mut sparse = Table::new(dim, first.clone(), &settings).unwrap();
-                let mut full = Table::new(dim, first, &settings).unwrap();
+                let mut sparse = EmbeddingTable::new(dim, first.clone(), &settings).unwrap();
+                let mut full = EmbeddingTable::new(dim, first, &settings).unwrap();
                 let source = normals(40 * dim, "source");
                 for step in 0..4 {
                     let n = if every_row { 3 * rows } else { 100 } as u32;
@@ -284,7 +284,7 @@ mod tests {
     fn untouched_rows_and_their_state_stay() {
         let settings = OptimizerSettings::of(OptimizerKind::Adam);
         let first = normals(1000 * 3, "table");
-        let mut table = Table::new(3, first.clone(), &settings).unwrap();
+        let mut table = EmbeddingTable::new(3, first.clone(), &settings).unwrap();
         let source = normals(3, "source");
         table.step(0.1, &[addend(7, 0, 0, 1.0), addend(999, 0, 0, 2.0)], &[&source]);
         for row in 0..1000 {
@@ -301,7 +301,8 @@ mod tests {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let settings = OptimizerSettings::of(OptimizerKind::Adam);
-                let mut table = Table::new(8, normals(500 * 8, "table"), &settings).unwrap();
+                let mut table =
+                    EmbeddingTable::new(8, normals(500 * 8, "table"), &settings).unwrap();
                 let source = normals(3000 * 8, "source");
                 let addends: Vec<_> =
                     (0..3000).map(|p| addend(p * p % 500, 0, p, 1.0 / (1.0 + p as f64))).collect();

@@ -35,10 +35,10 @@ pub struct TrainerSettings {
 /// ```
 /// use veridical_core::Seed;
 /// use veridical_nets::{
-///     Curve, Loss, Model, OptimizerKind, OptimizerSettings, Schedule, Shape, Target, Trainer, TrainerSettings,
+///     Curve, Loss, NetConfig, OptimizerKind, OptimizerSettings, Schedule, Shape, Target, Trainer, TrainerSettings,
 /// };
 ///
-/// let net = Model::new("mlp:8".parse()?, Shape::row(2), 2).build::<f32>(Seed::new(0)?)?;
+/// let net = NetConfig::new("mlp:8".parse()?, Shape::row(2), 2).build::<f32>(Seed::new(0)?)?;
 /// let settings = TrainerSettings {
 ///     loss: Loss::CrossEntropy { smoothing: 0.0 },
 ///     optimizer: OptimizerSettings::of(OptimizerKind::Adam),

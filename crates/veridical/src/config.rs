@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use veridical_core::settings::{Kind, Layer, Settings, Values};
+use veridical_core::settings::{Kind, Settings, SettingsLayer, Values};
 use veridical_io::run::RunFolder;
 
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Core`] if the file cannot be read or parsed.
-pub fn layer(path: &Path) -> Result<Layer> {
+pub fn layer(path: &Path) -> Result<SettingsLayer> {
     let origin = path.display().to_string();
     let failed = |why: String| Error::request(format!("{origin}: {why}"), "");
     let text = fs::read_to_string(path).map_err(|e| failed(format!("cannot read: {e}")))?;
@@ -21,11 +21,15 @@ pub fn layer(path: &Path) -> Result<Layer> {
         let line = e.span().map_or(0, |span| text[..span.start].matches('\n').count() + 1);
         failed(format!("not a TOML file: line {line}: {}", e.message()))
     })?;
-    Ok(Layer { origin: Some(origin), values })
+    Ok(SettingsLayer { origin: Some(origin), values })
 }
 
 /// Returns the settings of a run; those in `split` are stored in its `split` section under other names, paths in its log.
-pub(crate) fn of_run<S: Settings>(run: &RunFolder, path: &Path, split: &[(&str, &str)]) -> Layer {
+pub(crate) fn of_run<S: Settings>(
+    run: &RunFolder,
+    path: &Path,
+    split: &[(&str, &str)],
+) -> SettingsLayer {
     let document = run.document();
     let section = |name: &str| document.get(name).and_then(Value::as_object).into_iter().flatten();
     let own = |(name, value): (&String, &Value)| (name.clone(), value.clone());
@@ -39,7 +43,7 @@ pub(crate) fn of_run<S: Settings>(run: &RunFolder, path: &Path, split: &[(&str, 
     let files = paths::<S>().into_iter();
     values.extend(files.filter_map(|file| Some((file.clone(), logged.get(&file)?.clone()))));
     values.retain(|_, value| !value.is_null());
-    Layer { origin: Some(path.display().to_string()), values }
+    SettingsLayer { origin: Some(path.display().to_string()), values }
 }
 
 /// Returns the settings to store in `run.json`: those that are set, are not paths and are not stored `elsewhere`.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
-use veridical_core::settings::Layer;
+use veridical_core::settings::SettingsLayer;
 use veridical_core::{Error as Refusal, Estimate, Job, Order, Seed, settings};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 use veridical_embed::Method;
 use veridical_io::run::seed_folder;
 use veridical_io::{IfExists, Output, ReadOptions, Replace, Source, publish};
@@ -52,7 +52,7 @@ pub struct Demo {
     /// Debiased linear CKA between runs.
     pub cka: Option<Estimate>,
     /// Accuracy of a genre classifier, per treatment of the vectors.
-    pub models: Vec<Model>,
+    pub models: Vec<TreatmentAccuracy>,
     /// Accuracy of always predicting the most frequent genre.
     pub chance: f64,
     /// Number of limits in the budget.
@@ -65,7 +65,7 @@ pub struct Demo {
 
 /// Accuracy of a downstream model under one treatment of the vectors.
 #[derive(Clone, Debug, Serialize)]
-pub struct Model {
+pub struct TreatmentAccuracy {
     /// Name of the treatment.
     pub treatment: String,
     /// Mean accuracy over runs, with the model retrained on each run.
@@ -124,11 +124,11 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
         // Item2vec encodes meaning in angles, not in norms.
         veridical_learn::to_unit_rows(&mut table.vectors, table.dim);
         veridical_io::write_table(&table, &at(name))?;
-        Ok::<Table, Error>(table)
+        Ok::<VectorTable, Error>(table)
     };
     day(FIRST_SEED, "monday.parquet")?;
     let tuesday = day(FIRST_SEED + 1, "tuesday.parquet")?;
-    let broken = Table { ids: shuffled(&tuesday.ids)?, ..tuesday };
+    let broken = VectorTable { ids: shuffled(&tuesday.ids)?, ..tuesday };
     veridical_io::write_table(&broken, &at("broken.parquet"))?;
 
     let data = Some(at("monday.parquet").into());
@@ -161,7 +161,7 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
 
     let downstream = found.downstream.iter().flat_map(|d| &d.treatments);
     let models = downstream.filter_map(|t| {
-        Some(Model {
+        Some(TreatmentAccuracy {
             treatment: t.treatment.clone(),
             retrained: t.accuracy.mean,
             sd: t.accuracy.sd?,
@@ -257,7 +257,7 @@ fn train_runs(data: &Path, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Re
     let given = json!({
         "interactions": data, "seed": FIRST_SEED, "dim": DIM, "epochs": EPOCHS,
     });
-    let given = Layer::given(given.as_object().cloned().unwrap_or_default());
+    let given = SettingsLayer::given(given.as_object().cloned().unwrap_or_default());
     let request = Request::new(Method::Item2vec, &[given])?;
     let output = RunOutput { out: Some(out.into()), existing: if_exists.into() };
     let start = Start { seeds: Some(RUNS), output, ..Start::default() };

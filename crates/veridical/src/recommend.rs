@@ -76,7 +76,7 @@ pub struct Recommended {
 /// use veridical::core::Job;
 /// use veridical::recommend::{Recommend, recommend};
 /// # use serde_json::json;
-/// # use veridical::core::settings::Layer;
+/// # use veridical::core::settings::SettingsLayer;
 /// # use veridical::embed::Method;
 /// # use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
 /// # use veridical::settings::{RunOutput, Start};
@@ -94,7 +94,7 @@ pub struct Recommended {
 /// # veridical::prepare::generate(&shop)?;
 /// # let interactions = at("shop/interactions.csv");
 /// # let given = json!({ "interactions": interactions, "dim": 4, "epochs": 2, "split": "leave-last-one" });
-/// # let layer = Layer::given(given.as_object().cloned().unwrap());
+/// # let layer = SettingsLayer::given(given.as_object().cloned().unwrap());
 /// # let request = Request::new(Method::Bpr, &[layer])?;
 /// # let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
 /// # train::train(&Train { request, start: Start { output, ..Start::default() } }, &Job::silent())?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use veridical_core::settings::{Field, Layer, Settings as _};
+use veridical_core::settings::{Field, Settings as _, SettingsLayer};
 use veridical_core::{Job, Meter, Observer, settings};
 use veridical_data::SplitRule;
 use veridical_embed::{Method, Purpose};
@@ -244,7 +244,8 @@ fn combinations(
 
 /// Returns the request with these values of the grid.
 fn with(request: &Request, values: &Map<String, Value>) -> Result<Request> {
-    let layers = [Layer::given(values.clone()), Layer::given(request.settings.clone())];
+    let layers =
+        [SettingsLayer::given(values.clone()), SettingsLayer::given(request.settings.clone())];
     let Request { method, settings, .. } = Request::new(request.method, &layers)?;
     Ok(Request { method, settings, options: request.options.clone() })
 }

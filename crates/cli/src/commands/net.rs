@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use veridical::Result;
 use veridical::core::Estimate;
-use veridical::core::settings::Layer;
+use veridical::core::settings::SettingsLayer;
 use veridical::net::{self, Measures, NetEvaluation, NetRun, TrainNet, TrainedNet};
 
 use crate::terminal::Terminal;
@@ -33,7 +33,7 @@ Examples:
 const MOST_CLASSES: usize = 40;
 
 /// Trains a network from layers of settings, highest priority first.
-pub fn train(layers: Vec<Layer>, terminal: &Terminal) -> Result<()> {
+pub fn train(layers: Vec<SettingsLayer>, terminal: &Terminal) -> Result<()> {
     report(&net::train(&TrainNet::new(layers)?, &terminal.job())?, terminal)
 }
 

@@ -1,7 +1,7 @@
 //! `veridical train text`
 
 use veridical::Result;
-use veridical::core::settings::Layer;
+use veridical::core::settings::SettingsLayer;
 use veridical::net::text::{self, TrainText};
 
 use super::net::report;
@@ -26,6 +26,6 @@ Examples:
   veridical predict --run runs/imdb --text new.csv --out predictions.csv";
 
 /// Trains a text model from layers of settings, highest priority first.
-pub fn train(layers: Vec<Layer>, terminal: &Terminal) -> Result<()> {
+pub fn train(layers: Vec<SettingsLayer>, terminal: &Terminal) -> Result<()> {
     report(&text::train(&TrainText::new(layers)?, &terminal.job())?, terminal)
 }

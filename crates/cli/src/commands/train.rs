@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
-use veridical::core::settings::{Layer, Settings as _};
+use veridical::core::settings::{Settings as _, SettingsLayer};
 use veridical::net::TrainNet;
 use veridical::net::text::TrainText;
 use veridical::settings::Start;
@@ -90,7 +90,7 @@ fn replay(flags: Flags<Replay>, terminal: &Terminal) -> Result<()> {
         from => {
             let mut own = given;
             Start::fields().iter().for_each(|field| drop(own.remove(&field.name)));
-            layers[0] = Layer::given(own);
+            layers[0] = SettingsLayer::given(own);
             let request = Request::from_run(None, layers, from)?;
             embedding(Train { request, start }, terminal)
         }

@@ -4,7 +4,7 @@ use veridical::align::{ALIGNED_TO, MAP_ID, MapFile};
 use veridical::features::{FeatureSpec, Normalize, directions};
 use veridical::learn::{LinearMap, orthonormal};
 use veridical_core::{Seed, Stream};
-use veridical_data::{Ids, Table, fingerprint};
+use veridical_data::{Ids, VectorTable, fingerprint};
 use veridical_io::{ReadOptions, Source, TableReader};
 
 use crate::common::*;
@@ -23,14 +23,14 @@ fn rotation(dim: usize, at: u64) -> LinearMap {
 }
 
 /// The table rotated, with noise, and with `new` additional rows.
-fn retrained(table: &Table, at: u64, noise: f32, new: usize) -> Table {
+fn retrained(table: &VectorTable, at: u64, noise: f32, new: usize) -> VectorTable {
     let extra: Vec<f32> = normals(new * table.dim, at + 1).iter().map(|&x| x as f32).collect();
     let rows = [table.vectors.clone(), extra].concat();
     let mut vectors = rotation(table.dim, at).apply(&rows);
     vectors.iter_mut().zip(normals(rows.len(), at + 2)).for_each(|(x, e)| *x += noise * e as f32);
     let Ids::Int(ids) = &table.ids else { panic!("integer ids") };
     let ids = ids.values().iter().copied().chain((0..new as i64).map(|i| 1_000_000 + i));
-    Table { ids: Ids::Int(ids.collect()), dim: table.dim, vectors }
+    VectorTable { ids: Ids::Int(ids.collect()), dim: table.dim, vectors }
 }
 
 /// `a.parquet`, and `b.parquet`: the same table rotated, with 20 new ids, in another order.
@@ -39,7 +39,7 @@ fn sandbox() -> Sandbox {
     let b = retrained(&a, 10, 0.0, 20);
     let back: Vec<usize> = (0..b.n_rows()).rev().collect();
     let Ids::Int(ids) = &b.ids else { panic!("integer ids") };
-    let b = Table {
+    let b = VectorTable {
         ids: Ids::Int(back.iter().map(|&r| ids.value(r)).collect()),
         dim: DIM,
         vectors: back.iter().flat_map(|&r| b.row(r).to_vec()).collect(),
@@ -175,7 +175,7 @@ fn tables_of_unequal_widths_need_a_linear_map() {
     let sandbox = Sandbox::new();
     let b = rows(400, 9);
     let planted = LinearMap { from: vec![0.0; 9], matrix: normals(45, 70), to: normals(5, 71) };
-    let a = Table { dim: 5, vectors: planted.apply(&b.vectors), ..b.clone() };
+    let a = VectorTable { dim: 5, vectors: planted.apply(&b.vectors), ..b.clone() };
     sandbox.put_table("a.parquet", &a).put_table("b.parquet", &b);
     sandbox.refuses(
         &format!("{ALIGN} --method procrustes"),
@@ -207,7 +207,7 @@ fn scale_and_translation_are_found_when_asked_for() {
     let mut planted = rotation(DIM, 80);
     planted.matrix.iter_mut().for_each(|x| *x *= 3.0);
     planted.to = normals(DIM, 81);
-    let b = Table { vectors: planted.apply(&a.vectors), ..a.clone() };
+    let b = VectorTable { vectors: planted.apply(&a.vectors), ..a.clone() };
     sandbox.put_table("a.parquet", &a).put_table("b.parquet", &b);
     let result = json(&sandbox, "align", &format!("{ALIGN} --scale --center"));
     assert_eq!(result["tables"][0]["kind"], "similarity");
@@ -318,14 +318,16 @@ fn tables_that_cannot_be_aligned_are_refused() {
     let sandbox = sandbox();
     let a = sandbox.table("a.parquet");
     let few = slice(&a, 0, 11);
-    let renamed = Table { ids: Ids::Int((0..300).map(|i| -1 - i).collect()), ..a.clone() };
-    let twice = Table {
+    let renamed = VectorTable { ids: Ids::Int((0..300).map(|i| -1 - i).collect()), ..a.clone() };
+    let twice = VectorTable {
         ids: Ids::Int((0..300).map(|i| if i == 7 { 1 } else { 3 * i + 1 }).collect()),
         ..a.clone()
     };
-    let constant = Table { vectors: vec![0.5; 300 * DIM], ..a.clone() };
-    let named =
-        Table { ids: Ids::Text((0..300).map(|i| Some(format!("x{i}"))).collect()), ..a.clone() };
+    let constant = VectorTable { vectors: vec![0.5; 300 * DIM], ..a.clone() };
+    let named = VectorTable {
+        ids: Ids::Text((0..300).map(|i| Some(format!("x{i}"))).collect()),
+        ..a.clone()
+    };
     for (name, table) in [
         ("few", &few),
         ("renamed", &renamed),

@@ -2,7 +2,7 @@
 //! files.
 
 use veridical::features::FeatureSpec;
-use veridical_data::Table;
+use veridical_data::VectorTable;
 
 use crate::common::*;
 
@@ -22,7 +22,7 @@ fn sandbox() -> Sandbox {
 }
 
 /// The table in 13 pieces; piece i has i + 1 shares.
-fn parts(table: &Table) -> Vec<Table> {
+fn parts(table: &VectorTable) -> Vec<VectorTable> {
     let n = table.n_rows();
     let start = |i: usize| n * (i * (i + 1)) / (13 * 14);
     (0..13).map(|i| slice(table, start(i), start(i + 1))).collect()

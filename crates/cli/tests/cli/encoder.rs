@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use veridical_data::Table;
+use veridical_data::VectorTable;
 
 use crate::common::Sandbox;
 
@@ -42,7 +42,7 @@ fn sandbox() -> Sandbox {
 const EMBED: &str = "data embed --encoder tiny --text texts.csv --column text";
 
 /// Returns the largest difference from the reference of that name.
-fn distance(table: &Table, name: &str) -> f64 {
+fn distance(table: &VectorTable, name: &str) -> f64 {
     let rows = &reference()[name];
     let rows = rows.as_array().unwrap();
     assert_eq!(table.n_rows(), rows.len());

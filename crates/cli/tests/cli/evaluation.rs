@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use veridical_data::Table;
+use veridical_data::VectorTable;
 
 use crate::common::*;
 
@@ -79,7 +79,7 @@ fn ids_without_vectors_are_left_out_with_a_word() {
         &format!("{line} none.csv"),
         "none.csv has no vector for any item of the interactions; check that the ids match",
     );
-    sandbox.put_table("wide.csv", &Table { dim: 4, vectors: vec![0.5; 160], ..items });
+    sandbox.put_table("wide.csv", &VectorTable { dim: 4, vectors: vec![0.5; 160], ..items });
     sandbox.refuses_like(&format!("{line} wide.csv"), |error| {
         assert!(error.starts_with("user vectors have dimension 8 and item vectors 4"), "{error}");
     });

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use veridical::features::FeatureSpec;
-use veridical_data::Table;
+use veridical_data::VectorTable;
 use veridical_io::GROUP_ROWS;
 
 use crate::common::*;
@@ -152,8 +152,8 @@ fn a_refresh_may_be_killed_anywhere() {
     let vectors: Vec<f32> = values.iter().map(|&x| x as f32).collect();
     let turned = vectors.chunks_exact(4).flat_map(|row| row.iter().rev().copied()).collect();
     let table = named_rows(200, 4);
-    sandbox.put_table("a.parquet", &Table { vectors, ..table.clone() });
-    sandbox.put_table("b.parquet", &Table { vectors: turned, ..table });
+    sandbox.put_table("a.parquet", &VectorTable { vectors, ..table.clone() });
+    sandbox.put_table("b.parquet", &VectorTable { vectors: turned, ..table });
     sandbox.put("spec.json", FeatureSpec::params(4, 8).build().unwrap().to_json());
     let line = "refresh --reference a.parquet --new b.parquet --spec spec.json --min-cka 0.9 --out out \
                 --probes 20 --pairs 100 --kernel-ids 100 --quiet";

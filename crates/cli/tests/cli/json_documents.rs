@@ -55,7 +55,7 @@ const COMMANDS: &[&str] = &[
 const HEADER: &str = "\
 # Reference: JSON documents
 
-What `--json` prints, by `schema`. Generated from documents that the program printed (`UPDATE_GOLDEN=1 cargo test -p veridical-cli
+What `--json` prints, by `schema`: names and types; the guides explain what they mean. Generated from documents that the program printed (`UPDATE_GOLDEN=1 cargo test -p veridical-cli
 documents`), so a field that depends on what was asked for may be absent from yours; a field that may be null says so. `estimate` is a
 value with its interval: `value`, `low`, `high`, `n`, `seeds`, all five always there, `low` and `high` null without an interval.
 ";
@@ -149,7 +149,8 @@ fn the_committed_page_of_json_documents_is_what_the_program_prints() {
     for (schema, (commands, fields)) in &documents {
         let _ = write!(page, "\n## {schema}\n\n");
         for command in commands {
-            let _ = writeln!(page, "`{}`\n", command.split(" --").next().unwrap_or_default());
+            let command = command.split(" --").next().unwrap_or_default();
+            let _ = writeln!(page, "Printed by `veridical {command} --json`.\n");
         }
         let _ = write!(page, "| field | type |\n|---|---|\n");
         for (path, kinds) in fields {

@@ -1,6 +1,6 @@
 //! `vectors convert --prefix`: features cut to those of a shorter map.
 
-use veridical_data::Table;
+use veridical_data::VectorTable;
 
 use crate::common::*;
 
@@ -21,7 +21,7 @@ fn sandbox(family: &str) -> Sandbox {
 }
 
 /// The largest |a - b| / (|b| + `small`).
-fn distance(a: &Table, b: &Table, small: f64) -> f64 {
+fn distance(a: &VectorTable, b: &VectorTable, small: f64) -> f64 {
     assert_eq!((&a.ids, a.dim), (&b.ids, b.dim));
     let error = |(a, b): (&f32, &f32)| {
         let (a, b) = (f64::from(*a), f64::from(*b));
@@ -85,7 +85,7 @@ fn a_prefix_is_the_same_through_every_format() {
     let scale = (WIDTH as f64 / 8.0).sqrt();
     let scaled = |x: &f32| (f64::from(*x) * scale) as f32;
     let vectors = phi.vectors.chunks_exact(WIDTH).flat_map(|row| row[..8].iter().map(scaled));
-    let want = Table { ids: phi.ids.clone(), dim: 8, vectors: vectors.collect() };
+    let want = VectorTable { ids: phi.ids.clone(), dim: 8, vectors: vectors.collect() };
     for format in ["parquet", "arrow", "safetensors", "csv", "tsv"] {
         sandbox.ok(&format!("vectors convert phi.parquet whole.{format} --force"));
         let line = format!("vectors convert whole.{format} cut.{format} --prefix 8");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 
 use crate::common::Sandbox;
 
@@ -14,8 +14,11 @@ fn sandbox(n: usize) -> Sandbox {
     let mut values = vec![0.0; n * DIM];
     Stream::new(Seed::new(0).unwrap(), "rows").at(0, 0).fill_normals(&mut values);
     let rows: Vec<f32> = values.iter().map(|&x| x as f32).collect();
-    let table =
-        |ids: Vec<i64>, vectors: Vec<f32>| Table { ids: Ids::Int(ids.into()), dim: DIM, vectors };
+    let table = |ids: Vec<i64>, vectors: Vec<f32>| VectorTable {
+        ids: Ids::Int(ids.into()),
+        dim: DIM,
+        vectors,
+    };
     let numbers: Vec<i64> = (0..n as i64).collect();
     veridical_io::write_table(&table(numbers.clone(), rows.clone()), &sandbox.path("a.parquet"))
         .unwrap();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use veridical_core::{Order, Seed, Stream};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 
 use crate::common::{Outcome, Sandbox, estimates_are_whole};
 
@@ -19,8 +19,8 @@ fn ids() -> Ids {
     Ids::Int((0..N as i64).collect::<Vec<_>>().into())
 }
 
-fn table(values: &[f64]) -> Table {
-    Table { ids: ids(), dim: DIM, vectors: values.iter().map(|&x| x as f32).collect() }
+fn table(values: &[f64]) -> VectorTable {
+    VectorTable { ids: ids(), dim: DIM, vectors: values.iter().map(|&x| x as f32).collect() }
 }
 
 /// Rows around three centers: a geometry that is worth keeping.
@@ -58,14 +58,15 @@ fn noisy(rows: &[f64], size: f64, draw: u64) -> Vec<f64> {
 fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let rows = clusters();
-    let save =
-        |name: &str, table: &Table| veridical_io::write_table(table, &sandbox.path(name)).unwrap();
+    let save = |name: &str, table: &VectorTable| {
+        veridical_io::write_table(table, &sandbox.path(name)).unwrap()
+    };
     save("a.parquet", &table(&rows));
     save("turned.parquet", &table(&turned(&rows)));
     save("noise.parquet", &table(&noisy(&rows, 4.0, 4)));
     let order = Order::new(N as u64, Seed::new(0).unwrap(), "permuted", 0);
     let ids = Ids::Int((0..N as u64).map(|i| order.at(i) as i64).collect::<Vec<_>>().into());
-    save("permuted.parquet", &Table { ids, ..table(&rows) });
+    save("permuted.parquet", &VectorTable { ids, ..table(&rows) });
     let labels: String = (0..N).map(|i| format!("{i},{}\n", ["x", "y", "z"][i % 3])).collect();
     sandbox.put("labels.csv", format!("id,class\n{labels}"));
     sandbox
@@ -298,7 +299,7 @@ fn tables_of_other_widths_have_a_geometry_in_common() {
     let rows: Vec<f64> =
         clusters().chunks_exact(DIM).flat_map(|row| [row, &[0.0, 0.0]].concat()).collect();
     let wide =
-        Table { dim: DIM + 2, vectors: rows.iter().map(|&x| x as f32).collect(), ids: ids() };
+        VectorTable { dim: DIM + 2, vectors: rows.iter().map(|&x| x as f32).collect(), ids: ids() };
     veridical_io::write_table(&wide, &sandbox.path("wide.parquet")).unwrap();
     let report = json(&sandbox, "stability a.parquet wide.parquet");
     assert!(measure(&report, "cka") > 0.999);
@@ -316,7 +317,7 @@ fn bad_input_is_named() {
         "a comparison needs at least two tables or runs, got only a.parquet"
     );
     let other = Ids::Int((1000..1000 + N as i64).collect::<Vec<_>>().into());
-    let strange = Table { ids: other, ..table(&clusters()) };
+    let strange = VectorTable { ids: other, ..table(&clusters()) };
     veridical_io::write_table(&strange, &sandbox.path("strange.parquet")).unwrap();
     sandbox.refuses(
         "stability a.parquet strange.parquet",
@@ -324,7 +325,7 @@ fn bad_input_is_named() {
     );
     let few = Ids::Int((N as i64 - 20..2 * N as i64 - 20).collect::<Vec<_>>().into());
     veridical_io::write_table(
-        &Table { ids: few, ..table(&clusters()) },
+        &VectorTable { ids: few, ..table(&clusters()) },
         &sandbox.path("few.parquet"),
     )
     .unwrap();
@@ -334,7 +335,7 @@ fn bad_input_is_named() {
     );
     let twice = Ids::Int((0..N as i64).map(|i| i / 2).collect::<Vec<_>>().into());
     veridical_io::write_table(
-        &Table { ids: twice, ..table(&clusters()) },
+        &VectorTable { ids: twice, ..table(&clusters()) },
         &sandbox.path("twice.parquet"),
     )
     .unwrap();

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
-use veridical_data::Table;
+use veridical_data::VectorTable;
 
 use crate::common::*;
 
@@ -177,7 +177,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
     dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
-fn row<'a>(table: &'a Table, id: &str) -> &'a [f32] {
+fn row<'a>(table: &'a VectorTable, id: &str) -> &'a [f32] {
     table.row((0..table.n_rows()).find(|&r| table.ids.get(r) == id).unwrap())
 }
 
@@ -206,7 +206,7 @@ fn a_warm_start_keeps_shared_ids_close() {
     let [monday, tuesday, cold, table] =
         ["monday", "tuesday", "cold", "table"].map(|run| sandbox.table(run));
     for id in (101..139).map(|id| id.to_string()) {
-        let to = |other: &Table| cosine(row(&monday, &id), row(other, &id));
+        let to = |other: &VectorTable| cosine(row(&monday, &id), row(other, &id));
         assert!(to(&tuesday) > 0.98, "{id}: {}", to(&tuesday));
         assert!(to(&table) > 0.98, "{id}: {}", to(&table));
         assert!(to(&cold) < 0.9, "{id}: {}", to(&cold));

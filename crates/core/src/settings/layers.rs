@@ -5,14 +5,14 @@ use crate::{Error, Result};
 
 /// Some values and their origin.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Layer {
+pub struct SettingsLayer {
     /// The file the values come from, for error messages.
     pub origin: Option<String>,
     /// Setting names without dashes, and their values.
     pub values: Values,
 }
 
-impl Layer {
+impl SettingsLayer {
     /// Creates the layer of the values that the caller gave; null values are dropped.
     pub fn given(mut values: Values) -> Self {
         values.retain(|_, value| !value.is_null());
@@ -71,7 +71,7 @@ pub trait Settings: Clone + Default {
     ///
     /// # Errors
     /// Names the setting that does not exist or does not fit, and its layer.
-    fn layered(verb: &str, layers: &[Layer]) -> Result<Self> {
+    fn layered(verb: &str, layers: &[SettingsLayer]) -> Result<Self> {
         let mut settings = Self::default();
         for layer in layers.iter().rev() {
             for (name, value) in &layer.values {
@@ -167,9 +167,9 @@ mod tests {
         }
     }
 
-    fn layer(origin: &str, values: Value) -> Layer {
+    fn layer(origin: &str, values: Value) -> SettingsLayer {
         let origin = (!origin.is_empty()).then(|| origin.to_owned());
-        Layer { origin, values: values.as_object().cloned().unwrap() }
+        SettingsLayer { origin, values: values.as_object().cloned().unwrap() }
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod layers;
 mod time;
 
 pub use self::field::{Access, Field, Kind, kebab};
-pub use self::layers::{Layer, Settings, check};
+pub use self::layers::{Settings, SettingsLayer, check};
 pub use self::time::TimeLimit;
 
 use serde::Serialize;
@@ -55,7 +55,7 @@ impl<T: Setting> Setting for Vec<T> {
 /// ```
 /// use serde_json::json;
 /// use veridical_core::settings;
-/// use veridical_core::settings::{Layer, Settings as _};
+/// use veridical_core::settings::{SettingsLayer, Settings as _};
 ///
 /// settings! {
 ///     /// How neighbors are found.
@@ -66,7 +66,7 @@ impl<T: Setting> Setting for Vec<T> {
 ///         pub threshold: Option<f64> = None => [at_least(-1.0), at_most(1.0)],
 ///     }
 /// }
-/// let given = Layer::given(json!({ "k": 3 }).as_object().cloned().unwrap_or_default());
+/// let given = SettingsLayer::given(json!({ "k": 3 }).as_object().cloned().unwrap_or_default());
 /// let search = Search::layered("similar", &[given])?;
 /// assert_eq!((search.k, search.threshold), (3, None));
 /// let refused = Search { k: 0, ..search }.check().unwrap_err();

@@ -19,13 +19,13 @@ use veridical_core::{Seed, Stream};
 pub use self::corpus::{CorpusSettings, PlantedCorpus, SequenceTokens, corpus, sequence_tokens};
 pub use self::images::images;
 pub use self::shop::{Shop, ShopSettings, shop};
-use crate::{Ids, Table};
+use crate::{Ids, VectorTable};
 
 const CLUSTER_SPREAD: f64 = 0.3;
 
 /// Generates unit rows around `k` random centers; row r belongs to cluster r mod k and has the id
 /// `item-<r>`.
-pub fn clusters(n: usize, dim: usize, k: usize, seed: Seed) -> Table {
+pub fn clusters(n: usize, dim: usize, k: usize, seed: Seed) -> VectorTable {
     let centers = gaussian(k, dim, seed, "generate/centres");
     let noise = gaussian(n, dim, seed, "generate/clusters");
     let mut vectors = Vec::with_capacity(n * dim);
@@ -39,29 +39,29 @@ pub fn clusters(n: usize, dim: usize, k: usize, seed: Seed) -> Table {
 }
 
 /// Generates a Gaussian table of rank `rank`.
-pub fn low_rank(n: usize, dim: usize, rank: usize, seed: Seed) -> Table {
+pub fn low_rank(n: usize, dim: usize, rank: usize, seed: Seed) -> VectorTable {
     let a = gaussian(n, rank, seed, "generate/left");
     let b = gaussian(rank, dim, seed, "generate/right");
     named(n, dim, product(&a, &b, rank, dim, 1.0 / (rank as f64).sqrt()))
 }
 
 /// Applies a random rotation or reflection to a table: the coordinates change, the Gram matrix does not.
-pub fn rotated(table: &Table, seed: Seed) -> Table {
+pub fn rotated(table: &VectorTable, seed: Seed) -> VectorTable {
     let q = random_orthogonal(table.dim, seed, "generate/rotation");
     let x: Vec<f64> = table.vectors.iter().map(|&x| f64::from(x)).collect();
-    Table { vectors: product(&x, &q, table.dim, table.dim, 1.0), ..table.clone() }
+    VectorTable { vectors: product(&x, &q, table.dim, table.dim, 1.0), ..table.clone() }
 }
 
 /// Adds Gaussian noise with standard deviation `sigma` to every coordinate of a table.
-pub fn noisy(table: &Table, sigma: f64, seed: Seed) -> Table {
+pub fn noisy(table: &VectorTable, sigma: f64, seed: Seed) -> VectorTable {
     let noise = gaussian(table.n_rows(), table.dim, seed, "generate/noise");
     let add = |(x, e): (&f32, f64)| (f64::from(*x) + sigma * e) as f32;
-    Table { vectors: table.vectors.iter().zip(noise).map(add).collect(), ..table.clone() }
+    VectorTable { vectors: table.vectors.iter().zip(noise).map(add).collect(), ..table.clone() }
 }
 
-fn named(n: usize, dim: usize, vectors: Vec<f32>) -> Table {
+fn named(n: usize, dim: usize, vectors: Vec<f32>) -> VectorTable {
     let ids = StringArray::from_iter_values((0..n).map(|r| format!("item-{r}")));
-    Table { ids: Ids::Text(ids), dim, vectors }
+    VectorTable { ids: Ids::Text(ids), dim, vectors }
 }
 
 /// Row r is drawn at address r, so a longer table begins with the shorter one.
@@ -96,7 +96,7 @@ mod tests {
         Seed::new(s).unwrap()
     }
 
-    fn inner(table: &Table, i: usize, j: usize) -> f64 {
+    fn inner(table: &VectorTable, i: usize, j: usize) -> f64 {
         table.row(i).iter().zip(table.row(j)).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     }
 

@@ -9,7 +9,7 @@
 use rayon::prelude::*;
 
 use super::Graph;
-use crate::{Cell, Error, IdMap, Ids, Result, Table};
+use crate::{Cell, Error, IdMap, Ids, Result, VectorTable};
 
 /// Rows of a block of queries, which share one pass over all rows.
 const BLOCK: usize = 64;
@@ -21,7 +21,7 @@ impl Graph {
     ///
     /// # Errors
     /// [`Error`] if `k` is 0 or no id has a row.
-    pub fn knn(table: &Table, ids: &IdMap, k: usize) -> Result<(Self, Vec<String>)> {
+    pub fn knn(table: &VectorTable, ids: &IdMap, k: usize) -> Result<(Self, Vec<String>)> {
         if k == 0 {
             return Err(Error::request("a graph needs at least 1 neighbor, got 0", ""));
         }

@@ -5,7 +5,7 @@ use veridical_core::Seed;
 use veridical_core::threads::with_threads;
 
 use super::*;
-use crate::{Table, generate};
+use crate::{VectorTable, generate};
 
 /// Lists ascend without repeats and without the node, and edges are symmetric.
 fn assert_invariants(graph: &Graph) {
@@ -85,7 +85,7 @@ fn nearest_neighbors_match_brute_force_for_any_number_of_threads() {
 #[test]
 fn equal_cosines_go_to_the_smaller_number_and_rows_of_zeros_to_nobody() {
     let rows = [[1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 0.0], [3.0, 0.0]];
-    let table = Table { ids: crate::Ids::numbered(0, 5), dim: 2, vectors: rows.concat() };
+    let table = VectorTable { ids: crate::Ids::numbered(0, 5), dim: 2, vectors: rows.concat() };
     let (graph, notes) = Graph::knn(&table, &IdMap::numbered(6), 1).unwrap();
     let near: Vec<Vec<u32>> = (0..6).map(|node| graph.neighbors(node)).collect();
     assert_eq!(near, [vec![1, 2, 4], vec![0], vec![0], vec![], vec![0], vec![]]);

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use veridical_core::Progress;
 use veridical_core::stopping::EarlyStopping;
 use veridical_data::TensorMap;
-use veridical_nets::Table;
+use veridical_nets::EmbeddingTable;
 
 use super::{Architecture, Batch, Batches, Sequential, Tower, load_table, save_table};
 use crate::{Embedding, Error, Model, Result, Trainer, finite};
@@ -16,10 +16,10 @@ pub(crate) trait Stepper: Send {
     fn step(&mut self, batch: &Batch, lr: f64) -> f64;
 
     /// The networks and the item table.
-    fn parts(&self) -> (Vec<&Tower>, &Table<f32>);
+    fn parts(&self) -> (Vec<&Tower>, &EmbeddingTable<f32>);
 
     /// The networks and the item table, mutable.
-    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>);
+    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut EmbeddingTable<f32>);
 }
 
 /// The length and learning rate of a training.
@@ -137,7 +137,7 @@ mod tests {
 
     /// Learns nothing and counts how often its parts are read.
     struct Counting {
-        table: Table<f32>,
+        table: EmbeddingTable<f32>,
         copies: Cell<u32>,
     }
 
@@ -146,12 +146,12 @@ mod tests {
             1.0
         }
 
-        fn parts(&self) -> (Vec<&Tower>, &Table<f32>) {
+        fn parts(&self) -> (Vec<&Tower>, &EmbeddingTable<f32>) {
             self.copies.set(self.copies.get() + 1);
             (Vec::new(), &self.table)
         }
 
-        fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+        fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut EmbeddingTable<f32>) {
             (Vec::new(), &mut self.table)
         }
     }
@@ -172,7 +172,7 @@ mod tests {
         let negatives = Negatives::Shared(0);
         let batches = Batches::new(&data, &[0, 1, 2], 3, 1, negatives, sse, seed).unwrap();
         let adam = OptimizerSettings::of(OptimizerKind::Adam);
-        let table = Table::new(2, vec![0.5; 6], &adam).unwrap();
+        let table = EmbeddingTable::new(2, vec![0.5; 6], &adam).unwrap();
         let course = Course { epochs: 4, lr: 0.1, settling: None };
         let architecture = Architecture::Sasrec { length: 3, blocks: 1, heads: 1 };
         let stepper = Counting { table, copies: Cell::new(0) };

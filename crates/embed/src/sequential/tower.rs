@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use veridical_data::TensorMap;
-use veridical_nets::{Net, Optimizer, OptimizerSettings, Plan, Table, Workspace};
+use veridical_nets::{EmbeddingTable, Net, Optimizer, OptimizerSettings, Plan, Workspace};
 
 use super::{STATE, Sequential, load_net, save_net};
 use crate::Result;
@@ -71,12 +71,12 @@ impl Tower {
 const ITEM: &str = "table.";
 
 /// Adds the optimizer state of an item table.
-pub(crate) fn save_table(table: &Table<f32>, state: &mut TensorMap) {
+pub(crate) fn save_table(table: &EmbeddingTable<f32>, state: &mut TensorMap) {
     save(table.optimizer(), ITEM, state);
 }
 
 /// Resumes with the item table of a model.
-pub(crate) fn load_table(table: &mut Table<f32>, from: &Sequential) -> Result<()> {
+pub(crate) fn load_table(table: &mut EmbeddingTable<f32>, from: &Sequential) -> Result<()> {
     load(&from.state, ITEM, |steps, kept| table.resume(from.item.values(), steps, kept))
 }
 

@@ -22,7 +22,7 @@ use veridical_core::Progress;
 pub(crate) use self::dropout::Dropout;
 pub(crate) use self::predict::Desk;
 use self::rows::Locked;
-pub(crate) use self::rows::{Rows, Table};
+pub(crate) use self::rows::{Rows, TableRows};
 pub(crate) use self::walk::{Position, Scratch, Step, Walk, check_walk};
 pub(crate) use self::windows::{Noise, Pieces, neighbors};
 use crate::{Error, Mode, Result, Schedule, finite};
@@ -48,17 +48,17 @@ pub(crate) trait Pass: Sync {
         scratch: &mut Self::Scratch,
         samples: Range<u64>,
         rate: f32,
-    ) -> Loss;
+    ) -> LossSum;
 }
 
 /// A sum of losses and their number; methods may measure only every few samples.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Loss {
+pub(crate) struct LossSum {
     pub sum: f64,
     pub count: u64,
 }
 
-impl Loss {
+impl LossSum {
     pub fn add(&mut self, loss: f64) {
         self.sum += loss;
         self.count += 1;
@@ -96,20 +96,20 @@ impl Plan {
 /// Visits the samples once; returns the mean of the measured losses.
 pub(crate) fn pass<P: Pass>(
     pass: &P,
-    mut tables: Vec<Table<'_>>,
+    mut tables: Vec<TableRows<'_>>,
     plan: Plan,
     progress: &Progress,
 ) -> Result<f64> {
     let size = pass.block_size();
     let blocks = plan.samples.div_ceil(size);
     let one = |block: u64| block * size..((block + 1) * size).min(plan.samples);
-    let looked = |samples: &Range<u64>, loss: Loss| -> Result<()> {
+    let looked = |samples: &Range<u64>, loss: LossSum| -> Result<()> {
         progress.advance(samples.end - samples.start);
         finite(loss.sum, plan.epoch, plan.rate(samples.start))?;
         Ok(progress.check()?)
     };
     let arch = pulp::Arch::new();
-    let mut total = Loss::default();
+    let mut total = LossSum::default();
     if plan.mode == Mode::Deterministic {
         let mut scratch = pass.scratch();
         for samples in (0..blocks).map(one) {
@@ -123,10 +123,10 @@ pub(crate) fn pass<P: Pass>(
     } else {
         let locked: Vec<Locked<'_>> = tables.into_iter().map(Locked::new).collect();
         let next = AtomicU64::new(0);
-        let outcome = Mutex::new((Loss::default(), Ok(())));
+        let outcome = Mutex::new((LossSum::default(), Ok(())));
         let work = || {
             let mut scratch = pass.scratch();
-            let mut own = Loss::default();
+            let mut own = LossSum::default();
             let mut rows: Vec<&Locked<'_>> = locked.iter().collect();
             let mut result = Ok(());
             while result.is_ok() {
@@ -154,7 +154,7 @@ pub(crate) fn pass<P: Pass>(
             (1..rayon::current_num_threads()).for_each(|_| scope.spawn(|_| work()));
             work();
         });
-        let outcome: (Loss, Result<()>) =
+        let outcome: (LossSum, Result<()>) =
             outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         outcome.1?;
         total = outcome.0;
@@ -171,10 +171,10 @@ struct Block<'a, P: Pass, R> {
 }
 
 impl<P: Pass, R: Rows> WithSimd for Block<'_, P, R> {
-    type Output = Loss;
+    type Output = LossSum;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Loss {
+    fn with_simd<S: Simd>(self, simd: S) -> LossSum {
         self.pass.block(simd, self.tables, self.scratch, self.samples, self.rate)
     }
 }

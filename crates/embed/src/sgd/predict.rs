@@ -200,7 +200,7 @@ fn push(rows: &mut Vec<f32>, row: &[f32], stride: usize) {
 mod tests {
     use pulp::Scalar;
 
-    use super::super::Table;
+    use super::super::TableRows;
     use super::*;
 
     /// Two inputs, three targets of dimension 2: the step of every row is minus the learning rate times the gradient of
@@ -221,7 +221,7 @@ mod tests {
         desk.push_input(&x[..2]);
         desk.push_input(&x[2..4]);
         desk.targets.extend([0, 1, 2]);
-        let mut table = Table { values: &mut x[4..], dim: 2, bias: &mut [] };
+        let mut table = TableRows { values: &mut x[4..], dim: 2, bias: &mut [] };
         let measured = desk.predict(simd, &mut table, rate, 1.0, true).unwrap();
         assert!((measured - loss(&start) / 2.0).abs() < 1e-6);
         desk.move_input(simd, 0, &mut x[..2], 1.0);
@@ -248,7 +248,7 @@ mod tests {
         desk.targets.extend([0, 1]);
         let mut values = [0.3f32, -0.2, 0.7, 0.4];
         let before = values;
-        let mut table = Table { values: &mut values, dim: 2, bias: &mut [] };
+        let mut table = TableRows { values: &mut values, dim: 2, bias: &mut [] };
         desk.predict(simd, &mut table, 0.1, 1.0, false);
         let h = [0.3f32, -0.5];
         let score = |t: usize| h[0] * before[2 * t] + h[1] * before[2 * t + 1];

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A table in training: rows of `dim` values, with an optional bias per row.
-pub(crate) struct Table<'a> {
+pub(crate) struct TableRows<'a> {
     pub values: &'a mut [f32],
     pub dim: usize,
     /// One value per row, or empty.
@@ -28,7 +28,7 @@ pub(crate) trait Rows {
     ) -> T;
 }
 
-impl Table<'_> {
+impl TableRows<'_> {
     #[inline(always)]
     fn place(&self, row: u32) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
         let row = row as usize;
@@ -37,7 +37,7 @@ impl Table<'_> {
     }
 }
 
-impl Rows for Table<'_> {
+impl Rows for TableRows<'_> {
     #[inline(always)]
     fn touch(&self, row: u32) -> f32 {
         self.values[self.place(row).0].iter().step_by(LINE).sum()
@@ -69,7 +69,7 @@ impl Rows for Table<'_> {
 pub(crate) struct Locked<'a>(Vec<Mutex<(&'a mut [f32], &'a mut [f32])>>);
 
 impl<'a> Locked<'a> {
-    pub fn new(table: Table<'a>) -> Self {
+    pub fn new(table: TableRows<'a>) -> Self {
         let rows = table.values.chunks_exact_mut(table.dim);
         let locks = if table.bias.is_empty() {
             rows.map(|row| Mutex::new((row, &mut [][..]))).collect()
@@ -143,8 +143,8 @@ mod tests {
             let mut values: Vec<f32> = (0..15).map(|i| i as f32).collect();
             let mut bias: Vec<f32> = if biased { vec![1.0; 5] } else { Vec::new() };
             let (mut other, mut other_bias) = (values.clone(), bias.clone());
-            apply(&mut Table { values: &mut values, dim: 3, bias: &mut bias }, &steps);
-            let locked = Locked::new(Table { values: &mut other, dim: 3, bias: &mut other_bias });
+            apply(&mut TableRows { values: &mut values, dim: 3, bias: &mut bias }, &steps);
+            let locked = Locked::new(TableRows { values: &mut other, dim: 3, bias: &mut other_bias });
             apply(&mut &locked, &steps);
             drop(locked);
             prop_assert_eq!((values, bias), (other, other_bias));
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn no_update_of_a_shared_row_is_lost() {
         let mut values = vec![0.0f32; 4];
-        let locked = Locked::new(Table { values: &mut values, dim: 2, bias: &mut [] });
+        let locked = Locked::new(TableRows { values: &mut values, dim: 2, bias: &mut [] });
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulp::Simd;
 use veridical_core::{Draws, Order, Seed, Stream};
 
-use super::{Desk, Dropout, Loss, Noise, Pass, Pieces, Rows, neighbors};
+use super::{Desk, Dropout, LossSum, Noise, Pass, Pieces, Rows, neighbors};
 use crate::sse::{Mover, Moves};
 use crate::{Error, Result};
 
@@ -141,9 +141,9 @@ impl<P: Step<N>, const N: usize> Pass for Walk<'_, P, N> {
         scratch: &mut Scratch,
         samples: Range<u64>,
         rate: f32,
-    ) -> Loss {
+    ) -> LossSum {
         let mut movers = self.sse.movers(self.epoch, samples.start);
-        let mut loss = Loss::default();
+        let mut loss = LossSum::default();
         for t in samples {
             let (sequence, tokens) = self.pieces.get(self.order.at(t));
             let mut kept = std::mem::take(&mut scratch.kept);

@@ -19,7 +19,7 @@ use veridical_core::{choices, settings};
 
 use super::chosen::Chosen;
 use crate::sgd::vector::{for_each, sigmoid, softplus};
-use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
+use crate::sgd::{self, Dropout, LossSum, Pass, Plan, Rows};
 use crate::sse::Moves;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Transition};
 
@@ -266,10 +266,10 @@ impl Pass for Pairs<'_> {
         mask: &mut Vec<f32>,
         samples: Range<u64>,
         rate: f32,
-    ) -> Loss {
-        let [users, items] = tables else { return Loss::default() };
+    ) -> LossSum {
+        let [users, items] = tables else { return LossSum::default() };
         let [mut move_user, mut move_item] = self.sse.movers(self.epoch, samples.start);
-        let mut loss = Loss::default();
+        let mut loss = LossSum::default();
         // Draws are random memory accesses: drawing several samples at once overlaps their cache misses.
         let mut drawn = [(0, 0, 0); AHEAD];
         for t in samples.clone() {

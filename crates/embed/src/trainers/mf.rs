@@ -15,7 +15,7 @@ use veridical_core::settings;
 use veridical_core::{Order, Seed, Stream};
 
 use crate::sgd::vector::{dot, for_each};
-use crate::sgd::{self, Dropout, Loss, Pass, Plan, Rows};
+use crate::sgd::{self, Dropout, LossSum, Pass, Plan, Rows};
 use crate::sse::Moves;
 use crate::{Embedding, Error, Factors, Graphs, Input, Model, Result, Trainer, Transition};
 
@@ -186,10 +186,10 @@ impl Pass for Ratings<'_> {
         mask: &mut Vec<f32>,
         samples: Range<u64>,
         rate: f32,
-    ) -> Loss {
-        let [users, items] = tables else { return Loss::default() };
+    ) -> LossSum {
+        let [users, items] = tables else { return LossSum::default() };
         let [mut move_user, mut move_item] = self.sse.movers(self.epoch, samples.start);
-        let mut loss = Loss::default();
+        let mut loss = LossSum::default();
         for t in samples {
             let (user, item, y) = self.samples[self.order.at(t) as usize];
             let (user, item) = (move_user.draw(user), move_item.draw(item));

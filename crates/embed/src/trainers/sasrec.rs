@@ -17,7 +17,7 @@ use veridical_core::{choices, settings};
 use veridical_nets::ranking::{
     FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
 };
-use veridical_nets::{Addend, Mode, OptimizerKind, OptimizerSettings, Table};
+use veridical_nets::{Addend, EmbeddingTable, Mode, OptimizerKind, OptimizerSettings};
 
 use crate::sequential::{
     Architecture, Batch, Batches, Course, Learner, Negatives, Stepper, Tower, USER_NET,
@@ -37,7 +37,7 @@ settings! {
         /// Attention heads per block; a divisor of dim
         pub heads: usize = 1,
         /// Loss: bce, gbce, sampled-softmax, ce
-        pub loss: Loss = Loss::Bce,
+        pub loss: SasrecLoss = SasrecLoss::Bce,
         /// Negative items per position (bce, gbce) or per batch (sampled-softmax)
         pub negatives: usize = 1,
         /// Calibration of gbce, from 0 (none) to 1
@@ -67,7 +67,7 @@ settings! {
 
 choices! {
     /// The training loss.
-    pub enum Loss {
+    pub enum SasrecLoss {
         /// Binary cross-entropy of the target and of negatives.
         Bce = "bce",
         /// Binary cross-entropy, calibrated against overconfidence.
@@ -103,9 +103,9 @@ pub fn trainer<'a>(
         ],
     );
     let negatives = match settings.loss {
-        Loss::Bce | Loss::Gbce => Negatives::Own(settings.negatives),
-        Loss::SampledSoftmax => Negatives::Shared(settings.negatives),
-        Loss::Ce => Negatives::Shared(0),
+        SasrecLoss::Bce | SasrecLoss::Gbce => Negatives::Own(settings.negatives),
+        SasrecLoss::SampledSoftmax => Negatives::Shared(settings.negatives),
+        SasrecLoss::Ce => Negatives::Shared(0),
     };
     let mut batches = Batches::new(data, rows, length, settings.batch, negatives, sse, seed)?;
     if settings.power > 0.0 {
@@ -123,7 +123,7 @@ pub fn trainer<'a>(
     let Settings { epochs, lr, .. } = *settings;
     let stepper = Sasrec {
         tower: Tower::new(USER_NET, net, batches.most_positions(), &adam, true),
-        table: Table::new(dim, first.into_values(), &adam)?,
+        table: EmbeddingTable::new(dim, first.into_values(), &adam)?,
         corrections: corrections(settings, &batches),
         loss: Scratch::default(),
         settings: settings.clone(),
@@ -145,7 +145,7 @@ fn check(settings: &Settings, n_items: usize) -> Result<()> {
     if !dim.is_multiple_of(heads) {
         return Err(Error::setting("heads", format!("a divisor of ⟨dim⟩ {dim}"), heads));
     }
-    if settings.loss != Loss::Ce && (negatives == 0 || negatives >= n_items) {
+    if settings.loss != SasrecLoss::Ce && (negatives == 0 || negatives >= n_items) {
         let must_be = format!("at least 1 and below the number of items, {n_items}");
         return Err(Error::setting("negatives", must_be, negatives));
     }
@@ -160,7 +160,7 @@ fn check(settings: &Settings, n_items: usize) -> Result<()> {
 
 /// ln(k q_i) of every item, for the sampled softmax.
 fn corrections(settings: &Settings, batches: &Batches<'_>) -> Vec<f64> {
-    if settings.loss != Loss::SampledSoftmax {
+    if settings.loss != SasrecLoss::SampledSoftmax {
         return Vec::new();
     }
     let weights: Vec<f64> =
@@ -175,7 +175,7 @@ fn corrections(settings: &Settings, batches: &Batches<'_>) -> Vec<f64> {
 struct Sasrec {
     settings: Settings,
     tower: Tower,
-    table: Table<f32>,
+    table: EmbeddingTable<f32>,
     corrections: Vec<f64>,
     loss: Scratch,
 }
@@ -210,20 +210,22 @@ impl Stepper for Sasrec {
         let Scratch { addends, sampled, full, whole } = loss;
         addends.clear();
         let value = match settings.loss {
-            Loss::Bce | Loss::Gbce => {
+            SasrecLoss::Bce | SasrecLoss::Gbce => {
                 let beta = match settings.loss {
-                    Loss::Gbce => gbce_beta(settings.negatives, table.len(), settings.calibration),
+                    SasrecLoss::Gbce => {
+                        gbce_beta(settings.negatives, table.len(), settings.calibration)
+                    }
                     _ => 1.0,
                 };
                 let bce = Pairwise::Binary { beta };
                 bce.evaluate(positions, &batch.negatives, dhidden, addends, OUTPUTS)
             }
-            Loss::SampledSoftmax => {
+            SasrecLoss::SampledSoftmax => {
                 let correction = |id: u32| self.corrections[id as usize];
                 let drawn = &*batch.negatives;
                 sampled_softmax(sampled, positions, drawn, correction, dhidden, addends, OUTPUTS)
             }
-            Loss::Ce => {
+            SasrecLoss::Ce => {
                 whole.resize(table.values().len(), 0.0);
                 full_softmax(full, positions, dhidden, whole)
             }
@@ -239,7 +241,7 @@ impl Stepper for Sasrec {
             weight: 1.0,
         };
         let read = tower.work.input_gradient(&tower.net);
-        if settings.loss == Loss::Ce {
+        if settings.loss == SasrecLoss::Ce {
             for (row, g) in batch.inputs.iter().zip(read.chunks_exact(dim)) {
                 let sum = &mut whole[*row as usize * dim..][..dim];
                 sum.iter_mut().zip(g).for_each(|(s, g)| *s += g);
@@ -253,11 +255,11 @@ impl Stepper for Sasrec {
         value
     }
 
-    fn parts(&self) -> (Vec<&Tower>, &Table<f32>) {
+    fn parts(&self) -> (Vec<&Tower>, &EmbeddingTable<f32>) {
         (vec![&self.tower], &self.table)
     }
 
-    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut EmbeddingTable<f32>) {
         (vec![&mut self.tower], &mut self.table)
     }
 }

@@ -17,7 +17,7 @@ use veridical_core::Seed;
 use veridical_core::stopping::{Against, Better, EarlyStopping};
 use veridical_core::{choices, settings};
 use veridical_nets::ranking::{Pairwise, Positions};
-use veridical_nets::{Addend, Mode, OptimizerKind, OptimizerSettings, RowGradient, Table};
+use veridical_nets::{Addend, EmbeddingTable, Mode, OptimizerKind, OptimizerSettings, RowGradient};
 
 use crate::sequential::{
     Architecture, Batch, Batches, Course, ITEM_NET, Learner, Negatives, Stepper, Tower, USER_NET,
@@ -37,7 +37,7 @@ settings! {
         /// Maximum history length; longer histories keep their last items
         pub length: usize = 200,
         /// Loss: bce, bpr
-        pub loss: Loss = Loss::Bce,
+        pub loss: TwoTowerLoss = TwoTowerLoss::Bce,
         /// Negative items per position
         pub negatives: usize = 3,
         /// Batch size, in users
@@ -65,7 +65,7 @@ settings! {
 
 choices! {
     /// The training loss.
-    pub enum Loss {
+    pub enum TwoTowerLoss {
         /// Binary cross-entropy of the target and of negatives.
         Bce = "bce",
         /// Bayesian personalized ranking of the target against negatives.
@@ -117,7 +117,7 @@ pub fn trainer<'a>(
     let stepper = TwoTower {
         user: Tower::new(USER_NET, architecture.user_net(dim, 0.0, seed)?, positions, &adam, moves),
         item: Tower::new(ITEM_NET, item_net, items, &adam, moves),
-        table: Table::new(dim, table.into_values(), &adam)?,
+        table: EmbeddingTable::new(dim, table.into_values(), &adam)?,
         place: vec![0; n_items],
         scratch: Scratch::default(),
         settings: settings.clone(),
@@ -162,7 +162,7 @@ struct TwoTower {
     settings: Settings,
     user: Tower,
     item: Tower,
-    table: Table<f32>,
+    table: EmbeddingTable<f32>,
     /// Whether the table is trained.
     moves: bool,
     /// The position of each item among the items of the batch.
@@ -210,8 +210,8 @@ impl Stepper for TwoTower {
         let rows = item.work.outputs(&item.net);
         let positions = Positions { dim: settings.hidden, hidden, table: rows, targets };
         let loss = match settings.loss {
-            Loss::Bce => Pairwise::Binary { beta: 1.0 },
-            Loss::Bpr => Pairwise::Bpr,
+            TwoTowerLoss::Bce => Pairwise::Binary { beta: 1.0 },
+            TwoTowerLoss::Bpr => Pairwise::Bpr,
         };
         let value = loss.evaluate(positions, negatives, dhidden, addends, 0);
         if !value.is_finite() {
@@ -236,11 +236,11 @@ impl Stepper for TwoTower {
         value
     }
 
-    fn parts(&self) -> (Vec<&Tower>, &Table<f32>) {
+    fn parts(&self) -> (Vec<&Tower>, &EmbeddingTable<f32>) {
         (vec![&self.user, &self.item], &self.table)
     }
 
-    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut Table<f32>) {
+    fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut EmbeddingTable<f32>) {
         (vec![&mut self.user, &mut self.item], &mut self.table)
     }
 }

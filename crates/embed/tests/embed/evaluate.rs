@@ -14,12 +14,12 @@ use veridical_embed::{Embedding, Factors, Graphs, Input, Method, Model, Pair, Sc
 use crate::common::{lists, seed};
 
 /// A scorer with given scores, one row per user.
-struct Table {
+struct FixedScores {
     n_items: usize,
     scores: Vec<f32>,
 }
 
-impl Scorer for Table {
+impl Scorer for FixedScores {
     fn n_items(&self) -> usize {
         self.n_items
     }
@@ -63,7 +63,7 @@ fn ndcg_auc_and_map_are_those_of_scikit_learn() {
         let relevant = lists(&[&relevant]);
         let task =
             Task { train: &lists(&[&[]]), sequences: None, aside: None, relevant: &relevant };
-        let table = Table { n_items: scores.len(), scores };
+        let table = FixedScores { n_items: scores.len(), scores };
         let report = ranking(&table, &task, &settings(&ks), &Job::silent()).unwrap();
         for (k, want) in ks.iter().zip(numbers(&case["ndcg"])) {
             assert!((value(&report, "full", &format!("ndcg@{k}")) - want).abs() < 1e-13);
@@ -171,7 +171,7 @@ fn all_models_rank_the_same_candidates() {
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
     let evaluate = |scores: Vec<f32>, seed: u64| {
         let settings = Settings { seed: Seed::new(seed).unwrap(), ..settings(&[10]) };
-        ranking(&Table { n_items, scores }, &task, &settings, &Job::silent()).unwrap()
+        ranking(&FixedScores { n_items, scores }, &task, &settings, &Job::silent()).unwrap()
     };
     let up = evaluate(scores.clone(), 3);
     let down = evaluate(scores.iter().map(|s| -s).collect(), 3);
@@ -211,7 +211,7 @@ fn known_items_are_not_candidates() {
     let (train, aside, relevant) = (as_lists(&train), as_lists(&aside), as_lists(&relevant));
     let task = Task { train: &train, sequences: None, aside: Some(&aside), relevant: &relevant };
     let report = ranking(
-        &Table { n_items, scores: scores.clone() },
+        &FixedScores { n_items, scores: scores.clone() },
         &task,
         &settings(&[1, 10]),
         &Job::silent(),
@@ -227,7 +227,8 @@ fn known_items_are_not_candidates() {
     }
     let open = Task { aside: None, ..task };
     let report =
-        ranking(&Table { n_items, scores }, &open, &settings(&[1, 10]), &Job::silent()).unwrap();
+        ranking(&FixedScores { n_items, scores }, &open, &settings(&[1, 10]), &Job::silent())
+            .unwrap();
     assert!(value(&report, "full", "hit@1") == 0.0);
 }
 
@@ -269,7 +270,7 @@ proptest! {
         let want = slow(&scores, &train, &relevant, k);
         let (train, relevant) = (lists(&[&train]), lists(&[&relevant]));
         let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
-        let report = ranking(&Table { n_items: 60, scores }, &task, &settings(&[k]), &Job::silent()).unwrap();
+        let report = ranking(&FixedScores { n_items: 60, scores }, &task, &settings(&[k]), &Job::silent()).unwrap();
         let names = [format!("ndcg@{k}"), format!("recall@{k}"), format!("precision@{k}"),
             "map".into(), "mrr".into(), "auc".into()];
         for (name, want) in names.iter().zip(want) {
@@ -319,7 +320,7 @@ fn memory_is_bounded_by_blocks_and_threads_change_nothing() {
 
 #[test]
 fn what_cannot_be_evaluated_is_reported() {
-    let table = |scores: &[f32]| Table { n_items: 3, scores: scores.to_vec() };
+    let table = |scores: &[f32]| FixedScores { n_items: 3, scores: scores.to_vec() };
     let (train, relevant) = (lists(&[&[0]]), lists(&[&[1]]));
     let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
     let message = |scores: &[f32], task: &Task<'_>, ks: &[usize]| {
@@ -391,7 +392,7 @@ fn seeds_widen_the_interval_by_their_spread() {
     let run = |s: u64| {
         let noise = Embedding::normal(4, 30, 1.0, seed(s), "scores");
         ranking(
-            &Table { n_items: 30, scores: noise.into_values() },
+            &FixedScores { n_items: 30, scores: noise.into_values() },
             &task,
             &settings(&[3]),
             &Job::silent(),

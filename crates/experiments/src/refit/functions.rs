@@ -13,7 +13,7 @@ use veridical_data::TensorMap;
 use veridical_learn::RidgePath;
 use veridical_nets::fit::{Course, Evaluation, Learner, Step, fit};
 use veridical_nets::{
-    Curve, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings, Schedule, Shape, Target,
+    Curve, Loss, Mode, Net, NetConfig, OptimizerKind, OptimizerSettings, Schedule, Shape, Target,
     Trainer, TrainerSettings, Workspace,
 };
 
@@ -177,7 +177,7 @@ fn trained(
     [train, test]: [&Grid; 2],
     job: &Job<'_>,
 ) -> Result<Errors> {
-    let mut model = Model::new(network.model.parse()?, Shape::row(1), 1);
+    let mut model = NetConfig::new(network.model.parse()?, Shape::row(1), 1);
     model.activation = network.activation.parse()?;
     let n = train.x.len();
     let settings = TrainerSettings {

@@ -8,7 +8,7 @@ use veridical_data::generate;
 use veridical_io::examples::{ExampleOptions, read_examples};
 use veridical_nets::fit::{Course, ExampleLearner, fit};
 use veridical_nets::{
-    Curve, Feed, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings, RefitMethod,
+    Curve, Feed, Loss, Mode, Net, NetConfig, OptimizerKind, OptimizerSettings, RefitMethod,
     RefitSettings, Schedule, Shape, Target, Trainer, TrainerSettings, Workspace, correct, moments,
     refit,
 };
@@ -120,7 +120,7 @@ fn compared(
     };
     let classes = labels(train);
     let outputs = classes.iter().max().map_or(0, |c| *c as usize + 1);
-    let model = Model::new(name.parse()?, shape, outputs);
+    let model = NetConfig::new(name.parse()?, shape, outputs);
     let settings = TrainerSettings {
         loss: Loss::CrossEntropy { smoothing: 0.0 },
         optimizer: OptimizerSettings::of(OptimizerKind::Adam),

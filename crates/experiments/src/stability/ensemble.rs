@@ -7,7 +7,7 @@ use veridical_core::{Job, Seed};
 use veridical_data::IdMap;
 use veridical_embed::{Embedding, Graphs, Input, Method, Model};
 use veridical_features::{Kernel, length_scale};
-use veridical_inspect::{Run, Runs};
+use veridical_inspect::{SharedRows, SharedTables};
 use veridical_learn::{LinearMap, PairMoments, Procrustes, to_unit_rows};
 
 use super::world::World;
@@ -81,7 +81,7 @@ pub fn items_alone(model: &Model) -> Result<Model> {
 /// Unit rows of tables, as runs with their maps to the first.
 pub struct Ensemble {
     /// Unit rows.
-    pub runs: Runs,
+    pub runs: SharedTables,
     /// From each run to the first, by orthogonal Procrustes over all items.
     pub maps: Vec<LinearMap>,
 }
@@ -90,7 +90,7 @@ impl Ensemble {
     /// Of vectors as they were learned; with `unit` rows are divided by their norms.
     pub fn new(items: &IdMap, tables: impl IntoIterator<Item = Vec<f32>>, unit: bool) -> Self {
         let n = items.len();
-        let runs: Vec<Run> = tables
+        let runs: Vec<SharedRows> = tables
             .into_iter()
             .enumerate()
             .map(|(number, mut rows)| {
@@ -98,16 +98,16 @@ impl Ensemble {
                 if unit {
                     to_unit_rows(&mut rows, dim);
                 }
-                Run { name: format!("seed {number}"), dim, rows }
+                SharedRows { name: format!("seed {number}"), dim, rows }
             })
             .collect();
         let dim = runs[0].dim;
-        let to_first = |run: &Run| {
+        let to_first = |run: &SharedRows| {
             Procrustes::default().fit(&PairMoments::of(&runs[0].rows, dim, &run.rows, dim))
         };
         let maps =
             iter::once(LinearMap::identity(dim)).chain(runs[1..].iter().map(to_first)).collect();
-        Self { runs: Runs { ids: items.ids().clone(), runs }, maps }
+        Self { runs: SharedTables { ids: items.ids().clone(), runs }, maps }
     }
 
     /// Of the vectors at the end of trainings.

@@ -269,7 +269,7 @@ fn products(ensemble: &Ensemble, pairs: u64) -> Result<Vec<Vec<f32>>> {
             (i as usize, ((i + 1 + draws.below(n - 1)) % n) as usize)
         })
         .collect();
-    let of_run = |run: &veridical_inspect::Run| {
+    let of_run = |run: &veridical_inspect::SharedRows| {
         pairs.iter().map(|&(i, j)| dot(run.row(i), run.row(j))).collect()
     };
     Ok(ensemble.runs.runs.iter().map(of_run).collect())

@@ -64,7 +64,7 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     let world = World::new(options)?;
     let ensemble = Ensemble::of(&world, &study.train(&world, &[])?);
     let evaluate = study.evaluate(&world)?;
-    let mut table = Table {
+    let mut table = Table1 {
         world: &world,
         ensemble: &ensemble,
         evaluate: &evaluate,
@@ -76,14 +76,14 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     Ok(table.findings)
 }
 
-struct Table<'a> {
+struct Table1<'a> {
     world: &'a World,
     ensemble: &'a Ensemble,
     evaluate: &'a Evaluator<'a>,
     findings: Findings,
 }
 
-impl Table<'_> {
+impl Table1<'_> {
     fn push(&mut self, row: Row) {
         self.findings.rows.push(row);
     }

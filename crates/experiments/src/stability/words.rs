@@ -19,7 +19,7 @@ use veridical_embed::{Graphs, Input, Method, Model};
 use veridical_features::FeatureMap;
 use veridical_io::{LabeledOptions, read_labeled};
 use veridical_learn::to_unit_rows;
-use veridical_nets::Table;
+use veridical_nets::EmbeddingTable;
 use veridical_nets::fit::{Course, DocumentLearner, Documents, Watched, first_vectors, fit};
 
 use super::{phi, sd_row};
@@ -306,7 +306,7 @@ impl<'a> Study<'a> {
             // One of zeros for documents without a known word.
             Some(values) => values.iter().copied().chain(repeat_n(0.0, d)).collect(),
         };
-        let table = Table::new(recipe.dim(), values, &recipe.optimizer())?;
+        let table = EmbeddingTable::new(recipe.dim(), values, &recipe.optimizer())?;
         let mut learner = DocumentLearner::new(
             recipe.net(outputs, seed)?,
             recipe.training(loss, train.len()),

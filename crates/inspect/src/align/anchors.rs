@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use veridical_core::{Error, Result};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 
 /// Which of the shared ids are used as anchors.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,8 +28,8 @@ pub(super) type Pairs = Vec<(usize, usize)>;
 
 /// The rows of the anchors; `names` are the names of the tables in messages.
 pub(super) fn pairs(
-    reference: &Table,
-    new: &Table,
+    reference: &VectorTable,
+    new: &VectorTable,
     anchors: &Anchors,
     names: [&str; 2],
 ) -> Result<Pairs> {
@@ -82,7 +82,12 @@ fn shared<K: Hash + Eq + ToString>(a: &[K], b: &[K], names: [&str; 2]) -> Result
     Ok(a.iter().enumerate().filter_map(|(row, key)| Some((row, *place.get(key)?))).collect())
 }
 
-fn chosen(shared: Pairs, reference: &Table, anchors: &Anchors, names: [&str; 2]) -> Result<Pairs> {
+fn chosen(
+    shared: Pairs,
+    reference: &VectorTable,
+    anchors: &Anchors,
+    names: [&str; 2],
+) -> Result<Pairs> {
     let [a, b] = names;
     let none = |what: &str| {
         let n = shared.len();

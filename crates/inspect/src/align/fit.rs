@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 use veridical_core::{Error, Job, Order, Result, Seed, choices, settings};
-use veridical_data::{Table, fingerprint};
+use veridical_data::{VectorTable, fingerprint};
 use veridical_learn::{
     LinearMap, PairMoments, Procrustes, generalized_procrustes, low_rank_map, residual, ridge_map,
 };
@@ -121,19 +121,19 @@ pub struct Fitted {
 ///
 /// ```
 /// use veridical_core::Job;
-/// use veridical_data::{Ids, Table};
+/// use veridical_data::{Ids, VectorTable};
 /// use veridical_inspect::align::{FitSettings, fit};
 ///
 /// let vectors: Vec<f32> = (0..40u16).map(|i| f32::from(i * i % 17)).collect();
 /// let rotated: Vec<f32> = vectors.chunks(2).flat_map(|row| [-row[1], row[0]]).collect();
-/// let table = |vectors| Table { ids: Ids::numbered(0, 20), dim: 2, vectors };
+/// let table = |vectors| VectorTable { ids: Ids::numbered(0, 20), dim: 2, vectors };
 /// let fitted = fit(&table(vectors), &table(rotated), &FitSettings::default(), &Job::silent())?;
 /// assert!(fitted.certificate.residual < 1e-6);
 /// # Ok::<(), veridical_core::Error>(())
 /// ```
 pub fn fit(
-    reference: &Table,
-    new: &Table,
+    reference: &VectorTable,
+    new: &VectorTable,
     settings: &FitSettings,
     job: &Job<'_>,
 ) -> Result<Fitted> {
@@ -181,7 +181,7 @@ pub fn fit(
 }
 
 /// Checks that a table has rows and columns, and the right number of values.
-fn usable(table: &Table, name: &str) -> Result<()> {
+fn usable(table: &VectorTable, name: &str) -> Result<()> {
     let (rows, dim, values) = (table.n_rows(), table.dim, table.vectors.len());
     if rows == 0 || dim == 0 {
         return Err(Error::unfit(format!("{name} has {rows} rows of {dim} values"), ""));
@@ -296,8 +296,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn gather(reference: &Table, new: &Table, pairs: &Pairs, chosen: &[usize]) -> Self {
-        let rows = |table: &Table, side: fn(&(usize, usize)) -> usize| -> Vec<f32> {
+    fn gather(reference: &VectorTable, new: &VectorTable, pairs: &Pairs, chosen: &[usize]) -> Self {
+        let rows = |table: &VectorTable, side: fn(&(usize, usize)) -> usize| -> Vec<f32> {
             chosen.iter().flat_map(|&i| table.row(side(&pairs[i]))).copied().collect()
         };
         Self {
@@ -402,19 +402,19 @@ pub struct Common {
     /// The maps, one per table in their order; the first is the identity.
     pub fitted: Vec<Fitted>,
     /// The mean of all aligned tables, on the ids that all share.
-    pub mean: Table,
+    pub mean: VectorTable,
 }
 
 /// Aligns all tables to their common mean (generalized Procrustes) in the coordinates of the first.
 ///
 /// ```
 /// use veridical_core::Job;
-/// use veridical_data::{Ids, Table};
+/// use veridical_data::{Ids, VectorTable};
 /// use veridical_inspect::align::{FitSettings, fit_common};
 ///
 /// let vectors: Vec<f32> = (0..40u16).map(|i| f32::from(i * i % 17)).collect();
 /// let rotated: Vec<f32> = vectors.chunks(2).flat_map(|row| [-row[1], row[0]]).collect();
-/// let table = |vectors| Table { ids: Ids::numbered(0, 20), dim: 2, vectors };
+/// let table = |vectors| VectorTable { ids: Ids::numbered(0, 20), dim: 2, vectors };
 /// let (tables, names) = (vec![table(vectors), table(rotated)], ["one".into(), "other".into()]);
 /// let common = fit_common(tables, &names, &FitSettings::default(), &Job::silent())?;
 /// assert!(common.fitted.iter().all(|fitted| fitted.certificate.residual < 1e-5));
@@ -425,7 +425,7 @@ pub struct Common {
 /// # Errors
 /// Those of [`fit`], and tables of unequal dimensions.
 pub fn fit_common(
-    tables: Vec<Table>,
+    tables: Vec<VectorTable>,
     names: &[String],
     settings: &FitSettings,
     job: &Job<'_>,
@@ -478,7 +478,7 @@ pub fn fit_common(
         FitSettings { names: Names([names[0].clone(), "the other tables".into()]), ..plain };
     enough(shared, dim, &called)?;
     let split = Split::of(shared, settings)?;
-    let rows = |table: &Table, chosen: &[usize]| -> Vec<f32> {
+    let rows = |table: &VectorTable, chosen: &[usize]| -> Vec<f32> {
         chosen.iter().flat_map(|&r| table.row(r)).copied().collect()
     };
     let fitting: Vec<Vec<f32>> = joined.iter().map(|table| rows(table, &split.fit)).collect();
@@ -499,7 +499,7 @@ pub fn fit_common(
         sum.iter().map(|s| (s / tables.len() as f64) as f32).collect()
     };
     let whole: Vec<&[f32]> = joined.iter().map(|table| table.vectors.as_slice()).collect();
-    let mean = Table { ids: joined[0].ids.clone(), dim, vectors: mean_of(&whole) };
+    let mean = VectorTable { ids: joined[0].ids.clone(), dim, vectors: mean_of(&whole) };
     let held_out_mean = mean_of(&held_out.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let reference = fingerprint::of_table(&mean);
     let one = |((map, fit), held_out): ((&LinearMap, &Vec<f32>), &Vec<f32>)| {

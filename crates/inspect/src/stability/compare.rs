@@ -10,7 +10,7 @@ use crate::stability::linear::{Linear, linear};
 use crate::stability::neighbors::{Decile, by_decile, draw_probes, nearest, overlaps};
 use crate::stability::pairs::{PairSpread, spreads};
 use crate::stability::run_pairs::{PairValue, all_pairs, over_pairs};
-use crate::stability::{Run, Runs};
+use crate::stability::{SharedRows, SharedTables};
 
 /// The fewest ids for which HSIC_1 is defined.
 const LEAST: usize = 4;
@@ -126,7 +126,7 @@ pub struct Probed {
 /// [`Error::Request`] for fewer than two runs, [`Error::Unfit`] for fewer than four shared ids, [`Error::Shape`] for rows or
 /// weights that do not match the shared ids, [`Error::Setting`] for sample sizes of 0.
 pub fn geometry(
-    runs: &Runs,
+    runs: &SharedTables,
     weights: Option<&[f64]>,
     settings: &CompareSettings,
     step: &dyn Fn(&str),
@@ -202,7 +202,7 @@ pub fn geometry(
 }
 
 /// Checks that the runs have a geometry to compare.
-fn check(runs: &Runs, weights: Option<&[f64]>, settings: &CompareSettings) -> Result<()> {
+fn check(runs: &SharedTables, weights: Option<&[f64]>, settings: &CompareSettings) -> Result<()> {
     let n = runs.n();
     if runs.runs.len() < 2 {
         let what = format!("a comparison needs at least two runs, got {}", runs.runs.len());
@@ -211,7 +211,7 @@ fn check(runs: &Runs, weights: Option<&[f64]>, settings: &CompareSettings) -> Re
     if n < LEAST {
         return Err(Error::unfit(format!("{n} shared ids, but HSIC needs at least {LEAST}"), ""));
     }
-    for Run { name, dim, rows } in &runs.runs {
+    for SharedRows { name, dim, rows } in &runs.runs {
         if *dim == 0 || rows.len() != n * dim {
             let what = format!("{name} has {} values for {n} ids of dimension {dim}", rows.len());
             return Err(Error::shape(what, ""));

@@ -9,7 +9,7 @@ use veridical_core::{Estimate, Order, Seed};
 use veridical_features::FeatureMap;
 use veridical_learn::{LinearMap, Logistic, LogisticSettings, cosine_neighbors, dot};
 
-use crate::stability::Run;
+use crate::stability::SharedRows;
 use crate::stability::downstream::accuracy;
 use crate::stability::neighbors::overlaps;
 
@@ -80,9 +80,9 @@ pub struct Consumer {
     /// The name of the consumer.
     pub name: String,
     /// Its own table, with unit rows.
-    pub own: Run,
+    pub own: SharedRows,
     /// Today's table, not normalized.
-    pub today: Run,
+    pub today: SharedRows,
     /// The number of ids of its own table before the join.
     pub had: usize,
     /// Its queries, unit rows with the dimension of its table.
@@ -134,15 +134,20 @@ pub fn consumer(
         }
     };
     let sample: Vec<u32> = (0..CORRELATED.min(n) as u64).map(|t| order.at(t) as u32).collect();
-    let models = (!labels.is_empty()).then(|| Model::fit(own, labels, *classes)).transpose()?;
-    let scores = |treatment, queries: &[f32], own: &Run, today: &Run, with_accuracy: bool| {
+    let models =
+        (!labels.is_empty()).then(|| LabelModel::fit(own, labels, *classes)).transpose()?;
+    let scores = |treatment,
+                  queries: &[f32],
+                  own: &SharedRows,
+                  today: &SharedRows,
+                  with_accuracy: bool| {
         let itself = |q: usize| drawn.as_ref().map(|rows| rows[q]);
-        let best = |run: &Run| cosine_neighbors(&run.rows, queries, run.dim, k, itself);
+        let best = |run: &SharedRows| cosine_neighbors(&run.rows, queries, run.dim, k, itself);
         let overlap = overlaps(&best(own), &best(today));
         let correlations: Vec<f64> = queries
             .par_chunks(own.dim)
             .map(|query| {
-                let of = |run: &Run| -> Vec<f64> {
+                let of = |run: &SharedRows| -> Vec<f64> {
                     sample.iter().map(|&i| f64::from(dot(query, run.row(i as usize)))).collect()
                 };
                 correlation(&of(own), &of(today))
@@ -162,12 +167,12 @@ pub fn consumer(
     }
     if let Some(map) = map.filter(|map| map.output_dim() == own.dim) {
         let name = String::new();
-        let aligned = Run { name, dim: own.dim, rows: map.apply(&today.rows) };
+        let aligned = SharedRows { name, dim: own.dim, rows: map.apply(&today.rows) };
         treatments.push(scores("aligned", &queries, own, &aligned, true));
         if let Some(phi) = features.filter(|phi| phi.spec().input_dim() == own.dim) {
             let dim = phi.spec().output_dim();
-            let featurized = |rows: &[f32]| -> Result<Run, veridical_features::Error> {
-                Ok(Run {
+            let featurized = |rows: &[f32]| -> Result<SharedRows, veridical_features::Error> {
+                Ok(SharedRows {
                     name: String::new(),
                     dim,
                     rows: phi
@@ -210,15 +215,15 @@ fn assess(treatments: &[TreatedScores], own: Option<f64>) -> (ConsumerVerdict, S
 }
 
 /// A logistic regression on the labels, as a stand-in for the consumer's own model.
-struct Model {
+struct LabelModel {
     model: Logistic,
     test: Vec<u32>,
     labels: Vec<u32>,
 }
 
-impl Model {
+impl LabelModel {
     /// Trained on four of five labeled ids.
-    fn fit(own: &Run, labels: &[u32], classes: usize) -> veridical_core::Result<Self> {
+    fn fit(own: &SharedRows, labels: &[u32], classes: usize) -> veridical_core::Result<Self> {
         let with_label = (0..labels.len() as u32).filter(|&i| labels[i as usize] != u32::MAX);
         let (mut train, mut test) = (Vec::new(), Vec::new());
         for (at, i) in with_label.enumerate() {
@@ -232,7 +237,7 @@ impl Model {
         Ok(Self { model, labels: of(&test), test })
     }
 
-    fn accuracy(&self, run: &Run) -> f64 {
+    fn accuracy(&self, run: &SharedRows) -> f64 {
         accuracy(&self.labels, &self.model.predict(&run.gather(&self.test)))
     }
 }

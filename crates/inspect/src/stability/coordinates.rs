@@ -8,7 +8,7 @@ use serde::Serialize;
 use veridical_core::{Estimate, Seed};
 use veridical_learn::LinearMap;
 
-use crate::stability::Runs;
+use crate::stability::SharedTables;
 
 /// The number of ids whose coordinates are compared.
 const SAMPLED: usize = 65_536;
@@ -43,7 +43,7 @@ struct Block {
 }
 
 /// Compares runs of equal dimension; `maps` take each run to the first.
-pub fn coordinates(runs: &Runs, maps: &[LinearMap], seed: Seed) -> Coordinates {
+pub fn coordinates(runs: &SharedTables, maps: &[LinearMap], seed: Seed) -> Coordinates {
     let sample = runs.sample(SAMPLED, seed, "coordinates");
     let blocks = |aligned: bool| -> Vec<Block> {
         let group = |g: usize| {

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use veridical_core::{Error, Job, Result};
-use veridical_data::{Ids, Table, fingerprint, join_named};
+use veridical_data::{Ids, VectorTable, fingerprint, join_named};
 
-use crate::stability::{Runs, Sanity, sanity};
+use crate::stability::{Sanity, SharedTables, sanity};
 
 /// The fewest shared ids that a comparison needs.
 pub const LEAST_IDS: usize = 50;
@@ -29,7 +29,7 @@ pub struct NamedTable {
     /// The name and sanity checks.
     pub report: TableReport,
     /// The table.
-    pub table: Table,
+    pub table: VectorTable,
 }
 
 impl NamedTable {
@@ -38,7 +38,7 @@ impl NamedTable {
     /// # Errors
     /// [`Error::Unfit`] for a table without rows or with only equal vectors, [`Error::Shape`] if the number of values is
     /// not rows times dimension.
-    pub fn new(name: impl Into<String>, table: Table, job: &Job<'_>) -> Result<Self> {
+    pub fn new(name: impl Into<String>, table: VectorTable, job: &Job<'_>) -> Result<Self> {
         let name = name.into();
         let (rows, dim, values) = (table.n_rows(), table.dim, table.vectors.len());
         if rows == 0 || dim == 0 {
@@ -68,7 +68,7 @@ impl NamedTable {
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// The rows of the shared ids, for every table.
-    pub runs: Runs,
+    pub runs: SharedTables,
     /// The sanity checks of the tables before the join.
     pub reports: Vec<TableReport>,
     /// For every table, the number of ids of the first table that it lacks.
@@ -85,7 +85,7 @@ pub struct Joined {
 /// [`Error::Request`] for fewer than two tables, [`Error::Unfit`] for tables that share fewer than [`LEAST_IDS`] ids, or
 /// with repeated ids or ids of different types.
 pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
-    let (reports, tables): (Vec<TableReport>, Vec<Table>) =
+    let (reports, tables): (Vec<TableReport>, Vec<VectorTable>) =
         tables.into_iter().map(|named| (named.report, named.table)).unzip();
     let names: Vec<String> = reports.iter().map(|report| report.name.clone()).collect();
     if tables.len() < 2 {
@@ -102,14 +102,14 @@ pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
         other => other,
     })?;
     let veridical_data::Joined { tables, missing, extra } = joined;
-    let shared = tables.first().map_or(0, Table::n_rows);
+    let shared = tables.first().map_or(0, VectorTable::n_rows);
     if shared < LEAST_IDS {
         return Err(Error::unfit(
             format!("{} share only {shared} ids", and(&names)),
             format!("a comparison needs at least {LEAST_IDS}"),
         ));
     }
-    let runs = Runs::new(tables, names, unit)
+    let runs = SharedTables::new(tables, names, unit)
         .ok_or_else(|| Error::Internal("a join returned no tables".into()))?;
     Ok(Joined { runs, reports, missing, extra, new_rows })
 }
@@ -123,7 +123,7 @@ fn and(names: &[String]) -> String {
     }
 }
 
-fn new_rows(tables: &[Table], unit: bool) -> Vec<f32> {
+fn new_rows(tables: &[VectorTable], unit: bool) -> Vec<f32> {
     let (Some(first), Some(last)) = (tables.first(), tables.last()) else { return Vec::new() };
     let n = last.n_rows();
     let rows: Vec<usize> = match (&first.ids, &last.ids) {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use veridical_core::Estimate;
 use veridical_features::Kernel;
 
-use crate::stability::Runs;
+use crate::stability::SharedTables;
 use crate::stability::hsic::{HsicSums, cka};
 use crate::stability::run_pairs::{PairValue, all_pairs};
 
@@ -57,7 +57,7 @@ impl KernelAt {
 }
 
 /// Returns the kernel CKA of every pair of runs on the ids `sample`, which must be in random order.
-pub fn kernel_cka(runs: &Runs, sample: &[u32], kernel: &KernelAt) -> Vec<PairValue> {
+pub fn kernel_cka(runs: &SharedTables, sample: &[u32], kernel: &KernelAt) -> Vec<PairValue> {
     let (m, r) = (sample.len(), runs.runs.len());
     let rows: Vec<Vec<f32>> = runs.runs.iter().map(|run| run.gather(sample)).collect();
     let bounds: Vec<usize> = (0..=GROUPS).map(|g| g * m / GROUPS).collect();
@@ -206,19 +206,19 @@ pub fn target_alignment(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stability::{Run, linear::linear};
+    use crate::stability::{SharedRows, linear::linear};
     use veridical_core::{Seed, Stream};
     use veridical_data::Ids;
 
-    fn runs(n: usize, dims: &[usize]) -> Runs {
+    fn runs(n: usize, dims: &[usize]) -> SharedTables {
         let run = |(draw, &dim): (usize, &usize)| {
             let mut values = vec![0.0; n * dim];
             Stream::new(Seed::new(0).unwrap(), "rows").at(0, draw as u64).fill_normals(&mut values);
             let rows = values.into_iter().map(|x| x as f32).collect();
-            Run { name: String::new(), dim, rows }
+            SharedRows { name: String::new(), dim, rows }
         };
         let ids = Ids::Int((0..n as i64).collect::<Vec<_>>().into());
-        Runs { ids, runs: dims.iter().enumerate().map(run).collect() }
+        SharedTables { ids, runs: dims.iter().enumerate().map(run).collect() }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use veridical_core::Estimate;
 use veridical_learn::{LinearMap, PairMoments, Procrustes, canonical_correlations, residual};
 
-use crate::stability::Run;
+use crate::stability::SharedRows;
 use crate::stability::hsic::{HsicSums, cka};
 
 /// The number of rows gathered at a time.
@@ -105,7 +105,7 @@ pub struct Linear {
 }
 
 /// Compares two runs in one pass.
-pub fn linear(x: &Run, y: &Run) -> Linear {
+pub fn linear(x: &SharedRows, y: &SharedRows) -> Linear {
     let groups = if x.dim.max(y.dim) > WIDE { GROUPS / 2 } else { GROUPS };
     let n = x.rows.len() / x.dim;
     let group = |g: usize| {
@@ -168,17 +168,17 @@ mod tests {
     use super::*;
     use veridical_core::{Seed, Stream};
 
-    fn normals(n: usize, dim: usize, draw: u64) -> Run {
+    fn normals(n: usize, dim: usize, draw: u64) -> SharedRows {
         let mut values = vec![0.0; n * dim];
         Stream::new(Seed::new(0).unwrap(), "rows").at(0, draw).fill_normals(&mut values);
         let rows = values.into_iter().map(|x| x as f32).collect();
-        Run { name: String::new(), dim, rows }
+        SharedRows { name: String::new(), dim, rows }
     }
 
     /// HSIC_1 from the n x n matrices, by definition.
-    fn slow_hsic(x: &Run, y: &Run) -> f64 {
+    fn slow_hsic(x: &SharedRows, y: &SharedRows) -> f64 {
         let n = x.rows.len() / x.dim;
-        let gram = |run: &Run, i: usize, j: usize| -> f64 {
+        let gram = |run: &SharedRows, i: usize, j: usize| -> f64 {
             if i == j {
                 return 0.0;
             }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_constant_table_has_no_cka() {
         let x = normals(40, 4, 0);
-        let constant = Run { rows: vec![1.0; 160], ..x.clone() };
+        let constant = SharedRows { rows: vec![1.0; 160], ..x.clone() };
         assert!(linear(&x, &constant).cka.is_none());
     }
 }

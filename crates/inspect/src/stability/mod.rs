@@ -53,7 +53,7 @@ pub use report::{
     check_limits, compare,
 };
 pub use run_pairs::PairValue;
-pub use runs::{Run, Runs};
+pub use runs::{SharedRows, SharedTables};
 pub use sanity::{Sanity, sanity};
 pub use theory::{Theory, theory};
 pub use variance::{Components, Scores};

@@ -10,10 +10,15 @@ use serde::Serialize;
 use veridical_core::{Estimate, Seed, Stream};
 use veridical_learn::{Scored, cosine_neighbors};
 
-use crate::stability::{Run, Runs};
+use crate::stability::{SharedRows, SharedTables};
 
 /// Draws `count` probes, by weight if there are weights; rows of weight 0 are never drawn.
-pub fn draw_probes(runs: &Runs, weights: Option<&[f64]>, count: usize, seed: Seed) -> Vec<u32> {
+pub fn draw_probes(
+    runs: &SharedTables,
+    weights: Option<&[f64]>,
+    count: usize,
+    seed: Seed,
+) -> Vec<u32> {
     let Some(weights) = weights else {
         let mut probes = runs.sample(count, seed, "probes");
         probes.sort_unstable();
@@ -35,7 +40,7 @@ pub fn draw_probes(runs: &Runs, weights: Option<&[f64]>, count: usize, seed: See
 }
 
 /// Returns the k nearest neighbors of every probe in one run.
-pub fn nearest(run: &Run, probes: &[u32], k: usize) -> Vec<Vec<Scored>> {
+pub fn nearest(run: &SharedRows, probes: &[u32], k: usize) -> Vec<Vec<Scored>> {
     let queries = run.gather(probes);
     cosine_neighbors(&run.rows, &queries, run.dim, k, |q| Some(probes[q]))
 }

@@ -11,7 +11,7 @@ use veridical_core::{Estimate, Seed, Stream};
 use veridical_learn::dot;
 
 use crate::stability::run_pairs::{PairValue, all_pairs};
-use crate::stability::{KernelAt, Runs};
+use crate::stability::{KernelAt, SharedTables};
 
 /// The number of groups of pairs for the jackknife intervals.
 const GROUPS: usize = 20;
@@ -79,7 +79,12 @@ struct Group {
 }
 
 /// Returns the spread of inner products and of kernel values over `count` random pairs of different ids.
-pub fn spreads(runs: &Runs, kernel: &KernelAt, count: usize, seed: Seed) -> [PairSpread; 2] {
+pub fn spreads(
+    runs: &SharedTables,
+    kernel: &KernelAt,
+    count: usize,
+    seed: Seed,
+) -> [PairSpread; 2] {
     let (stream, n) = (Stream::new(seed, "pairs"), runs.n() as u32);
     let two = all_pairs(runs.runs.len());
     let of_group = |group: usize| {

@@ -12,8 +12,8 @@ use crate::Result;
 use crate::stability::joined::{Joined, NamedTable, TableReport, join};
 use crate::stability::{
     CompareSettings, Comparison, Consumer, ConsumerReport, Downstream, Gate, KernelAt, Labeled,
-    Limit, Measure, Run, Runs, Sanity, TargetAlignment, Theory, Verdict, changed, consumer,
-    downstream, floor_of, geometry, target_alignment, theory, treatments, verdict,
+    Limit, Measure, Sanity, SharedRows, SharedTables, TargetAlignment, Theory, Verdict, changed,
+    consumer, downstream, floor_of, geometry, target_alignment, theory, treatments, verdict,
 };
 
 /// The number of rows for the median rule of the length scale.
@@ -192,13 +192,13 @@ pub struct Report {
 ///
 /// ```
 /// use veridical_core::Job;
-/// use veridical_data::{Ids, Table};
+/// use veridical_data::{Ids, VectorTable};
 /// use veridical_inspect::stability::{NamedTable, Samples, Settings, compare};
 ///
 /// let job = Job::silent();
 /// let vectors: Vec<f32> = (0..240u32).map(|i| (i * i % 101) as f32 - 50.0).collect();
 /// let rotated: Vec<f32> = vectors.chunks(3).flat_map(|row| [row[2], row[0], -row[1]]).collect();
-/// let table = |vectors| Table { ids: Ids::numbered(0, 80), dim: 3, vectors };
+/// let table = |vectors| VectorTable { ids: Ids::numbered(0, 80), dim: 3, vectors };
 /// let tables = vec![
 ///     NamedTable::new("monday", table(vectors), &job)?,
 ///     NamedTable::new("tuesday", table(rotated), &job)?,
@@ -218,13 +218,13 @@ pub fn compare(tables: Vec<NamedTable>, settings: &Settings, job: &Job<'_>) -> R
 ///
 /// ```
 /// use veridical_core::Job;
-/// use veridical_data::{Ids, Table};
+/// use veridical_data::{Ids, VectorTable};
 /// use veridical_inspect::stability::{Evidence, Limit, NamedTable, Samples, Settings, join, assess};
 ///
 /// let job = Job::silent();
 /// let vectors: Vec<f32> = (0..240u32).map(|i| (i * i % 101) as f32 - 50.0).collect();
 /// let reversed: Vec<f32> = vectors.iter().rev().copied().collect();
-/// let table = |vectors| Table { ids: Ids::numbered(0, 80), dim: 3, vectors };
+/// let table = |vectors| VectorTable { ids: Ids::numbered(0, 80), dim: 3, vectors };
 /// let tables = vec![
 ///     NamedTable::new("monday", table(vectors), &job)?,
 ///     NamedTable::new("tuesday", table(reversed), &job)?,
@@ -365,7 +365,7 @@ fn gates(limits: &[Limit], measures: &[Measure]) -> Result<Vec<Gate>> {
 }
 
 fn observed(
-    runs: &Runs,
+    runs: &SharedTables,
     weights: Option<&[f64]>,
     settings: &CompareSettings,
     what: &str,
@@ -382,12 +382,12 @@ fn observed(
 fn base_spec(
     given: Option<&FeatureSpec>,
     settings: &Settings,
-    runs: &Runs,
+    runs: &SharedTables,
 ) -> Result<(FeatureSpec, bool)> {
     let first = &runs.runs[0];
     if let Some(spec) = given {
         if spec.input_dim() != first.dim {
-            let (takes, Run { name, dim, .. }) = (spec.input_dim(), first);
+            let (takes, SharedRows { name, dim, .. }) = (spec.input_dim(), first);
             return Err(Error::shape(
                 format!("⟨spec⟩ is for vectors of dimension {takes}, {name} has dimension {dim}"),
                 format!("make one with `veridical featurize new ⟨data⟩ {name}`"),
@@ -411,14 +411,14 @@ fn base_spec(
 
 /// The agreement of the kernel with labels, for every run.
 fn alignments(
-    runs: &Runs,
+    runs: &SharedTables,
     labeled: Option<&Labeled>,
     settings: &Settings,
     kernel: &KernelAt,
 ) -> Vec<TargetAlignment> {
     labeled.map_or_else(Vec::new, |labeled| {
         let kept = labeled.rows.len().min(settings.samples.kernel_ids);
-        let of = |run: &Run| {
+        let of = |run: &SharedRows| {
             let rows = run.gather(&labeled.rows[..kept]);
             target_alignment(&rows, run.dim, &labeled.labels[..kept], kernel)
         };
@@ -427,7 +427,7 @@ fn alignments(
 }
 
 fn models(
-    runs: &Runs,
+    runs: &SharedTables,
     comparison: &Comparison,
     labeled: &Labeled,
     spec: &FeatureSpec,
@@ -499,7 +499,7 @@ fn metric_measures(downstream: &Downstream) -> Result<Vec<Measure>> {
     Ok(vec![Measure::new("metric", mean, 0)?, Measure::new("metric_sd", scores.sd, 0)?])
 }
 
-fn new_ids(runs: &Runs, new_rows: &[f32], seed: Seed) -> Option<NewIds> {
+fn new_ids(runs: &SharedTables, new_rows: &[f32], seed: Seed) -> Option<NewIds> {
     let last = runs.runs.last()?;
     let count = new_rows.len() / last.dim;
     if count == 0 {
@@ -522,7 +522,7 @@ fn new_ids(runs: &Runs, new_rows: &[f32], seed: Seed) -> Option<NewIds> {
 }
 
 fn changed_items(
-    runs: &Runs,
+    runs: &SharedTables,
     comparison: &Comparison,
     weights: Option<&[f64]>,
     names: &HashMap<String, String>,

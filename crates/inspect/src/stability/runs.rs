@@ -1,11 +1,11 @@
 //! Embeddings of the same ids: the rows that several tables share.
 
 use veridical_core::{Order, Seed};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 
 /// The rows of one table for the shared ids.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct SharedRows {
     /// The name in a report.
     pub name: String,
     /// The embedding dimension.
@@ -14,7 +14,7 @@ pub struct Run {
     pub rows: Vec<f32>,
 }
 
-impl Run {
+impl SharedRows {
     /// Returns row `i`.
     #[inline]
     pub fn row(&self, i: usize) -> &[f32] {
@@ -29,23 +29,23 @@ impl Run {
 
 /// Tables joined on their ids.
 #[derive(Clone, Debug)]
-pub struct Runs {
+pub struct SharedTables {
     /// The shared ids.
     pub ids: Ids,
     /// The rows of each table, in the order of the tables.
-    pub runs: Vec<Run>,
+    pub runs: Vec<SharedRows>,
 }
 
-impl Runs {
+impl SharedTables {
     /// Makes runs from joined tables and their names; with `unit`, every row is divided by its norm.
-    pub fn new(tables: Vec<Table>, names: Vec<String>, unit: bool) -> Option<Self> {
+    pub fn new(tables: Vec<VectorTable>, names: Vec<String>, unit: bool) -> Option<Self> {
         let ids = tables.first()?.ids.clone();
         let runs = tables.into_iter().zip(names).map(|(table, name)| {
-            let Table { dim, vectors: mut rows, .. } = table;
+            let VectorTable { dim, vectors: mut rows, .. } = table;
             if unit {
                 veridical_learn::to_unit_rows(&mut rows, dim);
             }
-            Run { name, dim, rows }
+            SharedRows { name, dim, rows }
         });
         Some(Self { ids, runs: runs.collect() })
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 use veridical_core::stats::quantile;
-use veridical_data::Table;
+use veridical_data::VectorTable;
 
 /// The sanity checks of a table.
 #[derive(Clone, Debug, Serialize)]
@@ -26,15 +26,15 @@ pub struct Sanity {
 /// Checks a table in one pass over its rows.
 ///
 /// ```
-/// use veridical_data::{Ids, Table};
+/// use veridical_data::{Ids, VectorTable};
 /// use veridical_inspect::stability::sanity;
 ///
 /// let vectors = vec![3.0, 4.0, 0.0, 0.0, 3.0, 4.0];
-/// let found = sanity(&Table { ids: Ids::numbered(0, 3), dim: 2, vectors });
+/// let found = sanity(&VectorTable { ids: Ids::numbered(0, 3), dim: 2, vectors });
 /// assert_eq!((found.zero_vectors, found.duplicate_vectors), (1, 1));
 /// assert_eq!(found.norm_quantiles[4], 5.0); // the longest row
 /// ```
-pub fn sanity(table: &Table) -> Sanity {
+pub fn sanity(table: &VectorTable) -> Sanity {
     let dim = table.dim;
     let mut low = table.row(0).to_vec();
     let mut high = low.clone();
@@ -82,12 +82,16 @@ mod tests {
     #[test]
     fn zero_constant_and_repeated_rows_are_counted() {
         let vectors = vec![0.0, 0.0, 3.0, 4.0, 3.0, 4.0, 0.0, 4.0, 0.0, 0.0];
-        let table = Table { ids: Ids::Int((0..5).collect::<Vec<i64>>().into()), dim: 2, vectors };
+        let table =
+            VectorTable { ids: Ids::Int((0..5).collect::<Vec<i64>>().into()), dim: 2, vectors };
         let got = sanity(&table);
         assert_eq!((got.zero_vectors, got.duplicate_vectors, got.constant_columns), (2, 1, 0));
         assert_eq!(got.norm_quantiles, [0.0, 0.0, 4.0, 5.0, 5.0]);
-        let constant =
-            Table { vectors: vec![1.0, 2.0, 1.0, 5.0], ids: Ids::Int(vec![1, 2].into()), dim: 2 };
+        let constant = VectorTable {
+            vectors: vec![1.0, 2.0, 1.0, 5.0],
+            ids: Ids::Int(vec![1, 2].into()),
+            dim: 2,
+        };
         assert_eq!(sanity(&constant).constant_columns, 1);
     }
 }

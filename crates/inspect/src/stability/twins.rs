@@ -1,7 +1,7 @@
 //! Tests of every measure against a slow reference: textbook formulas in f64 on small random tables.
 
 use veridical_core::{Error, Job, Seed, Stream};
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 use veridical_features::{FeatureSpec, Kernel};
 use veridical_learn::LinearMap;
 
@@ -22,14 +22,14 @@ fn normals(count: usize, draw: u64) -> Vec<f64> {
 }
 
 /// Runs that share a signal: x_r = signal + 0.6 noise_r.
-fn runs(n: usize, dim: usize, count: u64) -> Runs {
+fn runs(n: usize, dim: usize, count: u64) -> SharedTables {
     let signal = normals(n * dim, 0);
     let run = |r: u64| {
         let noise = normals(n * dim, r + 1);
         let rows = signal.iter().zip(noise).map(|(s, e)| (s + 0.6 * e) as f32).collect();
-        Run { name: format!("run {r}"), dim, rows }
+        SharedRows { name: format!("run {r}"), dim, rows }
     };
-    Runs { ids: Ids::numbered(0, n), runs: (0..count).map(run).collect() }
+    SharedTables { ids: Ids::numbered(0, n), runs: (0..count).map(run).collect() }
 }
 
 fn kernel() -> KernelAt {
@@ -40,7 +40,7 @@ fn settings(n: usize) -> CompareSettings {
     CompareSettings { k: 5, probes: n, pairs: 400, kernel_ids: n, seed: seed(), kernel: kernel() }
 }
 
-fn compared(runs: &Runs, weights: Option<&[f64]>) -> Comparison {
+fn compared(runs: &SharedTables, weights: Option<&[f64]>) -> Comparison {
     geometry(runs, weights, &settings(runs.n()), &|_| ()).unwrap()
 }
 
@@ -58,7 +58,7 @@ fn close(got: f64, want: f64, tolerance: f64) {
 }
 
 /// All ids by their cosine to id `i`, largest first, without itself.
-fn nearest(run: &Run, n: usize, i: usize, k: usize) -> Vec<u32> {
+fn nearest(run: &SharedRows, n: usize, i: usize, k: usize) -> Vec<u32> {
     let cosine = |j: usize| {
         let (x, y) = (run.row(i), run.row(j));
         inner(x, y) / (inner(x, x) * inner(y, y)).sqrt()
@@ -68,7 +68,7 @@ fn nearest(run: &Run, n: usize, i: usize, k: usize) -> Vec<u32> {
     others.into_iter().take(k).map(|j| j as u32).collect()
 }
 
-fn slow_overlap(runs: &Runs, i: usize) -> f64 {
+fn slow_overlap(runs: &SharedTables, i: usize) -> f64 {
     let [a, b] = [0, 1].map(|r| nearest(&runs.runs[r], runs.n(), i, 5));
     a.iter().filter(|j| b.contains(j)).count() as f64 / 5.0
 }
@@ -89,7 +89,7 @@ fn slow_hsic(n: usize, k: &dyn Fn(usize, usize) -> f64, l: &dyn Fn(usize, usize)
     sum / count
 }
 
-fn slow_cka(runs: &Runs, value: fn(&[f32], &[f32]) -> f64) -> f64 {
+fn slow_cka(runs: &SharedTables, value: fn(&[f32], &[f32]) -> f64) -> f64 {
     let n = runs.n();
     let table = |r: usize| -> Vec<f64> {
         let run = &runs.runs[r];
@@ -152,8 +152,9 @@ fn kernel_cka_is_that_of_the_u_statistic() {
 fn procrustes_residual_is_that_of_the_best_rotation_of_the_plane() {
     let runs = runs(50, 2, 2);
     let (a, b) = (&runs.runs[0], &runs.runs[1]);
-    let column =
-        |run: &Run, k: usize| -> Vec<f64> { (0..50).map(|i| f64::from(run.row(i)[k])).collect() };
+    let column = |run: &SharedRows, k: usize| -> Vec<f64> {
+        (0..50).map(|i| f64::from(run.row(i)[k])).collect()
+    };
     let m = |i: usize, j: usize| -> f64 {
         column(b, i).iter().zip(column(a, j)).map(|(x, y)| x * y).sum()
     };
@@ -242,7 +243,7 @@ fn sanity_is_what_comparing_all_rows_says() {
             vectors.copy_within(0..dim, i * dim);
         }
     }
-    let table = Table { ids: Ids::numbered(0, n), dim, vectors };
+    let table = VectorTable { ids: Ids::numbered(0, n), dim, vectors };
     let got = sanity(&table);
     let repeated = (0..n).filter(|&i| (0..i).any(|j| table.row(i) == table.row(j))).count();
     let constant = (0..dim).filter(|&k| (0..n).all(|i| table.row(i)[k] == table.row(0)[k])).count();
@@ -331,16 +332,16 @@ fn rates_are_those_of_the_propositions() {
 
 fn named(name: &str, n: usize, first: u64) -> NamedTable {
     let vectors = normals(n * 3, 20).into_iter().map(|x| x as f32).collect();
-    let table = Table { ids: Ids::numbered(first, n), dim: 3, vectors };
+    let table = VectorTable { ids: Ids::numbered(first, n), dim: 3, vectors };
     NamedTable::new(name, table, &Job::silent()).unwrap()
 }
 
 #[test]
 fn what_cannot_be_compared_is_refused_early() {
     let job = Job::silent();
-    let empty = Table { ids: Ids::numbered(0, 0), dim: 3, vectors: Vec::new() };
+    let empty = VectorTable { ids: Ids::numbered(0, 0), dim: 3, vectors: Vec::new() };
     assert!(matches!(NamedTable::new("a", empty, &job), Err(Error::Unfit { .. })));
-    let ragged = Table { ids: Ids::numbered(0, 2), dim: 3, vectors: vec![0.0; 5] };
+    let ragged = VectorTable { ids: Ids::numbered(0, 2), dim: 3, vectors: vec![0.0; 5] };
     assert!(matches!(NamedTable::new("a", ragged, &job), Err(Error::Shape { .. })));
     assert!(matches!(join(Vec::new(), true), Err(Error::Request { .. })));
     assert!(matches!(join(vec![named("a", 60, 0)], true), Err(Error::Request { .. })));
@@ -352,7 +353,7 @@ fn what_cannot_be_compared_is_refused_early() {
     assert_eq!(few.unwrap_err().to_string(), expected);
 
     let two = runs(40, 3, 2);
-    let refused = |runs: &Runs, weights: Option<&[f64]>, settings: &CompareSettings| {
+    let refused = |runs: &SharedTables, weights: Option<&[f64]>, settings: &CompareSettings| {
         geometry(runs, weights, settings, &|_| ()).unwrap_err()
     };
     assert!(matches!(refused(&runs(40, 3, 1), None, &settings(40)), Error::Request { .. }));

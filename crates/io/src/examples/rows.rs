@@ -141,7 +141,7 @@ struct Column {
 }
 
 /// A file that is being read.
-struct Table<'a> {
+struct TableExamples<'a> {
     path: &'a Path,
     options: &'a ExampleOptions,
     labels: &'a mut Labels,
@@ -153,7 +153,7 @@ struct Table<'a> {
     numbers: Vec<f32>,
 }
 
-impl WideRows for Table<'_> {
+impl WideRows for TableExamples<'_> {
     fn choose(&mut self, names: &[String], has_names: bool) -> Result<Vec<usize>> {
         let chosen = choose(self.path, names, has_names, self.options)?;
         let column = |&(at, target): &(usize, _)| Column { name: names[at].clone(), target };
@@ -205,9 +205,10 @@ impl Read {
             reading.columns.set(name, name); // a first line that contains one of them is a header
         }
         let (columns, values, classes, first, numbers) = Default::default();
-        let mut table = Table { path, options, labels, columns, values, classes, first, numbers };
+        let mut table =
+            TableExamples { path, options, labels, columns, values, classes, first, numbers };
         read_wide(path, &reading, &mut table)?;
-        let Table { mut columns, values, classes, first, numbers, .. } = table;
+        let TableExamples { mut columns, values, classes, first, numbers, .. } = table;
         columns.sort_by_key(|column| column.target); // inputs first, in order
         let n_inputs = columns.len() - options.target.len();
         let mut inputs: Vec<String> = columns.into_iter().map(|column| column.name).collect();

@@ -27,12 +27,12 @@ pub(super) struct Array {
     path: PathBuf,
     file: BufReader<InputFile>,
     data_start: u64,
-    shape: Shape,
+    shape: ArrayShape,
 }
 
 /// The parsed header of a matrix.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct ArrayShape {
     pub n_rows: u64,
     pub dim: usize,
     pub dtype: Dtype,
@@ -62,14 +62,14 @@ impl NpyPart {
 }
 
 impl Array {
-    pub fn new(path: &Path, file: InputFile, data_start: u64, shape: Shape) -> Self {
+    pub fn new(path: &Path, file: InputFile, data_start: u64, shape: ArrayShape) -> Self {
         let file = BufReader::with_capacity(1 << 20, file);
         Self { path: path.to_owned(), file, data_start, shape }
     }
 
     /// `n` rows from `first` on.
     pub fn rows(&mut self, first: u64, n: usize) -> Result<ScalarBuffer<f32>> {
-        let Shape { n_rows, dim, dtype, fortran_order, .. } = self.shape;
+        let ArrayShape { n_rows, dim, dtype, fortran_order, .. } = self.shape;
         if !fortran_order {
             return Ok(values::decode(&self.read_at(first * dim as u64, n * dim)?, dtype));
         }
@@ -217,7 +217,7 @@ impl Header {
         format: &'static str,
         data_start: u64,
         len: u64,
-    ) -> Result<Shape> {
+    ) -> Result<ArrayShape> {
         let dtype = self.dtype().map_err(|what| Error::content(path, what))?;
         let malformed = |what: &str| Error::malformed(path, format, what);
         let [n_rows, dim] = self.shape[..] else {
@@ -246,7 +246,7 @@ impl Header {
             )));
         };
         let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide"))?;
-        Ok(Shape { n_rows, dim, dtype, fortran_order: self.fortran_order, bytes })
+        Ok(ArrayShape { n_rows, dim, dtype, fortran_order: self.fortran_order, bytes })
     }
 }
 

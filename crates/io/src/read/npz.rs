@@ -11,7 +11,7 @@ use arrow_array::{Int64Array, StringArray};
 use arrow_buffer::ScalarBuffer;
 use veridical_data::Ids;
 
-use super::npy::{Array, Header, Shape, read_header};
+use super::npy::{Array, ArrayShape, Header, read_header};
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
 use crate::storage::{self, InputFile};
 use crate::zip::{self, Entry, EntryReader};
@@ -25,7 +25,7 @@ pub(super) struct NpzPart {
     path: PathBuf,
     vectors: Vectors,
     ids: Option<IdReader>,
-    shape: Shape,
+    shape: ArrayShape,
     schema: TableSchema,
     next_row: u64,
     chunk_rows: usize,
@@ -147,7 +147,12 @@ fn choose(
     Err(Error::content(path, format!("{what}; choose one with ⟨tensor⟩")))
 }
 
-fn open_vectors(path: &Path, mut file: InputFile, found: Found, shape: Shape) -> Result<Vectors> {
+fn open_vectors(
+    path: &Path,
+    mut file: InputFile,
+    found: Found,
+    shape: ArrayShape,
+) -> Result<Vectors> {
     if !shape.fortran_order || shape.dim == 1 {
         return Ok(Vectors::Streamed(found.reader));
     }

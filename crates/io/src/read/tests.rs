@@ -11,7 +11,7 @@ use arrow_array::{
 use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
 use veridical_core::Seed;
-use veridical_data::{Table, generate};
+use veridical_data::{VectorTable, generate};
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn parquet(path: &Path, columns: Vec<(&str, ArrayRef)>) {
     writer.close().unwrap();
 }
 
-fn load(path: &Path, options: &ReadOptions) -> Result<Table> {
+fn load(path: &Path, options: &ReadOptions) -> Result<VectorTable> {
     crate::read_table(&Source::Path(path.to_owned()), options)
 }
 
@@ -182,7 +182,7 @@ fn skipping_rows_equals_reading_over_them() {
         let parts = folder.path().join(extension);
         fs::create_dir(&parts).unwrap();
         for part in 0..3 {
-            let rows = Table {
+            let rows = VectorTable {
                 ids: Ids::numbered(0, 10),
                 dim: 3,
                 vectors: table.vectors[part * 30..(part + 1) * 30].to_vec(),

@@ -4,7 +4,7 @@ use arrow_array::StringArray;
 use proptest::prelude::*;
 use serde_json::json;
 use veridical_core::Seed;
-use veridical_data::{Table, generate};
+use veridical_data::{VectorTable, generate};
 
 use super::*;
 use crate::publish::partial_path;
@@ -13,7 +13,7 @@ use crate::{Chunk, ReadOptions, TableReader};
 const FORMATS: [&str; 10] =
     ["parquet", "arrow", "npy", "npz", "safetensors", "csv", "tsv", "vec", "bin", "txt"];
 
-fn table(n: usize, dim: usize, text: bool) -> Table {
+fn table(n: usize, dim: usize, text: bool) -> VectorTable {
     let mut table = generate::clusters(n, dim, 3, Seed::new(9).unwrap());
     if !text {
         table.ids = Ids::Int((0..n as i64).map(|i| 7 * i - 3).collect());
@@ -25,14 +25,14 @@ fn options(if_exists: IfExists) -> WriteOptions {
     WriteOptions { existing: if_exists.into(), drop_ids: true, ..WriteOptions::default() }
 }
 
-fn schema_of(table: &Table) -> OutputSchema {
+fn schema_of(table: &VectorTable) -> OutputSchema {
     let ids = if matches!(table.ids, Ids::Int(_)) { IdKind::Int } else { IdKind::Text };
     let metadata = vec![("veridical.spec".to_owned(), "{}".to_owned())];
     OutputSchema { dim: table.dim, dtype: Dtype::F32, ids, kept: Vec::new(), metadata }
 }
 
 /// Writes rows from the writer's position, at most `stop_after` groups of them.
-fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> bool {
+fn write_rows(writer: &mut TableWriter, table: &VectorTable, stop_after: usize) -> bool {
     let mut at = writer.resumed().map_or(0, |r| r.input_rows as usize);
     let chunk = Chunk {
         first_row: 0,
@@ -58,10 +58,10 @@ fn write_rows(writer: &mut TableWriter, table: &Table, stop_after: usize) -> boo
 }
 
 /// Words of word2vec and GloVe contain no spaces.
-fn without_blanks(table: &Table) -> Table {
+fn without_blanks(table: &VectorTable) -> VectorTable {
     let Ids::Text(ids) = &table.ids else { return table.clone() };
     let ids = ids.iter().flatten().map(|id| id.replace(' ', "_"));
-    Table { ids: Ids::Text(StringArray::from_iter_values(ids)), ..table.clone() }
+    VectorTable { ids: Ids::Text(StringArray::from_iter_values(ids)), ..table.clone() }
 }
 
 proptest! {
@@ -79,7 +79,7 @@ proptest! {
         } else {
             Ids::Int(ints[..n].to_vec().into())
         };
-        let table = Table { ids, dim, vectors: values[..n * dim].to_vec() };
+        let table = VectorTable { ids, dim, vectors: values[..n * dim].to_vec() };
         let folder = tempfile::tempdir().unwrap();
         for format in FORMATS {
             let table = if ["vec", "bin", "txt"].contains(&format) { without_blanks(&table) } else { table.clone() };
@@ -309,7 +309,7 @@ fn bf16_is_written_to_safetensors_rounded_to_nearest_and_refused_elsewhere() {
 fn words_that_other_readers_would_split_are_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |name: &str, id: &str| {
-        let table = Table { ids: Ids::Text(vec![id].into()), dim: 1, vectors: vec![1.0] };
+        let table = VectorTable { ids: Ids::Text(vec![id].into()), dim: 1, vectors: vec![1.0] };
         crate::write_table(&table, &folder.path().join(name)).unwrap_err().to_string()
     };
     for id in ["a b", "", "a\n", "\ta", "a\x0bb"] {

@@ -7,7 +7,9 @@ use veridical_data::{TensorMap, Vocabulary};
 use super::examples::{lists, restore, resume};
 use super::{Evaluation, Learner, Step};
 use crate::metrics::{Measures, measures};
-use crate::{Addend, Error, Mode, Net, Result, Table, Target, Trainer, TrainerSettings, Workspace};
+use crate::{
+    Addend, EmbeddingTable, Error, Mode, Net, Result, Target, Trainer, TrainerSettings, Workspace,
+};
 
 /// Name of the word embeddings in a checkpoint, and prefix of the names of their optimizer state.
 const WORDS: &str = "words";
@@ -104,7 +106,7 @@ impl Documents {
 #[derive(Debug)]
 pub struct DocumentLearner<'a> {
     trainer: Trainer<f32>,
-    words: Table<f32>,
+    words: EmbeddingTable<f32>,
     moves_words: bool,
     train: &'a Documents,
     validation: Option<&'a Documents>,
@@ -146,7 +148,7 @@ impl<'a> DocumentLearner<'a> {
     pub fn new(
         net: Net<f32>,
         settings: TrainerSettings,
-        (words, moves_words): (Table<f32>, bool),
+        (words, moves_words): (EmbeddingTable<f32>, bool),
         train: &'a Documents,
         validation: Option<&'a Documents>,
         classes: usize,
@@ -171,7 +173,7 @@ impl<'a> DocumentLearner<'a> {
     }
 
     /// Returns the trained network and its word embeddings.
-    pub fn into_parts(self) -> (Net<f32>, Table<f32>) {
+    pub fn into_parts(self) -> (Net<f32>, EmbeddingTable<f32>) {
         (self.trainer.into_net(), self.words)
     }
 }
@@ -286,7 +288,7 @@ impl DocumentPasses {
     pub fn outputs(
         &mut self,
         net: &Net<f32>,
-        words: &Table<f32>,
+        words: &EmbeddingTable<f32>,
         documents: &Documents,
         (what, job): (&str, &Job<'_>),
     ) -> Result<Vec<f32>> {

@@ -13,7 +13,7 @@
 //! use veridical_data::generate;
 //! use veridical_nets::fit::{Course, ExampleLearner, fit};
 //! use veridical_nets::{
-//!     Curve, Feed, Loss, Model, OptimizerKind, OptimizerSettings, Schedule, Trainer, TrainerSettings,
+//!     Curve, Feed, Loss, NetConfig, OptimizerKind, OptimizerSettings, Schedule, Trainer, TrainerSettings,
 //! };
 //!
 //! let seed = Seed::new(0)?;
@@ -27,7 +27,7 @@
 //!     clip: None,
 //!     batch: 16,
 //! };
-//! let net = Model::new("mlp:16".parse()?, examples.shape.into(), 2).build(seed)?;
+//! let net = NetConfig::new("mlp:16".parse()?, examples.shape.into(), 2).build(seed)?;
 //! let mut learner =
 //!     ExampleLearner::new(Trainer::new(net, settings, |_| true)?, (feed, &examples), None, 2);
 //! let course = Course { has_classes: true, ..Course::new(examples.n(), 5, seed) };

@@ -6,7 +6,7 @@ use veridical_data::examples::Examples;
 use veridical_data::generate;
 
 use super::*;
-use crate::{Curve, Feed, Loss, Model, OptimizerKind, OptimizerSettings, Schedule, Trainer};
+use crate::{Curve, Feed, Loss, NetConfig, OptimizerKind, OptimizerSettings, Schedule, Trainer};
 
 /// Keeps the last state in memory and stops the job after a number of them.
 #[derive(Default)]
@@ -62,7 +62,7 @@ fn learner<'a>(train: &'a Examples, held_out: &'a Examples, lr: f64) -> ExampleL
         batch: 16,
     };
     let feed = |examples| Feed::of(examples, &[0.5], &[0.25], seed);
-    let model = Model::new("mlp:8".parse().unwrap(), train.shape.into(), 3);
+    let model = NetConfig::new("mlp:8".parse().unwrap(), train.shape.into(), 3);
     let trainer = Trainer::new(model.build(seed).unwrap(), settings, |_| true).unwrap();
     ExampleLearner::new(trainer, (feed(train), train), Some((feed(held_out), held_out)), 3)
 }

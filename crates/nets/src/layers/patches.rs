@@ -19,7 +19,7 @@ pub(crate) struct Windows {
 }
 
 /// One ky of one window: the location of its contiguous run.
-struct Run {
+struct Span {
     /// Offset in the row of patches.
     to: usize,
     /// Offset in the sample, and the number of values; 0 if all of it is outside.
@@ -42,13 +42,13 @@ impl Windows {
     }
 
     #[inline(always)]
-    fn run(&self, oy: usize, ox: usize, ky: usize) -> Run {
+    fn run(&self, oy: usize, ox: usize, ky: usize) -> Span {
         let Self { input, kernel, stride, padding, .. } = *self;
         let c = input.channels;
         let to = ky * kernel * c;
         let y = oy * stride + ky;
         let x = ox * stride;
-        let outside = Run { to, from: 0, len: 0, before: kernel * c, after: 0 };
+        let outside = Span { to, from: 0, len: 0, before: kernel * c, after: 0 };
         if y < padding || y - padding >= input.height {
             return outside;
         }
@@ -59,7 +59,7 @@ impl Windows {
         }
         let from = ((y - padding) * input.width + x + first - padding) * c;
         let after = (kernel - last) * c;
-        Run { to, from, len: (last - first) * c, before: first * c, after }
+        Span { to, from, len: (last - first) * c, before: first * c, after }
     }
 
     /// Writes rows from row `first` on, counted over the samples of x, until `patches` is full.
@@ -117,7 +117,7 @@ impl Windows {
     }
 
     /// Writes one ky with the channels of each group together.
-    fn spread<T: Float>(&self, run: &Run, x: &[T], row: &mut [T], ky: usize) {
+    fn spread<T: Float>(&self, run: &Span, x: &[T], row: &mut [T], ky: usize) {
         let (c, k) = (self.input.channels, self.kernel);
         let own = c / self.groups;
         for g in 0..self.groups {

@@ -2,12 +2,12 @@
 
 use veridical_core::Seed;
 
-use super::Model;
+use super::NetConfig;
 use crate::layers::{BatchNorm, Conv2d, Dropout, Flatten, GlobalAverage, Kind, Linear, MaxPool};
 use crate::{Builder, Float, Net, Result};
 
 /// conv1 (3 x 3, 32), pooling, conv2 (3 x 3, 64), pooling, fc1 (128), fc2, with activations after conv1, conv2 and fc1.
-pub(super) fn small<T: Float>(model: &Model, seed: Seed) -> Result<Net<T>> {
+pub(super) fn small<T: Float>(model: &NetConfig, seed: Seed) -> Result<Net<T>> {
     let mut net = Builder::new(model.input, seed);
     net.push("conv1", Conv2d::new(model.input.channels, 32, 3).padding(1))?;
     activate_and_pool(&mut net, model, 1)?;
@@ -24,7 +24,11 @@ pub(super) fn small<T: Float>(model: &Model, seed: Seed) -> Result<Net<T>> {
 }
 
 /// max sigma(x) = sigma(max x) for a nondecreasing activation: pooling first saves three quarters of the activations.
-fn activate_and_pool<T: Float>(net: &mut Builder<T>, model: &Model, number: usize) -> Result<()> {
+fn activate_and_pool<T: Float>(
+    net: &mut Builder<T>,
+    model: &NetConfig,
+    number: usize,
+) -> Result<()> {
     let (act, pool) = (format!("act{number}"), format!("pool{number}"));
     if model.activation.kind() == Kind::Gelu {
         net.push(&act, model.activation)?;
@@ -38,7 +42,7 @@ fn activate_and_pool<T: Float>(net: &mut Builder<T>, model: &Model, number: usiz
 
 /// Blocks of a 3 x 3 convolution, batch norm and relu, with pooling between, then a mean over positions.
 pub(super) fn blocks<T: Float>(
-    model: &Model,
+    model: &NetConfig,
     blocks: &[Option<usize>],
     seed: Seed,
 ) -> Result<Net<T>> {

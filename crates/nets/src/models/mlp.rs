@@ -10,11 +10,11 @@
 
 use veridical_core::{Seed, Stream};
 
-use super::{Init, Model};
+use super::{Init, NetConfig};
 use crate::layers::{Dropout, Flatten, Linear};
 use crate::{Builder, Error, Float, Net, Result};
 
-pub(super) fn build<T: Float>(model: &Model, hidden: &[usize], seed: Seed) -> Result<Net<T>> {
+pub(super) fn build<T: Float>(model: &NetConfig, hidden: &[usize], seed: Seed) -> Result<Net<T>> {
     let mut net = Builder::new(model.input, seed);
     if model.input.positions() > 1 {
         net.push("flatten", Flatten)?;

@@ -121,15 +121,15 @@ pub enum Init {
 ///
 /// ```
 /// use veridical_core::Seed;
-/// use veridical_nets::{Model, Shape};
+/// use veridical_nets::{NetConfig, Shape};
 ///
-/// let model = Model::new("cnn-small".parse()?, Shape::image(28, 28, 1), 10);
+/// let model = NetConfig::new("cnn-small".parse()?, Shape::image(28, 28, 1), 10);
 /// let net = model.build::<f32>(Seed::new(0)?)?;
 /// assert_eq!((net.outputs(), net.head_name()), (10, Some("fc2")));
 /// # Ok::<(), veridical_nets::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Model {
+pub struct NetConfig {
     /// Architecture of the network.
     pub architecture: Architecture,
     /// Shape of a sample.
@@ -146,7 +146,7 @@ pub struct Model {
     pub dropout: f64,
 }
 
-impl Model {
+impl NetConfig {
     /// Creates a model with relu, in the standard parameterization.
     pub fn new(architecture: Architecture, input: Shape, outputs: usize) -> Self {
         Self {

@@ -10,7 +10,7 @@
 
 use veridical_core::Seed;
 
-use super::Model;
+use super::NetConfig;
 use crate::layers::{BatchNorm, Conv2d, ConvInit, GlobalAverage, Linear, PadShortcut};
 use crate::{Builder, Float, Net, Result, Slot};
 
@@ -29,19 +29,19 @@ struct Family {
     init: ConvInit,
 }
 
-pub(super) fn cifar<T: Float>(model: &Model, depth: usize, seed: Seed) -> Result<Net<T>> {
+pub(super) fn cifar<T: Float>(model: &NetConfig, depth: usize, seed: Seed) -> Result<Net<T>> {
     let n = (depth - 2) / 6;
     let stages = vec![(16, n), (32, n), (64, n)];
     build(model, &Family { stem: 16, stages, skip: Skip::Pad, init: ConvInit::He }, seed)
 }
 
-pub(super) fn staged<T: Float>(model: &Model, depth: usize, seed: Seed) -> Result<Net<T>> {
+pub(super) fn staged<T: Float>(model: &NetConfig, depth: usize, seed: Seed) -> Result<Net<T>> {
     let blocks = if depth == 34 { [3, 4, 6, 3] } else { [2, 2, 2, 2] };
     let stages = [64, 128, 256, 512].into_iter().zip(blocks).collect();
     build(model, &Family { stem: 64, stages, skip: Skip::Project, init: ConvInit::Uniform }, seed)
 }
 
-fn build<T: Float>(model: &Model, family: &Family, seed: Seed) -> Result<Net<T>> {
+fn build<T: Float>(model: &NetConfig, family: &Family, seed: Seed) -> Result<Net<T>> {
     let mut net = Builder::new(model.input, seed);
     let conv = |from, to, kernel: usize| {
         Conv2d::new(from, to, kernel).padding(kernel / 2).without_bias().init(family.init)

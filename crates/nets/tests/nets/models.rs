@@ -7,7 +7,7 @@ use veridical_core::{Seed, threads};
 use veridical_data::TensorMap;
 use veridical_nets::layers::Parameterization;
 use veridical_nets::{
-    Architecture, Curve, Float, Init, Loss, Mode, Model, Net, OptimizerKind, OptimizerSettings,
+    Architecture, Curve, Float, Init, Loss, Mode, Net, NetConfig, OptimizerKind, OptimizerSettings,
     Plan, Schedule, Shape, TapFactors, Taps, Target, Trainer, TrainerSettings, Workspace,
 };
 
@@ -17,9 +17,9 @@ fn seed(n: u64) -> Seed {
     Seed::new(n).unwrap()
 }
 
-fn model(name: &str, input: Shape, outputs: usize) -> Model {
+fn model(name: &str, input: Shape, outputs: usize) -> NetConfig {
     let (name, activation) = name.split_once(' ').unwrap_or((name, "relu"));
-    let mut model = Model::new(name.parse().unwrap(), input, outputs);
+    let mut model = NetConfig::new(name.parse().unwrap(), input, outputs);
     model.activation = activation.parse().unwrap();
     model
 }
@@ -103,7 +103,7 @@ fn outputs_losses_and_gradients_are_those_of_pytorch() {
 }
 
 /// Small inputs for every architecture.
-fn all() -> Vec<Model> {
+fn all() -> Vec<NetConfig> {
     let mut ntk = model("mlp:16,8 normalized-tanh", Shape::row(6), 3);
     ntk.parameterization = Parameterization::Ntk { bias: 0.5 };
     let mut dropped = model("mlp:32 gelu", Shape::image(3, 3, 2), 3);
@@ -120,7 +120,7 @@ fn all() -> Vec<Model> {
 }
 
 /// One pattern per class, with some noise.
-fn samples(model: &Model, n: usize) -> (Vec<f32>, Vec<u32>) {
+fn samples(model: &NetConfig, n: usize) -> (Vec<f32>, Vec<u32>) {
     let len = model.input.values();
     let classes: Vec<u32> = (0..n as u32).map(|i| i % model.outputs as u32).collect();
     let x = classes.iter().enumerate().flat_map(|(i, &c)| {
@@ -194,7 +194,7 @@ fn gradients_put_together_from_taps_are_those_of_each_sample() {
 }
 
 /// Runs some steps and returns the final state.
-fn trained(model: &Model, n: usize, steps: usize) -> (Vec<u32>, Vec<u32>, u64) {
+fn trained(model: &NetConfig, n: usize, steps: usize) -> (Vec<u32>, Vec<u32>, u64) {
     let (x, classes) = samples(model, n);
     let mut trainer =
         Trainer::new(model.build::<f32>(seed(1)).unwrap(), settings(1e-3, n), |_| true).unwrap();
@@ -327,7 +327,8 @@ fn weights_come_back_and_others_are_refused() {
         .collect();
     net.import(&renamed, true).unwrap();
     // Other classes: the head keeps its initialization.
-    let mut wider = Model::new(model.architecture, model.input, 7).build::<f32>(seed(4)).unwrap();
+    let mut wider =
+        NetConfig::new(model.architecture, model.input, 7).build::<f32>(seed(4)).unwrap();
     assert!(wider.import(&whole, true).is_err());
     wider.import(&whole, false).unwrap();
 }

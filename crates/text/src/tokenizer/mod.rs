@@ -47,7 +47,7 @@ pub struct Tokenizer {
     raw: Added,
     normalized: Added,
     normalizer: Normalizer,
-    model: Model,
+    model: SubwordModel,
     first: Vec<u32>,
     last: Vec<u32>,
     vocabulary: usize,
@@ -66,7 +66,7 @@ pub struct Encoded {
 
 /// Model that splits a word into subwords.
 #[derive(Debug)]
-enum Model {
+enum SubwordModel {
     WordPiece(WordPiece),
     Bpe { bpe: Bpe, adds_space: bool },
 }
@@ -142,7 +142,7 @@ impl Tokenizer {
     }
 }
 
-impl Model {
+impl SubwordModel {
     fn push(&self, text: &str, most: usize, ids: &mut Vec<u32>, unknown: &mut usize) {
         match self {
             Self::WordPiece(model) => {

@@ -13,7 +13,7 @@ use super::added::{Added, AddedToken};
 use super::bpe::{Bpe, shown};
 use super::normalize::{Bert, Normalizer};
 use super::wordpiece::WordPiece;
-use super::{Ids, Model, Tokenizer};
+use super::{Ids, SubwordModel, Tokenizer};
 use crate::place::Place;
 
 const JSON: &str = "tokenizer.json";
@@ -183,7 +183,7 @@ fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
             let ids = numbered(place, vocab.0)?;
             let all = with_added(place, &ids, &added_tokens)?;
             let unknown = id_of(place, &ids, &unk_token, "for unknown words")?;
-            (all, Model::WordPiece(WordPiece { ids, unknown, prefix, max_chars }))
+            (all, SubwordModel::WordPiece(WordPiece { ids, unknown, prefix, max_chars }))
         }
         (
             ModelPart::Bpe {
@@ -221,7 +221,7 @@ fn of_json(place: &Place, bytes: &[u8]) -> Result<Tokenizer> {
             let bytes = (0..=255).map(of_byte).collect();
             let (fuses_unknown, ignores_merges) = (fuse_unk, ignore_merges);
             let bpe = Bpe { ids, bytes, merges, unknown, fuses_unknown, ignores_merges };
-            (all, Model::Bpe { bpe, adds_space: add_prefix_space })
+            (all, SubwordModel::Bpe { bpe, adds_space: add_prefix_space })
         }
         _ => {
             let what = "the combination of its model and its `pre_tokenizer` is not supported";
@@ -303,14 +303,14 @@ fn of_list(
     });
     let added = added.collect();
     let model = WordPiece { ids: ids.clone(), unknown, prefix: "##".into(), max_chars: 100 };
-    Ok(assemble(ids, added, normalizer, Model::WordPiece(model), vec![first], vec![last]))
+    Ok(assemble(ids, added, normalizer, SubwordModel::WordPiece(model), vec![first], vec![last]))
 }
 
 fn assemble(
     ids: Ids,
     added: Vec<AddedToken>,
     normalizer: Normalizer,
-    model: Model,
+    model: SubwordModel,
     first: Vec<u32>,
     last: Vec<u32>,
 ) -> Tokenizer {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error, Job, settings};
-use veridical_data::{Table, fingerprint};
+use veridical_data::{VectorTable, fingerprint};
 pub use veridical_inspect::align::{
     Anchors, Certificate, Common, FitSettings, Fitted, MapKind, Method, Names, fit, fit_common,
 };
@@ -219,7 +219,7 @@ pub fn load_reference(
     options: &ReadOptions,
     allow_chain: bool,
     job: &Job<'_>,
-) -> Result<Table> {
+) -> Result<VectorTable> {
     let reader = open(source, options, job)?;
     if let Some(first) = reader.metadata(ALIGNED_TO).filter(|_| !allow_chain) {
         return Err(Error::request(
@@ -450,7 +450,7 @@ fn fitted(settings: &Align, job: &Job<'_>) -> Result<Maps> {
     let reference = load_reference(source, read, settings.allow_chain, job)?;
     // A table that is also written reports there how it is read.
     let once: &Job<'_> = if settings.out.is_some() { &Job::silent() } else { job };
-    let load = |table: &Source| -> Result<Table> {
+    let load = |table: &Source| -> Result<VectorTable> {
         Ok(veridical_io::collect_table(open(table, read, once)?)?)
     };
     let (dates, fitting) = (settings.dates.get()?, settings.fitting()?);

@@ -82,7 +82,7 @@ pub fn embed_sentences(
     };
     let manifest = manifest(folder, settings, &encoder, &documents)?;
     let writer = TableWriter::create(&output, schema, &write, manifest)?;
-    let mut run = Run {
+    let mut run = EmbedJob {
         documents: &documents,
         cuts: writer.cuts(),
         encoder: &encoder,
@@ -94,7 +94,7 @@ pub fn embed_sentences(
         writer,
     };
     let outcome = run.all(job);
-    let Run { writer, tally, done, bar, .. } = run;
+    let EmbedJob { writer, tally, done, bar, .. } = run;
     drop(bar);
     pipeline::finish(writer, outcome, &input, job)?;
     tell(&tally, done, encoder.max_length(), job);
@@ -150,7 +150,7 @@ fn tell(tally: &Tally, rows: usize, max_length: usize, job: &Job<'_>) {
 }
 
 /// State of a job, from the first text to the last.
-struct Run<'a> {
+struct EmbedJob<'a> {
     documents: &'a Documents,
     encoder: &'a Encoder,
     writer: TableWriter,
@@ -164,7 +164,7 @@ struct Run<'a> {
     bar: Progress,
 }
 
-impl Run<'_> {
+impl EmbedJob<'_> {
     fn all(&mut self, job: &Job<'_>) -> Result<()> {
         if let Some(resumed) = self.writer.resumed() {
             self.done = resumed.output_rows as usize;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use veridical_core::Job;
-use veridical_data::{IdMap, Ids, Interactions, Split, Table};
+use veridical_data::{IdMap, Ids, Interactions, Split, VectorTable};
 use veridical_embed::{Embedding, Factors, Model, Pair, Scorer, Similarity};
 use veridical_io::{ReadOptions, Source};
 
@@ -53,7 +53,13 @@ struct Rows {
 }
 
 impl Rows {
-    fn find(path: &Path, table: &Table, ids: &IdMap, job: &Job<'_>, what: &str) -> Result<Self> {
+    fn find(
+        path: &Path,
+        table: &VectorTable,
+        ids: &IdMap,
+        job: &Job<'_>,
+        what: &str,
+    ) -> Result<Self> {
         let (map, places) = match &table.ids {
             Ids::Int(ids) => IdMap::of_integers(ids.values()),
             Ids::Text(ids) => IdMap::of_texts(ids.iter().flatten()),
@@ -83,7 +89,7 @@ impl Rows {
         Ok(Self { numbers, rows })
     }
 
-    fn gather(&self, table: &Table) -> Embedding {
+    fn gather(&self, table: &VectorTable) -> Embedding {
         let values = self.rows.iter().flat_map(|&row| table.row(row)).copied().collect();
         Embedding::new(table.dim, values)
     }

@@ -27,7 +27,7 @@ use veridical_io::run::{self, RunFolder, RunWriter};
 use veridical_nets::fit::{Course, ExampleLearner, fit};
 pub use veridical_nets::fit::{Evaluation, Learned};
 pub use veridical_nets::metrics::Measures;
-use veridical_nets::{Loss, Model, Net, Trainer};
+use veridical_nets::{Loss, Net, NetConfig, Trainer};
 
 pub use self::evaluate::{EvaluatedNet, NetEvaluation, evaluate, is_network};
 use self::material::{Material, Task};
@@ -104,7 +104,7 @@ fn check_is_net(run: &RunFolder) -> Result<()> {
 /// ```
 /// use serde_json::json;
 /// use veridical::core::Job;
-/// use veridical::core::settings::Layer;
+/// use veridical::core::settings::SettingsLayer;
 /// use veridical::net::{TrainNet, train};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let at = |name: &str| folder.path().join(name);
@@ -114,7 +114,7 @@ fn check_is_net(run: &RunFolder) -> Result<()> {
 /// let given = json!({
 ///     "model": "mlp:8", "data": at("t.csv"), "target": "larger", "epochs": 3, "batch": 10, "out": at("run"),
 /// });
-/// let settings = TrainNet::new(vec![Layer::given(given.as_object().cloned().unwrap())])?;
+/// let settings = TrainNet::new(vec![SettingsLayer::given(given.as_object().cloned().unwrap())])?;
 /// let trained = train(&settings, &Job::silent())?;
 /// assert_eq!(trained.parameters, (2 + 1) * 8 + (8 + 1) * 2);
 /// # Ok::<(), veridical::Error>(())
@@ -144,7 +144,7 @@ struct Prepared {
     recipe: Recipe,
     options: NetOptions,
     material: Material,
-    model: Model,
+    model: NetConfig,
     parameters: usize,
     loss: Loss,
     /// Initial weights, and the file they were read from.

@@ -5,14 +5,14 @@
 
 use std::path::Path;
 
-use veridical_core::settings::{Layer, Settings as _, Values};
+use veridical_core::settings::{Settings as _, SettingsLayer, Values};
 use veridical_core::{choices, settings};
 use veridical_io::examples::ExampleOptions;
 use veridical_io::run::RunFolder;
 use veridical_io::{ColumnMap, Input};
 use veridical_nets::layers::Parameterization;
 use veridical_nets::{
-    Architecture, Augmentation, Curve, Init, Loss, Model, OptimizerKind, OptimizerSettings,
+    Architecture, Augmentation, Curve, Init, Loss, NetConfig, OptimizerKind, OptimizerSettings,
     Schedule, Shape, TrainerSettings,
 };
 
@@ -218,7 +218,7 @@ impl TrainNet {
     ///
     /// # Errors
     /// [`Error::Core`] names the setting that is unknown or invalid.
-    pub fn new(mut layers: Vec<Layer>) -> Result<Self> {
+    pub fn new(mut layers: Vec<SettingsLayer>) -> Result<Self> {
         let given = Self::layered(METHOD, &layers)?;
         layers.extend(given.start.from.as_deref().map(layer_of).transpose()?);
         let settings = Self::layered(METHOD, &layers)?;
@@ -232,7 +232,7 @@ impl NetRequest {
     ///
     /// # Errors
     /// [`Error::Core`] names the setting that is unknown or invalid.
-    pub fn new(mut layers: Vec<Layer>, from: Option<&Path>) -> Result<Self> {
+    pub fn new(mut layers: Vec<SettingsLayer>, from: Option<&Path>) -> Result<Self> {
         layers.extend(from.map(layer_of).transpose()?);
         let request = Self::layered(METHOD, &layers)?;
         request.check_model()?;
@@ -252,7 +252,7 @@ impl NetRequest {
 ///
 /// # Errors
 /// As [`RunFolder::open`].
-pub fn layer_of(path: &Path) -> Result<Layer> {
+pub fn layer_of(path: &Path) -> Result<SettingsLayer> {
     if !super::is_net(path) {
         let what = "is not a run of a network; pass one, or its run.json";
         return Err(Error::request(format!("⟨from⟩ {} {what}", path.display()), ""));
@@ -326,7 +326,7 @@ impl Recipe {
     }
 
     /// Builds the model.
-    pub(super) fn model(&self, input: Shape, outputs: usize) -> Result<Model> {
+    pub(super) fn model(&self, input: Shape, outputs: usize) -> Result<NetConfig> {
         let parameterization = match self.parameterization.split_once(':') {
             None if self.parameterization == "standard" => Parameterization::Standard,
             None if self.parameterization == "ntk" => Parameterization::Ntk { bias: 1.0 },
@@ -344,12 +344,12 @@ impl Recipe {
                 format!("⟨model⟩ {} is for images, but the data is rows of numbers", self.model);
             return Err(Error::request(what, "use an MLP such as mlp:64,64"));
         }
-        Ok(Model {
+        Ok(NetConfig {
             activation: self.activation.parse()?,
             parameterization,
             init: if self.symmetric { Init::Symmetric } else { Init::Usual },
             dropout: self.dropout,
-            ..Model::new(architecture, input, outputs)
+            ..NetConfig::new(architecture, input, outputs)
         })
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error as Refusal, Job, Seed, settings};
-use veridical_data::{Ids, Table, Vocabulary};
+use veridical_data::{Ids, VectorTable, Vocabulary};
 use veridical_embed::trainers::doc2vec;
 use veridical_embed::{Method, Model};
 use veridical_io::run::RunFolder;
@@ -102,7 +102,7 @@ pub fn embed(run: &Path, settings: &Embed, job: &Job<'_>) -> Result<Embedded> {
     drop(progress);
     let empty = corpus.tokens.iter().filter(|doc| doc.is_empty()).count();
     let (rows, dim) = (vectors.n_rows(), vectors.dim());
-    let table = Table { ids: corpus.docs, dim, vectors: vectors.into_values() };
+    let table = VectorTable { ids: corpus.docs, dim, vectors: vectors.into_values() };
     veridical_io::write_table(&table, out)?;
     Ok(Embedded { out: out.to_string(), rows, dim, empty })
 }

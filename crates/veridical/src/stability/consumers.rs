@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use veridical_core::{Error, Job};
-use veridical_data::{IdMap, Table, join_named};
-use veridical_inspect::{Consumer, Run};
+use veridical_data::{IdMap, VectorTable, join_named};
+use veridical_inspect::{Consumer, SharedRows};
 use veridical_io::{LabelOptions, ReadOptions, Source};
 
 use crate::Result;
@@ -69,7 +69,7 @@ pub fn read_consumers(path: &Path) -> Result<Vec<Named>> {
 
 impl Named {
     /// Reads the table it was trained on and joins it with today's table; with `unit`, rows are normalized to unit length.
-    pub fn read(&self, today: &Table, unit: bool, job: &Job<'_>) -> Result<Consumer> {
+    pub fn read(&self, today: &VectorTable, unit: bool, job: &Job<'_>) -> Result<Consumer> {
         let options = ReadOptions::default();
         let load = |path: &PathBuf| veridical_io::read_table(&Source::Path(path.clone()), &options);
         let of = |what: &str| format!("consumer `{}`: {what}", self.name);
@@ -82,14 +82,14 @@ impl Named {
             Err(e) => return Err(refused(&e.to_string()).into()),
         };
         let ids = joined[0].ids.clone();
-        let [own, today] = <[Table; 2]>::try_from(joined)
+        let [own, today] = <[VectorTable; 2]>::try_from(joined)
             .map_err(|_| Error::Internal(of("two tables were joined")))?;
-        let run = |table: Table| {
-            let Table { dim, vectors: mut rows, .. } = table;
+        let run = |table: VectorTable| {
+            let VectorTable { dim, vectors: mut rows, .. } = table;
             if unit {
                 veridical_learn::to_unit_rows(&mut rows, dim);
             }
-            Run { name: String::new(), dim, rows }
+            SharedRows { name: String::new(), dim, rows }
         };
         let (own, today) = (run(own), run(today));
         let queries = self.queries.as_ref().map(|path| {

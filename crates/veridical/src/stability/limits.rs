@@ -54,8 +54,8 @@ impl Settings for Limits {
         let budget =
             Field::new::<Option<Input>>(BUDGET, "Budget file with limits (TOML)", &None, ORIGIN);
         let limit = |kind: &Kind| {
-            let most = if kind.harm == Harm::Low { "Least" } else { "Most" };
-            let help = format!("{most} {}: {}", kind.label, kind.meaning);
+            let bound = if kind.harm == Harm::Low { "Minimum" } else { "Maximum" };
+            let help = format!("{bound} {}: {}", kind.label, kind.meaning);
             Field::new::<Option<f64>>(&kind.limit(), &help, &None, ORIGIN)
         };
         let limits = KINDS.iter().map(limit);
@@ -100,11 +100,11 @@ mod tests {
         assert_eq!(fields.len(), KINDS.len() + 1);
         assert_eq!(fields[7].name, "min-cka");
         assert!(
-            fields[7].help.starts_with("Least linear CKA: agreement of "),
+            fields[7].help.starts_with("Minimum linear CKA: agreement of "),
             "{}",
             fields[7].help
         );
-        assert!(fields[2].help.starts_with("Most new ids: "), "{}", fields[2].help);
+        assert!(fields[2].help.starts_with("Maximum new ids: "), "{}", fields[2].help);
     }
 
     #[test]

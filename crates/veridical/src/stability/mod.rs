@@ -23,7 +23,7 @@ pub use veridical_inspect::stability::{
     ChangedItem, KernelReport, NamedId, NamedTable, NewIds, Report, Samples, Settings, TableReport,
 };
 use veridical_inspect::stability::{Evidence, Joined, assess, join};
-use veridical_inspect::{Labeled, Limit, Runs};
+use veridical_inspect::{Labeled, Limit, SharedTables};
 use veridical_io::{
     ColumnMap, Input, LabelOptions, Output, ReadOptions, RecordOptions, Replace, publish,
     read_names, read_weights,
@@ -276,7 +276,7 @@ fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
     Ok(Some(join(tables, request.settings.samples.unit())?))
 }
 
-fn weights(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Vec<f64>>> {
+fn weights(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Option<Vec<f64>>> {
     let Some(path) = &request.weights else { return Ok(None) };
     let by_id = read_weights(path, &request.name_options())?;
     let weight = |i| by_id.get(&runs.ids.get(i)).copied();
@@ -300,7 +300,7 @@ fn weights(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Vec
     Ok(Some(weights))
 }
 
-fn labeled(request: &Stability, runs: &Runs, job: &Job<'_>) -> Result<Option<Labeled>> {
+fn labeled(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Option<Labeled>> {
     let Some(path) = &request.labels else { return Ok(None) };
     let refused = |what: &str, hint: &str| {
         Err(Refused::unfit(format!("{}: {what}", path.display()), hint).into())

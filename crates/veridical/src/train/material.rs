@@ -9,7 +9,9 @@ use veridical_core::Job;
 use veridical_core::Seed;
 use veridical_data::TensorMap;
 use veridical_data::split::{self, Short, SplitOptions};
-use veridical_data::{Corpus, IdMap, Ids, Interactions, Split, SplitRule, Table, fingerprint};
+use veridical_data::{
+    Corpus, IdMap, Ids, Interactions, Split, SplitRule, VectorTable, fingerprint,
+};
 use veridical_embed::{Embedding, Graphs, Input, Method, Purpose};
 use veridical_io::run::RunFolder;
 use veridical_io::{ReadOptions, Source};
@@ -147,7 +149,7 @@ impl Material {
                 run.table(table)?
             }
         };
-        let Table { ids: given, dim, vectors } =
+        let VectorTable { ids: given, dim, vectors } =
             veridical_io::read_table(&Source::Path(file), &ReadOptions::default())?;
         let places = veridical_data::places(&given, ids);
         let known = places.iter().flatten().count();

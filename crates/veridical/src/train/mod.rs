@@ -95,7 +95,7 @@ pub struct RunTable {
 /// ```
 /// use serde_json::json;
 /// use veridical::core::Job;
-/// use veridical::core::settings::Layer;
+/// use veridical::core::settings::SettingsLayer;
 /// use veridical::embed::Method;
 /// use veridical::settings::{RunOutput, Start};
 /// use veridical::train::{Request, Train, train};
@@ -113,7 +113,7 @@ pub struct RunTable {
 /// # veridical::prepare::generate(&shop)?;
 ///
 /// let given = json!({ "interactions": at("shop/interactions.csv"), "dim": 4, "epochs": 2 });
-/// let layer = Layer::given(given.as_object().cloned().unwrap());
+/// let layer = SettingsLayer::given(given.as_object().cloned().unwrap());
 /// let request = Request::new(Method::Item2vec, &[layer])?;
 /// let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
 /// let start = Start { output, ..Start::default() };

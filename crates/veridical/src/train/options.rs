@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use veridical_core::settings;
-use veridical_core::settings::{Field, Layer, Settings as _, Values};
+use veridical_core::settings::{Field, Settings as _, SettingsLayer, Values};
 use veridical_embed::fit::FitSettings;
 use veridical_embed::{Method, Purpose};
 use veridical_io::Input;
@@ -125,7 +125,7 @@ impl Options {
 ///
 /// # Errors
 /// As [`RunFolder::open`], and [`Error::Core`] for an unknown method.
-pub fn layer_of(path: &Path) -> Result<(Method, Layer)> {
+pub fn layer_of(path: &Path) -> Result<(Method, SettingsLayer)> {
     let run = RunFolder::open(path)?;
     Ok((method_of(&run)?, config::of_run::<Options>(&run, path, &SPLIT)))
 }
@@ -189,7 +189,7 @@ impl Request {
     /// [`Error::Core`] names the setting that is unknown or invalid.
     pub fn from_run(
         method: Option<Method>,
-        given: Vec<Layer>,
+        given: Vec<SettingsLayer>,
         from: Option<&Path>,
     ) -> Result<Self> {
         let mut layers = given;
@@ -216,7 +216,7 @@ impl Request {
     ///
     /// # Errors
     /// [`Error::Core`] names the setting that is unknown or invalid.
-    pub fn new(method: Method, layers: &[Layer]) -> Result<Self> {
+    pub fn new(method: Method, layers: &[SettingsLayer]) -> Result<Self> {
         let fields = method.fields();
         let (mut settings, mut options) = (Values::new(), Options::default());
         for layer in layers.iter().rev() {
@@ -275,8 +275,8 @@ mod tests {
 
     use super::*;
 
-    fn layer(values: Value) -> Layer {
-        Layer::given(values.as_object().cloned().unwrap())
+    fn layer(values: Value) -> SettingsLayer {
+        SettingsLayer::given(values.as_object().cloned().unwrap())
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn unknown_names_and_wrong_types_are_reported_with_their_origin() {
-        let refused = |mut layer: Layer| {
+        let refused = |mut layer: SettingsLayer| {
             layer.origin = Some("c.toml".into());
             Request::new(Method::Mf, &[layer]).unwrap_err().to_string()
         };

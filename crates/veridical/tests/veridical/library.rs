@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use tempfile::TempDir;
-use veridical::core::settings::Layer;
+use veridical::core::settings::SettingsLayer;
 use veridical::core::{Job, Observer, Silent};
 use veridical::embed::Method;
 use veridical::io::{Existing, IfExists, Replace};
@@ -39,7 +39,7 @@ fn train(folder: &Path, seed: u64) -> train::Trained {
         "interactions": folder.join("shop/interactions.csv"), "seed": seed, "dim": 4, "epochs": 100,
         "split": "leave-last-one",
     });
-    let layer = Layer::given(given.as_object().cloned().unwrap());
+    let layer = SettingsLayer::given(given.as_object().cloned().unwrap());
     let request = Request::new(Method::Bpr, &[layer]).unwrap();
     let out = Some(folder.join(format!("run-{seed}")).into());
     let output = RunOutput { out, ..RunOutput::default() };
@@ -193,7 +193,8 @@ fn a_job_that_is_canceled_leaves_others_alone() {
         "interactions": folder.path().join("shop/interactions.csv"), "dim": 4, "epochs": 2,
     });
     let request =
-        Request::new(Method::Bpr, &[Layer::given(given.as_object().cloned().unwrap())]).unwrap();
+        Request::new(Method::Bpr, &[SettingsLayer::given(given.as_object().cloned().unwrap())])
+            .unwrap();
     let output = RunOutput { out, ..RunOutput::default() };
     let settings = Train { request, start: Start { output, ..Start::default() } };
     let stopped = Job::silent();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use veridical::data::examples::{Targets, Values};
 use veridical::io::examples::{ExampleOptions, read_examples};
 use veridical::io::run::read_tensors;
-use veridical::nets::{self, Feed, Mode, Model, Shape, Workspace, correct};
+use veridical::nets::{self, Feed, Mode, NetConfig, Shape, Workspace, correct};
 use veridical_core::Seed;
 
 /// Normalization of the authors (akamaster/pytorch_resnet_cifar10).
@@ -33,7 +33,8 @@ fn resnet_20_reaches_its_published_accuracy() {
     };
     let seed = Seed::new(0).unwrap();
     let shape = Shape::image(32, 32, 3);
-    let mut net = Model::new("resnet20".parse().unwrap(), shape, 10).build::<f32>(seed).unwrap();
+    let mut net =
+        NetConfig::new("resnet20".parse().unwrap(), shape, 10).build::<f32>(seed).unwrap();
     let tensors = read_tensors(&weights).unwrap();
     net.import(&tensors, true).unwrap();
     let feed = Feed::new(nets::Values::Bytes(pixels), shape, &MEAN, &DEVIATION, seed);

@@ -12,7 +12,7 @@ use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 use veridical_core::Seed;
 use veridical_data::generate::{CorpusSettings, ShopSettings};
-use veridical_data::{IdMap, Ids, Interactions, Table, generate};
+use veridical_data::{IdMap, Ids, Interactions, VectorTable, generate};
 use veridical_io::{ReadOptions, Source, interactions};
 
 /// Files with their content, by their paths; folders have none.
@@ -60,7 +60,7 @@ impl Sandbox {
         }
     }
 
-    pub fn table(&self, name: &str) -> Table {
+    pub fn table(&self, name: &str) -> VectorTable {
         veridical_io::read_table(&Source::Path(self.path(name)), &ReadOptions::default()).unwrap()
     }
 
@@ -208,7 +208,7 @@ impl Sandbox {
     }
 
     /// Writes a generated table in the format of the name; npy loses the ids.
-    pub fn put_table(&self, name: &str, table: &Table) -> &Self {
+    pub fn put_table(&self, name: &str, table: &VectorTable) -> &Self {
         if name.ends_with(".npy") {
             let shape = format!("({}, {})", table.n_rows(), table.dim);
             return self.put(name, npy("<f4", &shape, &singles(&table.vectors)));
@@ -316,28 +316,28 @@ pub fn lists(rows: &[&[f32]]) -> ArrayRef {
 }
 
 /// Rows around three centers with integer ids.
-pub fn rows(n: usize, dim: usize) -> Table {
+pub fn rows(n: usize, dim: usize) -> VectorTable {
     let table = generate::clusters(n, dim, 3, Seed::new(5).unwrap());
-    Table { ids: Ids::Int((0..n as i64).map(|i| 3 * i + 1).collect()), ..table }
+    VectorTable { ids: Ids::Int((0..n as i64).map(|i| 3 * i + 1).collect()), ..table }
 }
 
 /// The same with text ids.
-pub fn named_rows(n: usize, dim: usize) -> Table {
+pub fn named_rows(n: usize, dim: usize) -> VectorTable {
     generate::clusters(n, dim, 3, Seed::new(5).unwrap())
 }
 
 /// Rows `from..to` of a table.
-pub fn slice(table: &Table, from: usize, to: usize) -> Table {
+pub fn slice(table: &VectorTable, from: usize, to: usize) -> VectorTable {
     let ids = match &table.ids {
         Ids::Int(ids) => Ids::Int(ids.slice(from, to - from)),
         Ids::Text(ids) => Ids::Text(ids.slice(from, to - from)),
     };
     let vectors = table.vectors[from * table.dim..to * table.dim].to_vec();
-    Table { ids, dim: table.dim, vectors }
+    VectorTable { ids, dim: table.dim, vectors }
 }
 
 /// CSV text of a table: `id, v0, v1, ...`.
-pub fn csv(table: &Table) -> String {
+pub fn csv(table: &VectorTable) -> String {
     use std::fmt::Write as _;
     let names: Vec<String> = (0..table.dim).map(|k| format!("v{k}")).collect();
     let mut text = format!("id,{}\n", names.join(","));

@@ -5,7 +5,7 @@ use veridical_core::Rows;
 
 use super::*;
 
-fn rows_f64(table: &Table) -> Vec<Vec<f64>> {
+fn rows_f64(table: &VectorTable) -> Vec<Vec<f64>> {
     table
         .vectors
         .chunks_exact(table.dim)

@@ -6,12 +6,12 @@ mod reading;
 mod vectors;
 
 use serde_json::Value;
-use veridical_data::{Ids, Table};
+use veridical_data::{Ids, VectorTable};
 
 use crate::common::*;
 
 /// 200 rows of dimension 5 with lengths that vary.
-fn items() -> Table {
+fn items() -> VectorTable {
     let mut table = named_rows(200, 5);
     for (r, row) in table.vectors.chunks_exact_mut(5).enumerate() {
         row.iter_mut().for_each(|x| *x *= 1.0 + (r % 7) as f32);

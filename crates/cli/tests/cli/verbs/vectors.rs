@@ -22,7 +22,7 @@ fn head_of_wide_rows_says_how_wide_they_are() {
     let sandbox = Sandbox::new();
     sandbox.put_table(
         "t.npy",
-        &Table { ids: Ids::Int(vec![0].into()), dim: 8, vectors: vec![1.0; 8] },
+        &VectorTable { ids: Ids::Int(vec![0].into()), dim: 8, vectors: vec![1.0; 8] },
     );
     assert_eq!(
         sandbox.ok("vectors head t.npy"),
@@ -109,7 +109,7 @@ fn convert_rounds_to_f16() {
 #[test]
 fn compression_makes_parquet_smaller_and_changes_no_value() {
     let sandbox = Sandbox::new();
-    let table = Table { vectors: vec![0.5; 4000], ..rows(1000, 4) };
+    let table = VectorTable { vectors: vec![0.5; 4000], ..rows(1000, 4) };
     sandbox.put_table("t.parquet", &table);
     sandbox.ok("vectors convert t.parquet plain.parquet");
     sandbox.ok("vectors convert t.parquet small.parquet --compression zstd");

@@ -214,7 +214,7 @@ fn each_row(
     let run =
         |scratch: &mut Scratch, (run, (v, out)): (usize, (&[f32], &mut [f32]))| -> Result<f64> {
             progress.check()?;
-            Ok(arch.dispatch(Run { problem, kind, first: run * RUN, v, out, scratch }))
+            Ok(arch.dispatch(RowRange { problem, kind, first: run * RUN, v, out, scratch }))
         };
     let runs = v.par_chunks(size).zip(out.par_chunks_mut(size)).enumerate();
     let losses: Vec<Result<f64>> = runs.map_init(Scratch::default, run).collect();
@@ -226,7 +226,7 @@ fn each_row(
     losses.into_iter().sum()
 }
 
-struct Run<'a, 'b> {
+struct RowRange<'a, 'b> {
     problem: &'a Problem<'a>,
     kind: Kind,
     first: usize,
@@ -235,7 +235,7 @@ struct Run<'a, 'b> {
     scratch: &'b mut Scratch,
 }
 
-impl WithSimd for Run<'_, '_> {
+impl WithSimd for RowRange<'_, '_> {
     type Output = f64;
 
     #[inline(always)]

@@ -19,7 +19,7 @@ use veridical_learn::{
 
 pub use self::score::{accuracy, macro_f1};
 pub use self::treatment::{Treated, Treatment, treatments};
-use crate::stability::Runs;
+use crate::stability::SharedTables;
 use crate::stability::variance::Scores;
 
 /// The penalties to try, as scikit-learn's C, strongest first.
@@ -138,7 +138,7 @@ struct Chosen {
 /// # Errors
 /// Those of the feature map.
 pub fn downstream(
-    runs: &Runs,
+    runs: &SharedTables,
     maps: &[LinearMap],
     labeled: &Labeled,
     treatments: &[Treatment],

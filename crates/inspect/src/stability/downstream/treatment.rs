@@ -4,7 +4,7 @@ use veridical_core::stats::Moments;
 use veridical_features::{Directions, FeatureMap, FeatureSpec};
 use veridical_learn::{LinearMap, generalized_procrustes};
 
-use crate::stability::Runs;
+use crate::stability::SharedTables;
 
 /// A transformation of the vectors before consumers use them.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,14 +79,14 @@ pub fn treatments(
 
 /// The vectors of the ids `rows` under every treatment.
 pub struct Treated<'a> {
-    runs: &'a Runs,
+    runs: &'a SharedTables,
     maps: &'a [LinearMap],
     rows: &'a [u32],
 }
 
 impl<'a> Treated<'a> {
     /// Prepares the treatments; `maps` take each run to the first and are empty if dimensions differ.
-    pub fn new(runs: &'a Runs, maps: &'a [LinearMap], rows: &'a [u32]) -> Self {
+    pub fn new(runs: &'a SharedTables, maps: &'a [LinearMap], rows: &'a [u32]) -> Self {
         Self { runs, maps, rows }
     }
 

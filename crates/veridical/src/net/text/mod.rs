@@ -19,7 +19,7 @@ use veridical_data::{Checkpoint, Ids, NamedTensor, named};
 use veridical_io::IfExists;
 use veridical_io::run::{self, RunFolder, RunWriter};
 use veridical_nets::fit::{Course, DocumentLearner, first_vectors, fit};
-use veridical_nets::{Loss, Table};
+use veridical_nets::{EmbeddingTable, Loss};
 
 use self::material::Material;
 pub use self::material::Parts;
@@ -142,7 +142,7 @@ impl Prepared {
         let dim = self.recipe.dim();
         let vectors = vectors.as_ref().map(|(_, values)| values.clone());
         let vectors = vectors.unwrap_or_else(|| first_vectors(self.words(), dim, seed));
-        let words = Table::new(dim, vectors, &self.recipe.optimizer())?;
+        let words = EmbeddingTable::new(dim, vectors, &self.recipe.optimizer())?;
         let settings = self.recipe.training(self.loss, train.len());
         let mut learner = DocumentLearner::new(
             self.recipe.net(self.outputs, seed)?,

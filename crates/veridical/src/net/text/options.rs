@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use veridical_core::settings::{Layer, Settings as _, Values};
+use veridical_core::settings::{Settings as _, SettingsLayer, Values};
 use veridical_core::{Seed, choices, settings};
 use veridical_io::run::RunFolder;
 use veridical_io::{ColumnMap, Input, LabeledOptions, TextOptions};
@@ -155,7 +155,7 @@ impl TrainText {
     ///
     /// # Errors
     /// [`Error::Core`] names the setting that is unknown or invalid.
-    pub fn new(mut layers: Vec<Layer>) -> Result<Self> {
+    pub fn new(mut layers: Vec<SettingsLayer>) -> Result<Self> {
         let given = Self::layered(METHOD, &layers)?;
         layers.extend(given.start.from.as_deref().map(layer_of).transpose()?);
         Ok(Self::layered(METHOD, &layers)?)
@@ -167,7 +167,7 @@ impl TextRequest {
     ///
     /// # Errors
     /// [`Error::Core`] names the setting that is unknown or invalid.
-    pub fn new(mut layers: Vec<Layer>, from: Option<&Path>) -> Result<Self> {
+    pub fn new(mut layers: Vec<SettingsLayer>, from: Option<&Path>) -> Result<Self> {
         layers.extend(from.map(layer_of).transpose()?);
         Ok(Self::layered(METHOD, &layers)?)
     }
@@ -177,7 +177,7 @@ impl TextRequest {
 ///
 /// # Errors
 /// As [`RunFolder::open`].
-pub fn layer_of(path: &Path) -> Result<Layer> {
+pub fn layer_of(path: &Path) -> Result<SettingsLayer> {
     if !super::is_text(path) {
         let what = "is not a run of a text model; pass one, or its run.json";
         return Err(Error::request(format!("⟨from⟩ {} {what}", path.display()), ""));

@@ -14,7 +14,7 @@ use veridical_io::{
 };
 use veridical_nets::fit::{DocumentPasses, Documents};
 use veridical_nets::metrics::{measures, predicted};
-use veridical_nets::{Loss, Net, OptimizerKind, OptimizerSettings, Table};
+use veridical_nets::{EmbeddingTable, Loss, Net, OptimizerKind, OptimizerSettings};
 
 use super::super::evaluate::{EvaluatedNet, NetEvaluation};
 use super::super::metrics;
@@ -32,7 +32,7 @@ struct SavedText {
     seed: u64,
     classes: Vec<String>,
     vocabulary: Vocabulary,
-    words: Table<f32>,
+    words: EmbeddingTable<f32>,
     net: Net<f32>,
     loss: Loss,
 }
@@ -71,7 +71,7 @@ impl SavedText {
         };
         net.import(&tensors, true).map_err(|e| broken(e.to_string()))?;
         let rule = OptimizerSettings::of(OptimizerKind::Sgd);
-        let words = Table::new(dim, words, &rule)?;
+        let words = EmbeddingTable::new(dim, words, &rule)?;
         let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
         let vocabulary = Vocabulary::new(names, true);
         if classes.len() < 2 {
