@@ -56,7 +56,7 @@ struct Timed {
 /// # Errors
 /// Whatever stops an experiment, except absent data and the time limit.
 pub fn run_all(options: &RunOptions<'_>, time: Option<TimeLimit>) -> Result<AllOutcomes> {
-    run_until(REGISTRY, options, time.map(|time| Instant::now() + time.duration()))
+    run_until(REGISTRY, options, time.and_then(|time| Instant::now().checked_add(time.duration())))
 }
 
 fn run_until(
@@ -104,7 +104,8 @@ fn timed(experiment: &Experiment, options: &RunOptions<'_>) -> Result<Timed> {
         "experiment": experiment.id,
         "config": experiment.config,
         "quick": options.quick,
-        "data": options.data,
+        // A path need not be UTF-8, and JSON must.
+        "data": options.data.map(|path| path.to_string_lossy()),
     });
     let run = || {
         options.job.check()?;
