@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder wheel wheel-test fuzz
+.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder wheel wheel-test fuzz soak
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -78,6 +78,10 @@ SECONDS ?= 600
 SEED ?= 0
 fuzz:
 	cargo run --locked -p veridical-fuzz -- --seconds $(SECONDS) --seed $(SEED) $(TARGETS)
+
+# Tests that take minutes: 200 overlapping refreshes with kills.
+soak:
+	cargo nextest run -p veridical-cli --locked --run-ignored only --no-capture -E 'test(many_overlapping)'
 
 # Rewrites tests/golden/ from the independent Python reference; read the diff before you commit it.
 golden:

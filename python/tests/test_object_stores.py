@@ -1,5 +1,6 @@
 """Tables in an object store: moto's S3 on loopback and, where a store must misbehave, a stub."""
 
+import json
 import signal
 import threading
 import time
@@ -146,7 +147,7 @@ def test_an_object_that_is_there_is_left_alone_and_an_overlap_is_refused(box, s3
     assert get(s3, "t.csv") == b"id,a\n1,2\n"
     for output in ["s3://bucket/t.csv", "s3://bucket/t.csv/x.csv"]:
         said = box.refuses("vectors", "convert", "s3://bucket/t.csv", output, "--force")
-        assert said.startswith(f"{output}: "), said
+        assert said.startswith(f"--output {output}: this is the input of --input, or one is "), said
     box.ok("vectors", "convert", "t.npz", "s3://bucket/t.csv", "--force")
     assert get(s3, "t.csv").startswith(b"id,v0")
 
@@ -317,3 +318,83 @@ def test_what_is_missing_is_named(box, s3):
     assert box.staged() == []
     said = box.refuses("vectors", "convert", "t.npz", "s3://bucket/")
     assert said.startswith("s3://bucket/"), said
+
+
+def days(box, name="t.npz"):
+    """A table in other coordinates, and the arguments of a refresh to the store."""
+    path = table(box, name, rows=300)
+    loaded = np.load(path)
+    with open(box.folder / "day.npz", "wb") as file:
+        np.savez(file, vectors=loaded["vectors"][:, ::-1].copy(), ids=loaded["ids"])
+    with open(box.folder / "broken.npz", "wb") as file:
+        np.savez(file, vectors=loaded["vectors"], ids=np.roll(loaded["ids"], 7))
+    small = ["--probes", "50", "--pairs", "200", "--kernel-ids", "100", "--min-cka", "0.9"]
+    return ["refresh", "--reference", name, "--out", "s3://bucket/live", *small]
+
+
+def test_publications_live_in_a_store(box, s3):
+    refresh = days(box)
+    box.ok(*refresh, "--new", "day.npz", "--date", "2026-01-01")
+    box.ok(*refresh, "--new", "day.npz", "--date", "2026-01-02")
+    code, said = box.run(*refresh, "--new", "broken.npz", "--date", "2026-01-03")
+    assert code == 1 and "s3://bucket/live/2026-01-03.rejected/report.html" in said
+    pointer = json.loads(get(s3, "live/_current.json"))
+    assert pointer["version"] == "2026-01-02"
+    for name in ["vectors/vectors.parquet", "map.safetensors", "manifest.json", "_SUCCESS"]:
+        assert f"live/2026-01-02/{name}" in keys(s3)
+    assert "live/2026-01-03.rejected/manifest.json" in keys(s3)
+    assert get(s3, "live/manifests/2026-01-02.json") == get(s3, "live/2026-01-02/manifest.json")
+    # The bytes are those of a local publication.
+    local = [arg if arg != "s3://bucket/live" else "live" for arg in refresh]
+    box.ok(*local, "--new", "day.npz", "--date", "2026-01-01")
+    vectors = (box.folder / "live/2026-01-01/vectors/vectors.parquet").read_bytes()
+    assert get(s3, "live/2026-01-01/vectors/vectors.parquet") == vectors
+    # Every verb takes the folder; it can be checked, listed, gone back from and looked at.
+    box.ok("vectors", "stats", "s3://bucket/live")
+    box.ok("refresh", "verify", "s3://bucket/live")
+    box.ok("refresh", "list", "s3://bucket/live")
+    box.ok("refresh", "history", "s3://bucket/live", "--html", "history.html")
+    box.ok("refresh", "rollback", "s3://bucket/live")
+    assert json.loads(get(s3, "live/_current.json"))["version"] == "2026-01-01"
+    said = box.refuses(*refresh, "--new", "day.npz", "--date", "2026-01-01")
+    assert said.startswith("version 2026-01-01 already exists in s3://bucket/live; ")
+    said = box.refuses(*refresh, "--new", "day.npz", "--date", "2026-01-01", "--force")
+    assert "version 2026-01-01 is current, and objects cannot be replaced all at once" in said
+    box.ok(*refresh, "--new", "day.npz", "--date", "2026-01-04", "--keep", "1")
+    left = {key.split("/")[1] for key in keys(s3) if "/vectors/" in key}
+    assert left == {"2026-01-01", "2026-01-04"} or left == {"2026-01-02", "2026-01-04"}, left
+    put(s3, "live/2026-01-04/summary.md", b"changed")
+    said = box.refuses("refresh", "verify", "s3://bucket/live")
+    assert said.startswith("s3://bucket/live/2026-01-04/summary.md: has 7 bytes")
+    assert [name for name in box.staged() if "live" in name and not name.endswith("live")] == []
+
+
+def test_of_two_jobs_that_publish_to_a_store_one_loses(box, s3):
+    refresh = days(box)
+    box.ok(*refresh, "--new", "day.npz", "--date", "2026-01-01")
+    # The pointer moves while the second job is at work: simulated by a claim of the same version, and by a hook of the
+    # first one that runs before the second one switches.
+    put(s3, "live/2026-01-02/_job.json", b"another job")
+    said = box.refuses(*refresh, "--new", "day.npz", "--date", "2026-01-02")
+    assert said.startswith("s3://bucket/live/2026-01-02 is being written by another job; ")
+    assert json.loads(get(s3, "live/_current.json"))["version"] == "2026-01-01"
+    # Jobs on two machines (two staging folders), each with its own version, at the same time.
+    jobs = [
+        box.start(
+            *refresh, "--new", "day.npz", "--date", f"2026-02-0{i}", "--staging", f"stage-{i}"
+        )
+        for i in range(1, 5)
+    ]
+    ended = [(job.wait(timeout=120), job.stderr.read().decode()) for job in jobs]
+    assert any(code == 0 for code, _ in ended), ended
+    for code, said in ended:
+        assert code == 0 or code == 2 and "another job published meanwhile" in said, ended
+    box.ok("refresh", "verify", "s3://bucket/live")
+
+
+def test_a_store_without_conditional_puts_is_refused(box, s3):
+    refresh = days(box)
+    box.environment["AWS_CONDITIONAL_PUT"] = "disabled"
+    said = box.refuses(*refresh, "--new", "day.npz", "--date", "2026-01-01")
+    assert "the store refuses conditional puts" in said, said
+    assert "live/_current.json" not in keys(s3)

@@ -2,6 +2,7 @@
 # Reports for the browser test: pages.sh TARGET OUT, with the programs of TARGET (target/debug).
 set -euo pipefail
 target=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
 rm -rf "$2" && mkdir -p "$2/work"
 cd "$2"
 "$target/examples/gallery" gallery.html
@@ -20,5 +21,12 @@ veridical refit-head --run work/net --html refit.html --out work/refit
 # Ten trainings of one shop, a refresh that is published and one that is stopped.
 veridical demo --out work/demo
 cp work/demo/stability.html stability.html
-cp work/demo/published/report.html published.html
-cp work/demo/stopped/report.html stopped.html
+cp work/demo/live/2026-01-06/report.html published.html
+cp work/demo/live/2026-01-07.rejected/report.html stopped.html
+# A month of days: some rejected, and from the middle on one that drifts.
+python3 "$here/month.py" work/month
+for day in $(seq -w 1 30); do
+    veridical refresh --reference work/month/reference.npz --new "work/month/$day.npz" --budget work/month/budget.toml \
+        --out work/live --date "2026-11-$day" --probes 100 --pairs 2000 --kernel-ids 200 || [ $? = 1 ]
+done
+veridical refresh history work/live --html history.html

@@ -7,7 +7,6 @@ use veridical::evaluate::Evaluate;
 use veridical::net::RefitNet;
 use veridical::net::text::PredictText;
 use veridical::recommend::Recommend;
-use veridical::refresh::Refresh;
 use veridical::similar::Similar;
 
 use crate::commands::{
@@ -79,8 +78,8 @@ pub enum Command {
     #[command(long_about = stability::ABOUT)]
     Stability(stability::Command),
     /// Align, compare, gate, featurize and publish today's vectors in one job.
-    #[command(long_about = refresh::ABOUT, after_help = refresh::EXAMPLES)]
-    Refresh(Flags<Refresh>),
+    #[command(long_about = refresh::ABOUT)]
+    Refresh(refresh::Command),
     /// Align retrained vectors to the coordinate frame of a reference.
     #[command(long_about = align::ABOUT, after_help = align::EXAMPLES)]
     Align(Flags<Align>),
@@ -114,7 +113,7 @@ impl Command {
             Self::Similar(flags) => similar::run(flags, terminal),
             Self::Predict(flags) => predict::run(flags, terminal),
             Self::RefitHead(flags) => refit_head::run(flags, terminal),
-            Self::Refresh(flags) => refresh::run(flags, terminal),
+            Self::Refresh(command) => command.run(terminal),
             Self::Stability(command) => command.run(terminal),
             Self::Align(flags) => align::run(flags, terminal),
             Self::Featurize(command) => command.run(terminal),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use veridical::core::settings::{Field, Kind, Settings, SettingsLayer, Value, Values};
-use veridical::{Result, config, flags};
+use veridical::{Result, config, flags, guard};
 
 /// A file with settings below those that are given.
 pub const CONFIG: &str = "config";
@@ -21,7 +21,7 @@ const DETAILS: [&str; 7] = [
     "Early stopping and checkpoints",
     "Samples",
     "Limits",
-    "Dates",
+    "Fitting",
 ];
 
 /// What was given of the settings `S`.
@@ -48,7 +48,8 @@ impl<S: Settings> Flags<S> {
     pub fn layers(self) -> Result<Vec<SettingsLayer>> {
         let mut layers = vec![SettingsLayer::given(self.given?)];
         layers.extend(self.config.as_deref().map(config::layer).transpose()?);
-        Ok(layers)
+        guard::protect(&S::fields(), &layers)?;
+        guard::resolve(&S::fields(), layers)
     }
 
     /// The values of the command line alone.
@@ -295,7 +296,11 @@ mod tests {
         add("refit-head", net::RefitNet::fields());
         add("stability", stability::CompareTables::fields());
         add("stability budget", stability::ProposeBudget::fields());
-        add("refresh", refresh::Refresh::fields());
+        add("refresh", refresh::RefreshTables::fields());
+        add("refresh verify", refresh::VerifyVersion::fields());
+        add("refresh list", refresh::ListVersions::fields());
+        add("refresh rollback", refresh::RollBack::fields());
+        add("refresh history", refresh::HistoryOf::fields());
         add("align", align::Align::fields());
         add("featurize new", featurize::WriteSpec::fields());
         add("featurize apply", featurize::Apply::fields());
@@ -367,8 +372,13 @@ mod tests {
                     Kind::List(Kind::Path(access)) => format!(" {access:?}"),
                     _ => String::new(),
                 };
-                listed +=
-                    &format!("{verb} --{} {}{}\n", field.name, field.origin, kind.to_lowercase());
+                let place = match (field.is_positional, field.is_required) {
+                    (true, _) => " positional",
+                    (false, true) => " required",
+                    (false, false) => "",
+                };
+                let kind = kind.to_lowercase();
+                listed += &format!("{verb} --{} {}{kind}{place}\n", field.name, field.origin);
             }
         }
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/flags.txt");

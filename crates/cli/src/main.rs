@@ -19,7 +19,7 @@ use veridical::core::exit::Exit;
 use veridical::core::threads;
 
 use crate::args::Cli;
-use crate::terminal::{Terminal, say};
+use crate::terminal::{Terminal, put_error, say};
 
 // Tables are allocated and freed in megabytes: with glibc's allocator each of them costs page faults.
 #[global_allocator]
@@ -27,8 +27,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(report_bug));
-    let matches = help::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let matches = help::command().try_get_matches().unwrap_or_else(|e| refuse(&e));
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| refuse(&e));
     let cancel = match signals::listen() {
         Ok(cancel) => cancel,
         Err(error) => {
@@ -43,11 +43,22 @@ fn main() -> ExitCode {
         Ok(()) => Exit::Ok,
         Err(error) if is_closed_pipe(&error) => Exit::Ok,
         Err(error) => {
-            terminal.error(&error.to_string());
+            terminal.error(&error);
             error.exit()
         }
     };
     ExitCode::from(exit.code())
+}
+
+/// Prints help, or what is wrong with the command line; for programs as a document, too.
+fn refuse(error: &clap::Error) -> ! {
+    let wants_json = std::env::args_os().any(|word| word == "--json");
+    if wants_json && error.exit_code() == i32::from(Exit::BadInput.code()) {
+        let text = error.render().to_string();
+        let line = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        put_error(line, "usage", Exit::BadInput);
+    }
+    error.exit()
 }
 
 /// A reader such as `head` closes the pipe when it has enough: that is not an error.

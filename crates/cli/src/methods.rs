@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use veridical::core::settings::{Field, Settings, SettingsLayer, Values};
 use veridical::embed::{Method, Purpose};
-use veridical::{Result, config, train};
+use veridical::{Result, config, guard, train};
 
 use crate::flags::{CONFIG, arguments, config_argument, given};
 
@@ -39,12 +39,16 @@ pub struct Chosen<S> {
     verb: Result<S, veridical::core::Error>,
 }
 
-impl<S> Chosen<S> {
+impl<S: Settings> Chosen<S> {
     /// Returns the settings of the method as layers, highest priority first, and the settings of the verb.
     pub fn layers(self) -> Result<(Vec<SettingsLayer>, S)> {
         let mut layers = vec![SettingsLayer::given(self.given?)];
         layers.extend(self.config.as_deref().map(config::layer).transpose()?);
-        Ok((layers, self.verb?))
+        let verb = self.verb?;
+        let mut all = layers.clone();
+        all.insert(0, SettingsLayer::given(verb.given()));
+        guard::protect(&fields::<S>(self.method), &all)?;
+        Ok((guard::resolve(&train::fields(self.method), layers)?, verb))
     }
 }
 

@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
+use serde_json::json;
+use veridical::core::exit::Exit;
 use veridical::core::{Cancel, Job, Meter, Observer, Silent};
 use veridical::flags;
 use veridical::io::{Error as IoError, Output, publish};
@@ -32,8 +34,12 @@ impl Terminal {
         self.json
     }
 
-    pub fn error(&self, text: &str) {
-        say(&format!("veridical: error: {text}"));
+    /// Reports an error: in words on stderr and, for programs, as a document on stdout. A failed gate has printed its result.
+    pub fn error(&self, error: &veridical::Error) {
+        say(&format!("veridical: error: {error}"));
+        if self.json && error.exit() != Exit::GateFailed {
+            put_error(&error.to_string(), error.kind(), error.exit());
+        }
     }
 
     /// Prints the result: JSON with its schema if requested, otherwise text.
@@ -82,6 +88,14 @@ impl Terminal {
 /// Prints a line to stderr. Unlike `eprintln!`, a full or closed stderr does not abort the job.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", flags(line));
+}
+
+/// Prints an error as a document.
+pub fn put_error(text: &str, kind: &str, exit: Exit) {
+    let document = json!({
+        "schema": "veridical.error/1", "error": flags(text), "kind": kind, "exit": exit.code(),
+    });
+    let _ = put(&format!("{document:#}\n")); // stderr has it in words
 }
 
 /// Writes text to stdout.

@@ -129,6 +129,23 @@ constructors! {
 }
 
 impl Error {
+    /// Returns the kind of error in one word, for programs.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Setting { .. } => "setting",
+            Self::Request { .. } => "request",
+            Self::Missing { .. } => "missing",
+            Self::Exists { .. } => "exists",
+            Self::Shape { .. } => "shape",
+            Self::Unfit { .. } => "unfit",
+            Self::Damaged { .. } => "damaged",
+            Self::Diverged { .. } => "diverged",
+            Self::Interrupted => "interrupted",
+            Self::System { .. } => "system",
+            Self::Internal(_) => "internal",
+        }
+    }
+
     /// Creates an [`Error::Setting`].
     ///
     /// ```

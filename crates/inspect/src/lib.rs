@@ -14,8 +14,9 @@ pub use stability::{
     ConsumerVerdict, Coordinates, Decile, Downstream, Floor, Gate, Harm, KernelAt, Kind, Labeled,
     Level, Limit, Linear, Measure, Outcome, PairMeasure, PairSpread, PairValue, Probed, Sanity,
     Scores, SharedRows, SharedTables, TargetAlignment, Theory, Treated, Treatment, TreatmentScores,
-    Verdict, accuracy, changed, consumer, consumers, downstream, floor_of, geometry, linear,
-    macro_f1, measures, propose, run_pairs, sanity, target_alignment, theory, treatments, verdict,
+    Verdict, accuracy, change_points, changed, consumer, consumers, downstream, floor_of, geometry,
+    linear, macro_f1, measures, propose, propose_from, run_pairs, sanity, target_alignment, theory,
+    treatments, verdict,
 };
 
 /// The example of the README, compiled and run.

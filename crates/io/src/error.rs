@@ -94,7 +94,8 @@ impl Error {
         Self::Read { path: path.display().to_string(), action, source }
     }
 
-    pub(crate) fn write(path: &Path, source: io::Error) -> Self {
+    /// A file or folder that could not be written.
+    pub fn write(path: &Path, source: io::Error) -> Self {
         Self::Write { path: path.display().to_string(), source }
     }
 

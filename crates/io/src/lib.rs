@@ -6,7 +6,7 @@
 //! - [`read_table`], [`write_table`]: whole tables; [`interactions`], [`read_labels`], [`read_edges`], [`read_corpus`],
 //!   [`examples`]: the other kinds of data.
 //! - [`models`]: exports a feature map as ONNX, SavedModel or safetensors.
-//! - [`publish`]: makes output appear whole or not at all.
+//! - [`publish`]: makes output appear whole or not at all. [`publications`]: versions of a table, one of them current.
 //! - [`storage`]: objects in S3, Google Cloud Storage and Azure, addressed like paths.
 //! - [`ColumnWriter`]: result tables. [`run`]: run folders, the output of training.
 //! - [`fingerprint`]: BLAKE3 hashes of files.
@@ -37,6 +37,7 @@ mod guard;
 pub mod interactions;
 pub mod models;
 mod place;
+pub mod publications;
 pub mod publish;
 mod read;
 mod records;

@@ -16,6 +16,9 @@ const CHARTS: &str = include_str!("browser/charts.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 
+/// The first line of every page, by which a page is recognized.
+const FIRST_LINE: &str = "<!doctype html><!-- veridical -->";
+
 /// A report page.
 ///
 /// ```
@@ -33,6 +36,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
+    metadata: Vec<(&'static str, String)>,
     blocks: Vec<Block>,
     foot: Option<Foot>,
     data: Option<String>,
@@ -75,11 +79,23 @@ impl Foot {
 impl Page {
     /// Makes an empty page.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), blocks: Vec::new(), foot: None, data: None }
+        Self {
+            title: title.into(),
+            metadata: Vec::new(),
+            blocks: Vec::new(),
+            foot: None,
+            data: None,
+        }
     }
 
     fn with(mut self, block: Block) -> Self {
         self.blocks.push(block);
+        self
+    }
+
+    /// Adds a `<meta>` element for programs, such as the date of the data.
+    pub fn metadata(mut self, name: &'static str, content: impl Into<String>) -> Self {
+        self.metadata.push((name, content.into()));
         self
     }
 
@@ -148,13 +164,16 @@ impl Page {
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
         let mut html = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+            "{FIRST_LINE}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-             <meta name=\"generator\" content=\"veridical {}\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+             <meta name=\"generator\" content=\"veridical {}\">\n",
             env!("CARGO_PKG_VERSION")
         );
+        for (name, content) in &self.metadata {
+            let _ = writeln!(html, "<meta name=\"{name}\" content=\"{}\">", escape(content));
+        }
+        let _ = write!(html, "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n");
         self.write_head(&mut html, &title);
         let _ = write!(html, "<main>\n<h1 id=\"top\">{title}</h1>\n");
         let mut sections = 0;

@@ -14,13 +14,14 @@ use veridical_core::{Error as Refusal, Estimate, Job, Order, Seed, settings};
 use veridical_data::{Ids, VectorTable};
 use veridical_embed::Method;
 use veridical_io::run::seed_folder;
-use veridical_io::{IfExists, Output, ReadOptions, Replace, Source, publish};
+use veridical_io::{IfExists, Output, ReadOptions, Replace, Source, WriteOptions, publish};
 
+use crate::align::DateSettings;
 use crate::featurize::{self, NewSpec};
 use crate::prepare::{self, Generate, GeneratedKind, TablesOutput};
 use crate::refresh::{self, Refresh};
 use crate::settings::{RunOutput, Start};
-use crate::stability::{self, Limits, Settings, Stability};
+use crate::stability::{self, EvidenceFiles, Limits, Settings, Stability};
 use crate::train::{self, Request, Train};
 use crate::{Error, Result};
 
@@ -33,6 +34,10 @@ const EPOCHS: u32 = 5;
 /// Random seeds of the runs: Monday's is the first, Tuesday's the second.
 const FIRST_SEED: u64 = 1;
 const RUNS: u64 = 10;
+/// The folder of publications, and the dates of its two days.
+const LIVE: &str = "live";
+const TUESDAY: &str = "2026-01-06";
+const WEDNESDAY: &str = "2026-01-07";
 /// Multiples of the embedding dimension at which feature maps are evaluated.
 const MULTIPLES: [usize; 2] = [2, 8];
 
@@ -85,7 +90,7 @@ pub struct Outcome {
     pub verdict: String,
     /// Names of the limits that were not met.
     pub broken_limits: Vec<String>,
-    /// Output folder of the refresh.
+    /// Folder of the version, or of the report on its rejection.
     #[serde(rename = "out")]
     pub output: String,
 }
@@ -137,8 +142,11 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
 
     let ensemble = Stability {
         tables: vec![at("runs").into()],
-        labels: Some(genres.into()),
-        spec: Some(at("spec.json").into()),
+        evidence: EvidenceFiles {
+            labels: Some(genres.into()),
+            spec: Some(at("spec.json").into()),
+            ..EvidenceFiles::default()
+        },
         settings: Settings { multiples: MULTIPLES.to_vec(), ..Settings::default() },
         ..Stability::default()
     };
@@ -155,9 +163,9 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
     let (limits, budget) = found.propose_budget()?;
     publish::put(&at("budget.toml"), budget.as_bytes())?;
 
-    let publish = |new: &str, out: &str| publish(folder, new, out, if_exists, job);
-    let tuesday = publish("tuesday.parquet", "published")?;
-    let broken = publish("broken.parquet", "stopped")?;
+    let publish = |new: &str, day: &str| publish(folder, new, day, if_exists, job);
+    let tuesday = publish("tuesday.parquet", TUESDAY)?;
+    let broken = publish("broken.parquet", WEDNESDAY)?;
 
     let downstream = found.downstream.iter().flat_map(|d| &d.treatments);
     let models = downstream.filter_map(|t| {
@@ -179,8 +187,7 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
         "spec.json",
         "budget.toml",
         "stability.html",
-        "published",
-        "stopped",
+        LIVE,
     ];
     Ok(Demo {
         files: files.map(|name| at(name).display().to_string()).to_vec(),
@@ -200,14 +207,14 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
 fn publish(
     folder: &Path,
     new: &str,
-    out: &str,
+    day: &str,
     if_exists: IfExists,
     job: &Job<'_>,
 ) -> Result<Outcome> {
     let at = |name: &str| folder.join(name);
-    let (reference, new, out) = (at("monday.parquet"), at(new), at(out));
+    let (reference, new, out) = (at("monday.parquet"), at(new), at(LIVE));
     let command = format!(
-        "veridical refresh --reference {} --new {} --spec {} --budget {} --out {}",
+        "veridical refresh --reference {} --new {} --spec {} --budget {} --out {} --date {day}",
         reference.display(),
         new.display(),
         at("spec.json").display(),
@@ -218,8 +225,9 @@ fn publish(
         reference: reference.into(),
         new: new.into(),
         out: out.into(),
-        spec: Some(at("spec.json").into()),
-        existing: if_exists.into(),
+        dates: DateSettings { date: Some(day.to_owned()), ..DateSettings::default() },
+        evidence: EvidenceFiles { spec: Some(at("spec.json").into()), ..EvidenceFiles::default() },
+        write: WriteOptions { existing: if_exists.into(), ..WriteOptions::default() },
         limits: Limits::of_budget(at("budget.toml")),
         command,
         ..Refresh::default()
@@ -230,7 +238,7 @@ fn publish(
         published: done.published,
         broken_limits: broken.map(|gate| gate.limit.clone()).collect(),
         verdict: done.report.0.verdict.sentence,
-        output: done.output,
+        output: done.folder,
     })
 }
 

@@ -103,6 +103,19 @@ impl Error {
         }
     }
 
+    /// Returns the kind of error in one word, for programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Core(e) | Self::Io(veridical_io::Error::Core(e)) => e.kind(),
+            Self::Embed(veridical_embed::Error::Core(e)) => e.kind(),
+            Self::Io(_) | Self::InFile { .. } => "file",
+            Self::Features(_) => "features",
+            Self::Embed(_) | Self::Nets(_) => "training",
+            Self::GateFailed(_) => "gate",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
     /// Returns the exit status of a command that fails with this error.
     pub fn exit(&self) -> Exit {
         match self {

@@ -11,6 +11,7 @@
 //! - [`align`]: align one vector table to the coordinate frame of another.
 //! - [`featurize`]: create, describe, plan, check, apply and export a feature spec.
 //! - [`stability`]: compare tables before shipping a refresh; [`refresh`]: the daily job that publishes one.
+//! - [`guard`]: what every verb checks before it starts.
 //! - [`vectors`]: inspect vector tables and convert between formats.
 //! - [`demo`]: all of it on generated data.
 //!
@@ -29,6 +30,7 @@ pub mod encoder;
 mod error;
 pub mod evaluate;
 pub mod featurize;
+pub mod guard;
 pub mod net;
 mod pipeline;
 pub mod prepare;

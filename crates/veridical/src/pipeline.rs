@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use veridical_core::{Error as Refusal, Job, Progress, settings};
 use veridical_io::{
     Chunk, Cuts, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter, Vectors,
-    WriteOptions, storage,
+    WriteOptions, publish, storage,
 };
 
 use crate::{Error, Result};
@@ -298,12 +298,9 @@ pub(crate) fn refuse_overlap(input: &Source, output: &Source) -> Result<()> {
     if storage::overlap(input, output)? == Some(true) {
         return refused(if input == output { same } else { inside });
     }
-    let real = |path: &Path| {
-        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let by_parent = || Some(parent.canonicalize().ok()?.join(path.file_name()?));
-        path.canonicalize().ok().or_else(by_parent)
+    let (Some(from), Some(to)) = (publish::real_path(input), publish::real_path(output)) else {
+        return Ok(());
     };
-    let (Some(from), Some(to)) = (real(input), real(output)) else { return Ok(()) };
     if from == to {
         return refused(same);
     }

@@ -33,7 +33,7 @@ Examples:
 
 pub fn run(flags: Flags<Evaluate>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("evaluate")?;
-    for path in [&settings.html, &settings.out].into_iter().flatten() {
+    if let Some(path) = &settings.out {
         publish::check_new(path, settings.replace.force)?;
     }
     if settings.run.iter().any(|run| net::is_network(run)) {

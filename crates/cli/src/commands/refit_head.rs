@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use veridical::Result;
-use veridical::io::publish;
 use veridical::net::{self, RefitHead, RefitNet};
 
 use crate::flags::Flags;
@@ -25,9 +24,6 @@ Examples:
 
 pub fn run(flags: Flags<RefitNet>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("refit-head")?;
-    if let Some(path) = &settings.html {
-        publish::check_new(path, settings.output.existing.force)?;
-    }
     let refit = net::refit(&settings, &terminal.job())?;
     terminal.write_page(settings.html.as_ref(), || refit.to_html(&typed()))?;
     terminal.result("refit-head", &refit, &text(&refit))?;

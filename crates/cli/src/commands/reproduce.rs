@@ -62,7 +62,7 @@ impl Command {
             }
             Action::Run(flags) => {
                 let settings = flags.settings("reproduce run")?;
-                for path in settings.out.iter().chain(&settings.html) {
+                if let Some(path) = &settings.out {
                     publish::check_new(path, settings.replace.force)?;
                 }
                 let data = std::env::var_os("VERIDICAL_DATA").map(PathBuf::from);

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use veridical::Result;
+use veridical::io::Output;
 use veridical::stability::{self, ProposeBudget, StabilityOutput, StabilityReport};
-use veridical::{Error, Result};
 
 use crate::flags::Flags;
 use crate::terminal::Terminal;
@@ -27,6 +28,7 @@ Examples:
   veridical stability yesterday.parquet today.parquet --noise-floor runs/i2v --weights sales.csv
   veridical stability monday.parquet today.parquet --min-cka 0.9 --min-nn-overlap 0.5 --markdown
   veridical stability budget runs/i2v/seed-* --out budget.toml
+  veridical stability budget --from-history live --out budget.toml
 
 Exit codes: 0 compared (and all limits met), 1 a limit was not met, 2 bad input.";
 
@@ -51,10 +53,7 @@ impl Command {
             Some(Action::Budget(flags)) => budget(flags, terminal),
             None => {
                 let settings = self.compare.settings("stability")?;
-                if settings.output.prometheus.is_some() && terminal.is_json() {
-                    let what = "⟨prometheus⟩ and ⟨json⟩ cannot be combined";
-                    return Err(Error::request(what, "pass only one of them"));
-                }
+                settings.output.check(terminal.is_json())?;
                 let report = stability::stability(&settings.tables, &terminal.job())?;
                 write(&settings.output, &report, terminal)?;
                 report.gate()
@@ -64,20 +63,13 @@ impl Command {
 }
 
 fn write(output: &StabilityOutput, report: &StabilityReport, terminal: &Terminal) -> Result<()> {
-    terminal.write_page(output.html.as_ref(), || report.to_html(&typed()))?;
-    let mut said = false;
-    for (path, text) in [
-        (&output.markdown, StabilityReport::to_markdown as fn(&StabilityReport) -> String),
-        (&output.prometheus, StabilityReport::to_prometheus),
-    ] {
-        match path {
-            Some(path) if **path == *Path::new("-") => {
-                terminal.text(&text(report))?;
-                said = true;
-            }
-            path => terminal.write_page(path.as_ref(), || text(report))?,
-        }
-    }
+    let said = write_report(
+        output,
+        || report.to_html(&typed()),
+        || report.to_markdown(),
+        || report.to_prometheus(),
+        terminal,
+    )?;
     if !said {
         terminal.result("stability", report, &report.to_text())?;
     }
@@ -85,6 +77,28 @@ fn write(output: &StabilityOutput, report: &StabilityReport, terminal: &Terminal
         terminal.next("the same command with --html report.html for a page with charts");
     }
     Ok(())
+}
+
+/// Writes a report in the forms that were requested; returns whether one of them went to stdout.
+pub fn write_report(
+    output: &StabilityOutput,
+    html: impl FnOnce() -> String,
+    markdown: impl FnOnce() -> String,
+    prometheus: impl FnOnce() -> String,
+    terminal: &Terminal,
+) -> Result<bool> {
+    terminal.write_page(output.html.as_ref(), html)?;
+    let is_stdout = |path: &Option<Output>| path.as_deref() == Some(Path::new("-"));
+    let (summary, metrics) = (is_stdout(&output.markdown), is_stdout(&output.prometheus));
+    match summary {
+        true => terminal.text(&markdown())?,
+        false => terminal.write_page(output.markdown.as_ref(), markdown)?,
+    }
+    match metrics {
+        true => terminal.text(&prometheus())?,
+        false => terminal.write_page(output.prometheus.as_ref(), prometheus)?,
+    }
+    Ok(summary || metrics)
 }
 
 fn budget(flags: Flags<ProposeBudget>, terminal: &Terminal) -> Result<()> {

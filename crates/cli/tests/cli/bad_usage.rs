@@ -354,8 +354,8 @@ fn an_output_that_is_the_input_is_refused_however_it_is_spelled() {
             sandbox.refuses(
                 &format!("{verb} {input} {output} --force"),
                 &format!(
-                    "{output}: the output is the input; write to another file, then replace the \
-                     input if you wish"
+                    "--output {output}: this is the input of --input; no input is ever overwritten; \
+                     choose another name"
                 ),
             );
         }
@@ -366,9 +366,11 @@ fn an_output_that_is_the_input_is_refused_however_it_is_spelled() {
 fn an_output_inside_the_input_folder_is_refused() {
     let sandbox = Sandbox::new();
     sandbox.put("d/a.csv", "id,a\n1,1\n").put("d/e/x", "");
-    for (input, output) in
-        [("d", "d/out.csv"), ("d", "./d/e/out.csv"), ("d/", "d/new"), ("d/a.csv", "d")]
-    {
+    sandbox.refuses(
+        "vectors convert d/a.csv d --rows-per-part 1 --force",
+        "--output d: the input of --input, d/a.csv, is inside it; no input is ever overwritten; choose another name",
+    );
+    for (input, output) in [("d", "d/out.csv"), ("d", "./d/e/out.csv"), ("d/", "d/new")] {
         sandbox.refuses(
             &format!("vectors convert {input} {output} --rows-per-part 1 --force"),
             &format!("{output}: one of input and output is inside the other; write somewhere else"),

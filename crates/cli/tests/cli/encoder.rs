@@ -155,8 +155,8 @@ fn an_interrupted_job_goes_on_to_the_same_bytes_and_counts() {
         "many.txt",
         (0..70_000).map(|i| format!("{}\n", texts(i * i % 7))).collect::<String>(),
     );
-    let line = "data embed --encoder tiny --text many.txt --json --out";
-    let whole = sandbox.run(&format!("{line} whole.parquet"));
+    let line = "data embed --encoder tiny --text many.txt --out";
+    let whole = sandbox.run(&format!("{line} whole.parquet --json"));
     assert_eq!(whole.code, Some(0), "{whole:?}");
     let room = sandbox.bytes("whole.parquet").len() / 1024 - 100;
     let stopped =
@@ -166,7 +166,7 @@ fn an_interrupted_job_goes_on_to_the_same_bytes_and_counts() {
     sandbox.refuses_like(&format!("{line} out.parquet --resume --max-length 9"), |error| {
         assert!(error.contains("max_length"), "{error}");
     });
-    let resumed = sandbox.run(&format!("{line} out.parquet --resume"));
+    let resumed = sandbox.run(&format!("{line} out.parquet --resume --json"));
     assert!(resumed.stderr.contains("resuming after 65536 texts"), "{resumed:?}");
     assert!(sandbox.bytes("out.parquet") == sandbox.bytes("whole.parquet"));
     let (first, second) = (whole.stdout, resumed.stdout.replace("out.parquet", "whole.parquet"));
@@ -332,7 +332,7 @@ fn requests_that_make_no_sense_are_refused() {
     );
     refuses(
         &format!("{EMBED} --out texts.csv --force"),
-        "texts.csv: the output is the input; write to another file",
+        "this is the input of --text; no input is ever overwritten",
     );
     sandbox.put("bad.txt", b"fine\nn\xf6t\n");
     refuses("data embed --encoder tiny --text bad.txt --out a.parquet", "line 2 is not UTF-8");

@@ -164,9 +164,15 @@ fn an_output_that_is_there_is_replaced_only_by_force_and_only_if_it_is_an_export
             "values contains files that are not part of an export; choose another name",
         );
         let line = format!("{EXPORT} spec.json --to {to} --force");
-        sandbox.refuses(&line, "spec.json is a file; name a new folder");
+        let error = "--out spec.json: this is the input of --spec; no input is ever overwritten; choose another name";
+        sandbox.refuses(&line, error);
+        let line = format!("{EXPORT} values/precious --to {to} --force");
+        sandbox.refuses(&line, "values/precious is a file; name a new folder");
         let line = format!("{EXPORT} . --to {to} --force");
-        sandbox.refuses(&line, ". cannot be replaced; name a new folder");
+        let error = "--out .: the input of --spec, spec.json, is inside it; no input is ever overwritten; choose another name";
+        sandbox.refuses(&line, error);
+        let line = format!("{EXPORT} .. --to {to} --force");
+        sandbox.refuses_like(&line, |error| assert!(error.contains("is inside it"), "{error}"));
     }
     let line = format!("{EXPORT} folder.onnx --force");
     sandbox.refuses(&line, "folder.onnx is a folder; name a file");

@@ -142,25 +142,161 @@ fn the_disk_may_be_full_anywhere_for_a_folder_of_safetensors() {
     fault_everywhere("phi", "--rows-per-part 66000 --format safetensors", Some(ENOSPC));
 }
 
-/// The report says how it was called, so the uninterrupted job is called the same way.
-#[test]
-fn a_refresh_may_be_killed_anywhere() {
+const DAY: &str = "refresh --reference a.parquet --spec spec.json --min-cka 0.9 --out live --probes 20 --pairs 100 \
+                   --kernel-ids 100 --quiet";
+
+/// `a`, `b` (the same geometry in other coordinates) and `bad` (other rows), and a spec.
+fn days() -> Sandbox {
     let sandbox = Sandbox::new();
-    let mut values = vec![0.0; 200 * 4];
+    let mut values = vec![0.0; 2 * 200 * 4];
     let stream = veridical_core::Stream::new(veridical_core::Seed::new(0).unwrap(), "rows");
     stream.at(0, 0).fill_normals(&mut values);
-    let vectors: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+    let values: Vec<f32> = values.iter().map(|&x| x as f32).collect();
+    let (vectors, other) = values.split_at(200 * 4);
     let turned = vectors.chunks_exact(4).flat_map(|row| row.iter().rev().copied()).collect();
     let table = named_rows(200, 4);
-    sandbox.put_table("a.parquet", &VectorTable { vectors, ..table.clone() });
-    sandbox.put_table("b.parquet", &VectorTable { vectors: turned, ..table });
+    let put = |name: &str, vectors: Vec<f32>| {
+        sandbox.put_table(name, &VectorTable { vectors, ..table.clone() });
+    };
+    put("a.parquet", vectors.to_vec());
+    put("b.parquet", turned);
+    put("bad.parquet", other.to_vec());
     sandbox.put("spec.json", FeatureSpec::params(4, 8).build().unwrap().to_json());
-    let line = "refresh --reference a.parquet --new b.parquet --spec spec.json --min-cka 0.9 --out out \
-                --probes 20 --pairs 100 --kernel-ids 100 --quiet";
-    sandbox.ok(line);
-    assert!(sandbox.has("out/_SUCCESS"));
-    let mut want = sandbox.below("out");
-    want.retain(|path, _| !path.to_string_lossy().starts_with('_')); // as `holds` does
-    sandbox.remove("out");
-    fault_at_every_change(&sandbox, line, "out", &want, None);
+    sandbox
+}
+
+/// The files of the publications but for times, locks and leftovers that readers skip and the next job removes.
+fn remembered(sandbox: &Sandbox) -> Files {
+    let mut files = sandbox.below("live");
+    files.retain(|path, _| {
+        let is_hidden = |part: std::path::Component<'_>| {
+            part.as_os_str().to_string_lossy().starts_with('.') || part.as_os_str() == "log.jsonl"
+        };
+        !path.components().any(is_hidden)
+    });
+    files
+}
+
+/// Runs `line` once for each of its changes to the disk, killed or failing there, on a copy of `start`: readers always find
+/// the version before or the new one, and resuming ends as the uninterrupted job does.
+fn fault_a_day(prepare: &[&str], line: &str, code: i32, errno: Option<&str>) {
+    let sandbox = days();
+    for line in prepare {
+        sandbox.ok(&format!("{DAY} {line}"));
+    }
+    let Some(library) = library(&sandbox) else {
+        return eprintln!("skipped: cc cannot build the library");
+    };
+    let copy = |from: &str, to: &str| {
+        sandbox.remove(to);
+        if sandbox.has(from) {
+            let done =
+                Command::new("cp").args(["-a", from, to]).current_dir(sandbox.path(".")).status();
+            assert!(done.unwrap().success());
+        }
+    };
+    copy("live", "start");
+    assert_eq!(sandbox.run(line).code, Some(code), "{line}");
+    let want = remembered(&sandbox);
+    let mut problems = Vec::new();
+    for change in 1.. {
+        copy("start", "live");
+        let mut command = sandbox.command(line.split_whitespace());
+        command.env("LD_PRELOAD", &library).env("FAULT_AT", change.to_string());
+        command.env("FAULT_MARK", sandbox.path("hit")).envs(errno.map(|e| ("FAULT_ERRNO", e)));
+        let outcome = Outcome::of(command.output().unwrap());
+        if !sandbox.has("hit") {
+            assert_eq!(outcome.code, Some(code), "{outcome:?}");
+            assert!(change > 3, "the job changed the disk {change} times only");
+            break;
+        }
+        let place = sandbox.text("hit");
+        sandbox.remove("hit");
+        let mut check = |holds: bool, what: &str, outcome: &Outcome| {
+            if !holds {
+                problems.push(format!("{place}: {what}\n  {outcome:?}"));
+            }
+        };
+        if !prepare.is_empty() {
+            let verified = sandbox.run("refresh verify live");
+            check(verified.code == Some(0), "readers find no complete version", &verified);
+        }
+        let resumed = match line.starts_with("refresh rollback") {
+            true if remembered(&sandbox) == want => continue, // the fault came after the switch
+            true => sandbox.run(line),
+            false => sandbox.run(&format!("{line} --resume")),
+        };
+        let done = resumed.code == Some(2)
+            && (resumed.stderr.contains("already exists")
+                || resumed.stderr.contains("already, as version"));
+        check(done || resumed.code == Some(code), "cannot be resumed", &resumed);
+        let got = remembered(&sandbox);
+        if got != want {
+            let differ = |path: &&PathBuf| got.get(*path) != want.get(*path);
+            let paths: Vec<&PathBuf> = want.keys().chain(got.keys()).filter(differ).collect();
+            check(false, &format!("ends differently: {paths:?}"), &resumed);
+        }
+    }
+    assert!(problems.is_empty(), "{line}, a fault at\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_first_day_may_be_killed_anywhere() {
+    fault_a_day(&[], &format!("{DAY} --new b.parquet"), 0, None);
+}
+
+#[test]
+fn a_next_day_may_be_killed_anywhere() {
+    let first = "--new b.parquet --date 2026-01-01";
+    fault_a_day(&[first], &format!("{DAY} --new b.parquet --date 2026-01-02"), 0, None);
+}
+
+#[test]
+fn the_disk_may_be_full_anywhere_on_a_next_day() {
+    let first = "--new b.parquet --date 2026-01-01";
+    fault_a_day(&[first], &format!("{DAY} --new b.parquet --date 2026-01-02"), 0, Some(ENOSPC));
+}
+
+#[test]
+fn a_rejected_day_may_be_killed_anywhere() {
+    let first = "--new b.parquet --date 2026-01-01";
+    fault_a_day(&[first], &format!("{DAY} --new bad.parquet --date 2026-01-02"), 1, None);
+}
+
+#[test]
+fn a_rollback_may_be_killed_anywhere() {
+    let days = ["--new b.parquet --date 2026-01-01", "--new b.parquet --date 2026-01-02"];
+    fault_a_day(&days, "refresh rollback live --quiet", 0, None);
+}
+
+#[test]
+fn removing_old_versions_may_be_killed_anywhere() {
+    let days = [
+        "--new b.parquet --date 2026-01-01",
+        "--new b.parquet --date 2026-01-02",
+        "--new b.parquet --date 2026-01-03",
+    ];
+    fault_a_day(&days, &format!("{DAY} --new b.parquet --date 2026-01-04 --keep 1"), 0, None);
+}
+
+/// Where links cannot be made, `_current.json` says what is current.
+#[test]
+fn without_links_a_pointer_is_written() {
+    let sandbox = days();
+    let Some(library) = library(&sandbox) else {
+        return eprintln!("skipped: cc cannot build the library");
+    };
+    for day in ["2026-01-01", "2026-01-02"] {
+        let line = format!("{DAY} --new b.parquet --date {day}");
+        let mut command = sandbox.command(line.split_whitespace());
+        command.env("LD_PRELOAD", &library).env("NO_LINKS", "1");
+        let outcome = Outcome::of(command.output().unwrap());
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let pointer: serde_json::Value =
+            serde_json::from_str(&sandbox.text("live/_current.json")).unwrap();
+        assert_eq!(pointer["version"], day);
+        assert!(!sandbox.has("live/current"));
+        sandbox.ok("refresh verify live");
+        assert_eq!(sandbox.table("live").n_rows(), 200);
+    }
 }

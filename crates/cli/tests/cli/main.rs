@@ -20,6 +20,7 @@ mod faults;
 mod json_documents;
 mod maps;
 mod nets;
+mod outputs;
 mod plan;
 mod prefix;
 mod real_data;

@@ -494,7 +494,7 @@ fn the_page_has_its_charts_inside_and_loads_nothing() {
     assert_eq!((outcome.code, &outcome.stdout), (Some(0), &plain));
     assert!(outcome.stderr.ends_with("veridical: wrote page.html\n"), "{outcome:?}");
     let page = sandbox.text("page.html");
-    assert!(page.starts_with("<!doctype html>\n") && page.ends_with("</html>\n"));
+    assert!(page.starts_with("<!doctype html><!-- veridical -->\n") && page.ends_with("</html>\n"));
     assert_eq!(page.matches("<div class=\"plot\"").count(), 3);
     let own = own_part(&page);
     for foreign in
@@ -523,11 +523,16 @@ fn the_page_has_its_charts_inside_and_loads_nothing() {
 fn a_page_is_replaced_by_force_alone_and_never_by_half() {
     let sandbox = sandbox();
     sandbox.put("page.html", "precious").put("two.csv", "id,a,b\n1,1,2\n2,2,1\n");
-    for html in ["page.html", "t.parquet", "spec.json"] {
-        sandbox.refuses(
-            &format!("featurize check --spec spec.json t.parquet --html {html}"),
-            &format!("{html} already exists; choose another name or replace it with --force"),
+    let line = "featurize check --spec spec.json t.parquet --html";
+    sandbox.refuses(
+        &format!("{line} page.html"),
+        "page.html already exists and is not a page of veridical; choose another name or replace it with --force",
+    );
+    for (html, setting) in [("t.parquet", "data"), ("spec.json", "spec")] {
+        let error = format!(
+            "--html {html}: this is the input of --{setting}; no input is ever overwritten; choose another name"
         );
+        sandbox.refuses(&format!("{line} {html}"), &error);
     }
     sandbox.refuses_like(
         "featurize check --spec spec.json two.csv --html page.html --force",
@@ -542,7 +547,7 @@ fn a_page_is_replaced_by_force_alone_and_never_by_half() {
 #[test]
 fn a_page_that_cannot_be_written_is_refused() {
     let sandbox = sandbox();
-    sandbox.put("folder/x", "");
+    sandbox.put("folder.html/x", "");
     let line = "featurize check --spec spec.json t.parquet --html";
     sandbox.refuses(
         &format!("{line} no/page.html"),
@@ -552,8 +557,8 @@ fn a_page_that_cannot_be_written_is_refused() {
         &format!("{line} spec.json/page.html"),
         "spec.json/page.html: cannot write: Not a directory (os error 20)",
     );
-    sandbox.refuses_like(&format!("{line} folder --force"), |error| {
-        assert!(error.starts_with("folder: cannot write: "), "{error}");
+    sandbox.refuses_like(&format!("{line} folder.html --force"), |error| {
+        assert!(error.starts_with("folder.html: cannot write: "), "{error}");
     });
 }
 

@@ -1,4 +1,10 @@
-//! `veridical refresh`: what it publishes, what it stops, and that a partial output is never visible.
+//! `veridical refresh`: what it publishes, what it stops, and that readers always find a complete version.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use veridical_core::{Seed, Stream};
@@ -36,31 +42,66 @@ fn sandbox(n: usize) -> Sandbox {
     sandbox
 }
 
-const LINE: &str = "refresh --reference a.parquet --new b.parquet --spec spec.json --budget budget.toml --out published";
+const LINE: &str = "refresh --reference a.parquet --new b.parquet --spec spec.json --budget budget.toml --out live";
+const SMALL: &str = "--probes 20 --pairs 100 --kernel-ids 100";
+
+fn broken() -> String {
+    LINE.replace("b.parquet", "broken.parquet")
+}
+
+fn json(sandbox: &Sandbox, name: &str) -> Value {
+    serde_json::from_str(&sandbox.text(name)).unwrap()
+}
+
+fn names(sandbox: &Sandbox, folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(sandbox.path(folder)).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn current(sandbox: &Sandbox) -> PathBuf {
+    fs::read_link(sandbox.path("live/current")).unwrap()
+}
 
 #[test]
 fn a_good_refresh_is_published_whole() {
     let sandbox = sandbox(400);
     sandbox.ok(LINE);
-    for file in [
-        "vectors/vectors.parquet",
-        "features/features.parquet",
-        "map.safetensors",
-        "report.html",
-        "summary.md",
-        "manifest.json",
-        "_SUCCESS",
-    ] {
-        assert!(sandbox.has(&format!("published/{file}")), "{file}");
-    }
-    let manifest: Value = serde_json::from_str(&sandbox.text("published/manifest.json")).unwrap();
+    assert_eq!(
+        names(&sandbox, "live"),
+        ["1", "current", "history.parquet", "log.jsonl", "manifests"]
+    );
+    assert_eq!(current(&sandbox), Path::new("1"));
+    let files = ["_SUCCESS", "features", "manifest.json", "map.safetensors", "metrics.prom"];
+    assert_eq!(
+        names(&sandbox, "live/1"),
+        [&files[..], &["report.html", "summary.md", "vectors"]].concat()
+    );
+    let manifest = json(&sandbox, "live/current/manifest.json");
     assert_eq!(manifest["passed"], true);
     assert_eq!(manifest["gates"].as_array().unwrap().len(), 3);
-    let spec: Value = serde_json::from_str(&sandbox.text("spec.json")).unwrap();
-    assert_eq!(manifest["spec_id"], spec["spec_id"]);
-    assert!(sandbox.text("published/summary.md").lines().count() <= 12);
-    // The reversal is undone, for new ids too.
-    let (a, published) = (sandbox.table("a.parquet"), sandbox.table("published/vectors"));
+    for (field, want) in [
+        ("version", Value::from("1")),
+        ("rows", 402.into()),
+        ("dim", DIM.into()),
+        ("dtype", "f32".into()),
+        ("spec_id", json(&sandbox, "spec.json")["spec_id"].clone()),
+        ("frame", manifest["job"]["reference"].clone()),
+        ("map_id", manifest["map"]["map_id"].clone()),
+    ] {
+        assert_eq!(manifest[field], want, "{field}");
+    }
+    assert_eq!(sandbox.bytes("live/manifests/1.json"), sandbox.bytes("live/1/manifest.json"));
+    let summary = sandbox.text("live/1/summary.md");
+    assert!(
+        summary.lines().count() <= 12
+            && summary.starts_with("**Veridical refresh 1: published.** ")
+    );
+    assert!(sandbox.text("live/1/report.html").contains("<title>Refresh 1: published</title>"));
+    // The reversal is undone, for new ids too; every verb takes the folder.
+    let (a, published) = (sandbox.table("a.parquet"), sandbox.table("live"));
     assert_eq!(published.n_rows(), 402);
     let distance = |i: usize, j: usize| {
         let pairs = a.row(i).iter().zip(published.row(j));
@@ -69,57 +110,424 @@ fn a_good_refresh_is_published_whole() {
     assert!((0..400).all(|i| distance(i, i) < 1e-4));
     assert!(distance(0, 400) < 1e-4 && distance(1, 401) < 1e-4);
     // The features are those of the published vectors.
-    sandbox.ok("featurize apply --spec spec.json published/vectors/vectors.parquet phi.parquet");
-    assert_eq!(sandbox.table("phi.parquet").vectors, sandbox.table("published/features").vectors);
+    sandbox.ok("featurize apply --spec spec.json live phi.parquet");
+    assert_eq!(sandbox.table("phi.parquet").vectors, sandbox.table("live/1/features").vectors);
+    let stats = sandbox.ok("vectors stats live --table features --json");
+    assert_eq!(serde_json::from_str::<Value>(&stats).unwrap()["dim"], 4 * DIM);
 }
 
 #[test]
-fn a_broken_refresh_leaves_a_report_and_nothing_else() {
+fn features_are_those_of_the_vectors_as_published() {
     let sandbox = sandbox(400);
-    let line =
-        "refresh --reference a.parquet --new broken.parquet --budget budget.toml --out published";
-    let outcome = sandbox.run(&format!("{line} --quiet"));
+    sandbox.ok(&format!("{LINE} --dtype f16 --rows-per-part 150 --compression zstd"));
+    assert_eq!(
+        names(&sandbox, "live/1/vectors"),
+        ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
+    );
+    assert_eq!(json(&sandbox, "live/1/manifest.json")["dtype"], "f16");
+    sandbox.ok("featurize apply --spec spec.json live/1 phi.parquet --dtype f16");
+    assert_eq!(sandbox.table("phi.parquet").vectors, sandbox.table("live/1/features").vectors);
+    sandbox.ok("refresh verify live");
+}
+
+#[test]
+fn a_rejected_day_leaves_a_report_beside_the_current_version() {
+    let sandbox = sandbox(400);
+    let outcome = sandbox.run(&format!("{} --quiet --date 2026-01-01", broken()));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.only_error().starts_with("nothing was published: "), "{outcome:?}");
-    let mut files: Vec<String> = std::fs::read_dir(sandbox.path("published"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    files.sort();
-    assert_eq!(files, ["report.html", "summary.md"]);
+    let rejected = ["manifest.json", "metrics.prom", "report.html", "summary.md"];
+    assert_eq!(names(&sandbox, "live/2026-01-01.rejected"), rejected);
+    sandbox.refuses(
+        "vectors stats live",
+        "live: nothing is published here yet; publish a first version with `veridical refresh`",
+    );
+    sandbox.ok(&format!("{LINE} --date 2026-01-02"));
+    let before = sandbox.below("live/2026-01-02");
+    let outcome = sandbox.run(&format!("{} --quiet --json --date 2026-01-03", broken()));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let document: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(
+        (&document["published"], &document["version"]),
+        (&false.into(), &"2026-01-03".into())
+    );
+    assert_eq!(document["yesterday"]["version"], "2026-01-02");
+    assert_eq!(current(&sandbox), Path::new("2026-01-02"));
+    assert!(sandbox.below("live/2026-01-02") == before);
+    let summary = sandbox.text("live/2026-01-03.rejected/summary.md");
+    assert!(summary.starts_with("**Veridical refresh 2026-01-03: NOT published.** "), "{summary}");
+    // The same day again, repaired: no flag is needed, and the rejection is forgotten.
+    sandbox.ok(&format!("{LINE} --date 2026-01-03"));
+    assert!(!sandbox.has("live/2026-01-03.rejected"));
+    assert_eq!(
+        names(&sandbox, "live/manifests"),
+        ["2026-01-01.rejected.json", "2026-01-02.json", "2026-01-03.json"]
+    );
     // Without limits the verdict decides.
     let line = "refresh --reference a.parquet --new broken.parquet --out other";
     assert_eq!(sandbox.run(line).code, Some(1));
-    assert!(!sandbox.has("other/_SUCCESS"));
+    assert!(!sandbox.has("other/current") && sandbox.has("other/1.rejected/report.html"));
 }
 
 #[test]
-fn an_earlier_publication_is_never_lost() {
-    let sandbox = sandbox(400);
-    sandbox.ok(LINE);
-    let before = sandbox.below("published");
-    sandbox
-        .refuses(LINE, "published already exists; choose another name or replace it with --force");
-    let broken = LINE.replace("b.parquet", "broken.parquet") + " --force";
-    assert_eq!(sandbox.run(&broken).code, Some(1));
-    assert!(sandbox.below("published") == before, "the earlier one stays");
-    assert!(sandbox.has("published.rejected/report.html"));
-    sandbox.ok(&format!("{LINE} --force"));
-    let manifest = "published/manifest.json";
-    assert!(sandbox.has(manifest) && !sandbox.has("published.before"));
+fn versions_are_kept_and_replaced_only_when_asked() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    sandbox.ok(&format!("{line} --date 2026-01-01"));
+    sandbox.refuses(
+        &format!("{line} --date 2026-01-01"),
+        "version 2026-01-01 already exists in live; choose another --date or replace it with --force",
+    );
+    let before = sandbox.below("live/2026-01-01");
+    let forced = format!("{} {SMALL} --date 2026-01-01 --force", broken());
+    assert_eq!(sandbox.run(&forced).code, Some(1));
+    assert!(sandbox.below("live/2026-01-01") == before, "the earlier one stays");
+    sandbox.ok(&format!("{line} --date 2026-01-01 --force"));
+    sandbox.ok(&line);
+    sandbox.ok(&line);
+    assert_eq!(current(&sandbox), Path::new("2"));
+    let listed: Value = serde_json::from_str(&sandbox.ok("refresh list live --json")).unwrap();
+    let states: Vec<(&str, &str)> = listed["versions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| (v["version"].as_str().unwrap(), v["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(states, [("2026-01-01", "published"), ("1", "published"), ("2", "current")]);
+    sandbox.ok(&format!("{line} --keep 2"));
+    assert!(!sandbox.has("live/2026-01-01") && !sandbox.has("live/1"));
+    assert!(sandbox.has("live/2") && sandbox.has("live/3") && sandbox.has("live/manifests/1.json"));
+    // Nothing else is touched.
     sandbox.put("mine/file", "mine");
     let line = "refresh --reference a.parquet --new b.parquet --out mine --force";
-    sandbox.refuses(line, "mine is not a refresh; choose another name");
+    sandbox.refuses(line, "mine is not a folder of publications; choose another name");
+    let other = "refresh --reference broken.parquet --new b.parquet --out live --probes 20";
+    sandbox.refuses_like(other, |error| {
+        assert!(error.starts_with("live has the frame of another reference (version "), "{error}");
+        assert!(error.ends_with("to another folder, since consumers rely on the frame"), "{error}");
+    });
 }
 
 #[test]
-fn another_job_is_not_taken_up() {
-    let sandbox = sandbox(400);
-    sandbox.put("published.partial/job.json", "{\"new\": \"x\"}");
-    sandbox.refuses_like(&format!("{LINE} --resume"), |error| {
-        assert!(error.starts_with("published.partial belongs to a different refresh: "), "{error}");
+fn consumers_can_go_back() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    for day in ["2026-01-01", "2026-01-02", "2026-01-03"] {
+        sandbox.ok(&format!("{line} --date {day}"));
+    }
+    let shown = sandbox.ok("refresh rollback live");
+    assert_eq!(shown, "live: version 2026-01-02 is current, before it was 2026-01-03\n");
+    sandbox.ok("refresh rollback live");
+    assert_eq!(current(&sandbox), Path::new("2026-01-01"));
+    sandbox.refuses(
+        "refresh rollback live",
+        "live: there is no version before 2026-01-01 to go back to; publish a good table instead",
+    );
+    sandbox.refuses(
+        "refresh rollback live --to 2026-01-09",
+        "live: there is no version 2026-01-09; the versions are 2026-01-01, 2026-01-02, 2026-01-03",
+    );
+    sandbox.ok("refresh rollback live --to 2026-01-03");
+    // A damaged version is not made current; a lost one is gone back from.
+    sandbox.put("live/2026-01-02/vectors/vectors.parquet", "short");
+    sandbox.refuses_like("refresh rollback live", |error| {
+        assert!(
+            error.starts_with("live/2026-01-02/vectors/vectors.parquet: has 5 bytes"),
+            "{error}"
+        );
+    });
+    sandbox.refuses_like("refresh verify live/2026-01-02", |error| {
+        assert!(
+            error.starts_with("live/2026-01-02/vectors/vectors.parquet: has 5 bytes"),
+            "{error}"
+        );
+    });
+    sandbox.remove("live/2026-01-03");
+    sandbox.refuses_like("vectors stats live", |error| {
+        assert!(
+            error.contains("the current version is `2026-01-03`, and live/2026-01-03 is gone"),
+            "{error}"
+        );
+    });
+    sandbox.ok("refresh rollback live --to 2026-01-01");
+    sandbox.ok("vectors stats live");
+    sandbox.refuses(
+        "refresh list spec.json",
+        "spec.json is not a folder of publications; name the folder that `veridical refresh` publishes to",
+    );
+}
+
+#[test]
+fn another_job_is_not_taken_up_and_a_held_lock_names_its_holder() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    sandbox.put("live/1.partial/job.json", "{\"new\": \"x\"}");
+    sandbox.refuses_like(&format!("{line} --resume"), |error| {
+        assert!(error.starts_with("live/1.partial belongs to a different refresh: "), "{error}");
         assert!(error.ends_with("start over with --force"), "{error}");
     });
-    sandbox.ok(&format!("{LINE} --force"));
-    assert!(!sandbox.has("published.partial"));
+    sandbox.refuses(&line, "live/1.partial holds an unfinished refresh; continue it with --resume or start over with --force");
+    sandbox.ok(&format!("{line} --force"));
+    assert!(!sandbox.has("live/1.partial"));
+    let lock = fs::File::create(sandbox.path("live/.lock")).unwrap();
+    lock.try_lock().unwrap();
+    fs::write(
+        sandbox.path("live/.lock"),
+        "{\"pid\":4711,\"host\":\"east\",\"since\":1767225599}\n",
+    )
+    .unwrap();
+    for line in [&line, "refresh rollback live"] {
+        sandbox.refuses(
+            line,
+            "live is being written by another job (process 4711 on east, since 2025-12-31 23:59:59 UTC); wait \
+             for it or choose another name",
+        );
+    }
+    drop(lock);
+    let outcome = sandbox.run(&line);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stderr.contains("taken over (process 4711 on east, since 2025"), "{outcome:?}");
+}
+
+#[test]
+fn hooks_run_once_after_the_switch_and_change_nothing() {
+    let sandbox = sandbox(200);
+    let program = env!("CARGO_BIN_EXE_veridical");
+    let refresh = |line: &str, hook: [&str; 2]| {
+        let mut command = sandbox.command(line.split_whitespace());
+        command.args(SMALL.split_whitespace()).args(["--json", "--hook-time", "2s"]).args(hook);
+        crate::common::Outcome::of(command.output().unwrap())
+    };
+    // The hook sees the new version, and is not blocked by the lock.
+    let script = format!(
+        "cat > said; echo \"$VERIDICAL_STATUS $VERIDICAL_VERSION $VERIDICAL_FOLDER $VERIDICAL_OUT\" >> said; \
+         test -f \"$VERIDICAL_REPORT\" && test -f \"$VERIDICAL_SUMMARY\" && test -f \"$VERIDICAL_MANIFEST\" && \
+         readlink live/current >> said; {program} refresh verify live >> said; echo once >> said"
+    );
+    let outcome = refresh(LINE, ["--on-publish", &script]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let said = sandbox.text("said");
+    let summary = sandbox.text("live/1/summary.md");
+    let rest = said.strip_prefix(&summary).unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        rest.starts_with("published 1 live/1 live\n1\nlive/1: version 1 is complete: "),
+        "{rest}"
+    );
+    assert!(rest.ends_with("rows\nonce\n"), "{rest}");
+    let document = |outcome: &crate::common::Outcome| -> Value {
+        serde_json::from_str(&outcome.stdout).unwrap()
+    };
+    assert_eq!(document(&outcome)["hook"]["ok"], true);
+    for (command, error) in [
+        ("exit 7", "failed with exit code 7"),
+        ("sleep 60 & sleep 60", "was stopped after 2 s; allow more with --hook-time"),
+        ("kill -9 $$", "was killed by a signal"),
+    ] {
+        let outcome = refresh(&broken(), ["--on-reject", command]);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        let hook = &document(&outcome)["hook"];
+        assert_eq!((&hook["ok"], &hook["command"]), (&false.into(), &command.into()));
+        let said = format!("veridical: warning: --on-reject `{command}` {error}\n");
+        assert!(outcome.stderr.contains(&said), "{outcome:?}");
+        assert!(!sandbox.has("live/2/_SUCCESS"));
+    }
+    let outcome = refresh(LINE, ["--on-publish", "exit 3"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(current(&sandbox), Path::new("5"));
+}
+
+#[test]
+fn all_forms_of_a_report_in_one_run() {
+    let sandbox = sandbox(200);
+    let forms = "--html day.html --markdown=day.md --prometheus=day.prom --json";
+    for day in ["2026-01-01", "2026-01-02"] {
+        let out = sandbox.ok(&format!("{LINE} {SMALL} --date {day} {forms}"));
+        let document: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(document["schema"], "veridical.refresh/1");
+        assert_eq!(sandbox.text("day.md"), sandbox.text(&format!("live/{day}/summary.md")));
+        assert_eq!(sandbox.text("day.prom"), sandbox.text(&format!("live/{day}/metrics.prom")));
+        assert!(
+            sandbox.text("day.html").contains(&format!("<meta name=\"date\" content=\"{day}\">"))
+        );
+    }
+    let outcome =
+        sandbox.run(&format!("{LINE} {SMALL} --markdown --json --date 2026-01-03 --quiet"));
+    assert_eq!(outcome.code, Some(2));
+    let want = "--json and --markdown both go to stdout; write one of them to a file";
+    assert_eq!(outcome.only_error(), want);
+}
+
+#[test]
+fn a_program_that_asks_for_json_gets_errors_as_documents() {
+    let sandbox = Sandbox::new();
+    for (line, kind) in [
+        ("refresh --reference no.parquet --new no.parquet --out x --json", "file"),
+        ("refresh list nowhere --json", "missing"),
+        ("vectors stats nowhere.parquet --json", "file"),
+        ("stability --k 0 a b --json", "setting"),
+        ("vectors stats --json", "usage"),
+        ("no-such-verb --json", "usage"),
+    ] {
+        let outcome = sandbox.run(line);
+        assert_eq!(outcome.code, Some(2), "{line}\n{outcome:?}");
+        let document: Value = serde_json::from_str(&outcome.stdout)
+            .unwrap_or_else(|e| panic!("{line}: {e}\n{outcome:?}"));
+        assert_eq!(document["schema"], "veridical.error/1", "{line}");
+        assert_eq!((&document["kind"], &document["exit"]), (&kind.into(), &2.into()), "{line}");
+        assert!(
+            outcome.stderr.contains(document["error"].as_str().unwrap()),
+            "{line}\n{outcome:?}"
+        );
+        assert!(sandbox.names().len() == 1, "{line}");
+    }
+}
+
+/// A month with a rejected day and a drift: the history remembers, and proposes limits.
+#[test]
+fn days_are_remembered() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    let days = |from: usize, to: usize| {
+        for day in from..=to {
+            sandbox.ok(&format!("{line} --date 2026-01-{day:02}"));
+        }
+    };
+    days(1, 3);
+    assert_eq!(sandbox.run(&format!("{} {SMALL} --date 2026-01-04", broken())).code, Some(1));
+    sandbox.refuses(
+        "stability budget --from-history live",
+        "live has 3 published days, and limits need at least 20; until then propose them from runs on identical data",
+    );
+    days(5, 21);
+    let text = sandbox.ok("refresh history live --html history.html");
+    assert!(
+        text.starts_with("21 days: 20 published, 1 rejected; 2026-01-21 is current.\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "  2026-01-04   rejected         200 rows  not met: min-cka, min-nn-overlap\n"
+        ),
+        "{text}"
+    );
+    assert!(sandbox.text("history.html").contains("<title>History of live</title>"));
+    let budget = sandbox.ok("stability budget --from-history live");
+    assert!(
+        budget.contains("\nmin-cka = 0.99") && budget.contains("20 published days of live"),
+        "{budget}"
+    );
+    sandbox.ok("stability budget --from-history live --out learned.toml");
+    sandbox.ok(&format!("{line} --date 2026-01-22 --budget learned.toml")
+        .replace("--budget budget.toml", ""));
+    // Seven versions are kept; every day is remembered.
+    let kept = names(&sandbox, "live").iter().filter(|name| name.starts_with("2026")).count();
+    assert_eq!(kept, 7 + 1, "{:?}", names(&sandbox, "live"));
+    assert_eq!(names(&sandbox, "live/manifests").len(), 22);
+    let file = fs::File::open(sandbox.path("live/history.parquet")).unwrap();
+    let rows = parquet::file::serialized_reader::SerializedFileReader::new(file).unwrap();
+    let metadata = parquet::file::reader::FileReader::metadata(&rows).file_metadata().clone();
+    let columns: Vec<&str> =
+        metadata.schema_descr().columns().iter().map(|column| column.name()).collect();
+    assert_eq!(columns[..6], ["version", "date", "published", "against", "measure", "value"]);
+    assert_eq!(metadata.num_rows(), 22 * 11 + 21 * 11);
+}
+
+/// Whether readers find a complete version: its manifest lists files that are all there.
+fn complete(live: &Path) -> Result<(), String> {
+    let version = fs::read_link(live.join("current")).map_err(|e| format!("no current: {e}"))?;
+    let folder = live.join(version);
+    let text = fs::read(folder.join("manifest.json")).map_err(|e| format!("no manifest: {e}"))?;
+    let manifest: Value = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
+    for file in manifest["files"].as_array().ok_or("no files")? {
+        let path = folder.join(file["path"].as_str().ok_or("no path")?);
+        let len = fs::metadata(&path).map_err(|e| format!("{}: {e}", path.display()))?.len();
+        if Some(len) != file["bytes"].as_u64() {
+            return Err(format!("{} has {len} bytes", path.display()));
+        }
+    }
+    match folder.join("_SUCCESS").exists() {
+        true => Ok(()),
+        false => Err("no _SUCCESS".into()),
+    }
+}
+
+/// Jobs that overlap, some of them killed, some forced over the same version: at no look was there no publication.
+#[test]
+fn overlapping_jobs_never_leave_readers_without_a_version() {
+    overlap(20);
+}
+
+/// `make soak`.
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn many_overlapping_jobs_never_leave_readers_without_a_version() {
+    overlap(200);
+}
+
+fn overlap(jobs: u64) {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL} --quiet");
+    sandbox.ok(&format!("{line} --date 2026-01-01"));
+    let live = sandbox.path("live");
+    let (done, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stream = Stream::new(Seed::new(7).unwrap(), "soak");
+    let random = |job: u64, what: u64, below: u64| {
+        let [a, ..] = stream.at(what as u32, job).words(0);
+        u64::from(a) % below
+    };
+    let mut codes = std::collections::BTreeMap::<String, u64>::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // A version that is removed or replaced while it is read was current when the look began.
+                let seen = (0..3).map(|_| complete(&live)).find(Result::is_ok);
+                assert!(seen.is_some(), "{:?}", complete(&live));
+                looks.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut running: Vec<Child> = Vec::new();
+        let mut finish = |mut child: Child| {
+            let code = child.wait().unwrap().code();
+            *codes.entry(format!("{code:?}")).or_default() += 1;
+        };
+        for job in 0..jobs {
+            let day = 1 + random(job, 0, 4);
+            let flags = ["", " --force", " --resume", " --keep 1"][random(job, 1, 4) as usize];
+            let new = if random(job, 2, 4) == 0 { broken() } else { LINE.to_owned() };
+            let line = format!("{new} {SMALL} --quiet --date 2026-01-{day:02}{flags}");
+            let mut command = sandbox.command(line.split_whitespace());
+            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            if random(job, 3, 2) == 0 {
+                let (pid, after) = (child.id().to_string(), random(job, 4, 200));
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_millis(after));
+                    let _ = std::process::Command::new("kill").args(["-9", &pid]).output();
+                });
+            }
+            running.push(child);
+            std::thread::sleep(Duration::from_millis(random(job, 5, 150)));
+            if running.len() == 3 {
+                finish(running.remove(random(job, 6, 3) as usize));
+            }
+        }
+        running.into_iter().for_each(&mut finish);
+        done.store(true, Ordering::Relaxed);
+    });
+    let looks = looks.into_inner();
+    println!("{jobs} jobs, exit codes {codes:?}, {looks} looks");
+    assert!(
+        looks > jobs && codes.contains_key("Some(0)") && codes.contains_key("None"),
+        "{codes:?}"
+    );
+    sandbox.ok("refresh verify live");
+    // Whatever was left can be finished or started over.
+    for day in 1..=4 {
+        let outcome = sandbox.run(&format!("{line} --date 2026-01-{day:02} --force"));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+    sandbox.ok("refresh verify live");
+    let left: Vec<String> =
+        names(&sandbox, "live").into_iter().filter(|name| name.ends_with(".partial")).collect();
+    assert_eq!(left, Vec::<String>::new());
 }

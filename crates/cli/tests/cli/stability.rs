@@ -279,8 +279,10 @@ fn pages_and_gauges_are_written_whole() {
     assert!(page.starts_with("<!doctype html>") && page.len() < 3_000_000);
     assert!(page.contains("veridical stability a.parquet turned.parquet"));
     let gauges = sandbox.text("gauges.prom");
-    assert!(gauges.contains("\nveridical_stability_limit_kept{limit=\"min-cka\"} 1\n"), "{gauges}");
-    assert!(gauges.contains("\nveridical_stability_cka{bound=\"lower\"} "), "{gauges}");
+    let labels = "table=\"turned.parquet\",reference=\"a.parquet\"";
+    let kept = format!("\nveridical_stability_limit_kept{{limit=\"min-cka\",{labels}}} 1\n");
+    assert!(gauges.starts_with("# veridical ") && gauges.contains(&kept), "{gauges}");
+    assert!(gauges.contains(&format!("\nveridical_stability_cka_lower{{{labels}}} ")), "{gauges}");
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub struct Field {
     pub letter: Option<char>,
     /// Whether most uses do not need it: short help leaves it out.
     pub is_detail: bool,
+    /// Whether a folder of publications is meant as such, not its current version.
+    pub is_root: bool,
 }
 
 /// Converts a Rust identifier to the kebab case of settings.
@@ -114,6 +116,7 @@ impl Field {
             aliases: &[],
             letter: None,
             is_detail: false,
+            is_root: false,
         }
     }
 
@@ -192,6 +195,12 @@ impl Field {
     /// Most uses do not need it: short help leaves it out.
     pub fn detail(mut self) -> Self {
         self.is_detail = true;
+        self
+    }
+
+    /// A folder of publications is meant as such, not its current version.
+    pub fn root(mut self) -> Self {
+        self.is_root = true;
         self
     }
 

@@ -25,6 +25,11 @@ pub struct TimeLimit {
 }
 
 impl TimeLimit {
+    /// Makes a limit of some seconds.
+    pub const fn seconds(number: u32) -> Self {
+        Self { number, unit: 's' }
+    }
+
     /// Returns the limit as a duration.
     pub fn duration(self) -> Duration {
         let seconds = match self.unit {

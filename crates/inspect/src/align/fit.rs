@@ -38,8 +38,8 @@ choices! {
 }
 
 settings! {
-    /// The settings of a fit.
-    pub struct FitSettings in "Fitting" {
+    /// The kind of map to fit, and on how many anchors.
+    pub struct MapChoice in "Fitting" {
         /// Kind of map
         pub method: Method = Method::Auto => [value("KIND")],
         /// Procrustes: allow a scale factor
@@ -52,8 +52,17 @@ settings! {
         pub rank: Option<usize> = None => [value("K")],
         /// Maximum number of anchors of a fit
         pub sample: usize = 200_000,
+    }
+}
+
+settings! {
+    /// The settings of a fit.
+    pub struct FitSettings in "Fitting" {
         /// Random seed of the held-out anchors
         pub seed: u64 = 0 => [value("SEED")],
+    } with {
+        /// The kind of map.
+        pub map: MapChoice,
     } besides {
         /// Which shared ids are anchors.
         pub which: Anchors,
@@ -153,15 +162,15 @@ pub fn fit(
     let (mut ridge, mut rank) = (None, None);
     let map = match method {
         Method::Procrustes | Method::Auto => {
-            Procrustes { scale: settings.scale, center: settings.center }.fit(&moments)
+            Procrustes { scale: settings.map.scale, center: settings.map.center }.fit(&moments)
         }
         Method::Ridge | Method::LowRank => {
-            rank = settings.rank.filter(|_| method == Method::LowRank);
+            rank = settings.map.rank.filter(|_| method == Method::LowRank);
             let of = |moments: &PairMoments, lambda: f64| match rank {
                 Some(rank) => low_rank_map(moments, rank, lambda),
                 None => ridge_map(moments, lambda),
             };
-            let lambda = settings.ridge.unwrap_or_else(|| best_ridge(&fitted, &moments, of));
+            let lambda = settings.map.ridge.unwrap_or_else(|| best_ridge(&fitted, &moments, of));
             ridge = Some(lambda);
             of(&moments, lambda)
         }
@@ -197,11 +206,11 @@ impl FitSettings {
     /// Resolves the method and checks it against settings and dimensions.
     fn resolve(&self, reference_dim: usize, new_dim: usize) -> Result<Method> {
         let refused = |what: &str, hint: &str| Err(Error::request(what, hint));
-        let method = match self.method {
-            Method::Auto if self.rank.is_some() => Method::LowRank,
-            Method::Auto if self.ridge.is_some() => Method::Ridge,
+        let method = match self.map.method {
+            Method::Auto if self.map.rank.is_some() => Method::LowRank,
+            Method::Auto if self.map.ridge.is_some() => Method::Ridge,
             Method::Auto if reference_dim == new_dim => Method::Procrustes,
-            Method::Auto if self.scale || self.center => Method::Procrustes,
+            Method::Auto if self.map.scale || self.map.center => Method::Procrustes,
             Method::Auto => Method::Ridge,
             method => method,
         };
@@ -216,14 +225,14 @@ impl FitSettings {
             ));
         }
         let linear = matches!(method, Method::Ridge | Method::LowRank);
-        if linear && (self.scale || self.center) {
+        if linear && (self.map.scale || self.map.center) {
             let what = "⟨scale⟩ and ⟨center⟩ require ⟨method⟩ procrustes";
             return refused(what, "linear maps include both");
         }
-        if !linear && self.ridge.is_some() {
+        if !linear && self.map.ridge.is_some() {
             return refused("⟨ridge⟩ requires ⟨method⟩ ridge or low-rank", "");
         }
-        match (method, self.rank) {
+        match (method, self.map.rank) {
             (Method::LowRank, None) => return refused("⟨method⟩ low-rank needs ⟨rank⟩ K", ""),
             (Method::LowRank, Some(rank)) => {
                 let most = reference_dim.min(new_dim);
@@ -235,10 +244,10 @@ impl FitSettings {
             (_, Some(_)) => return refused("⟨rank⟩ requires ⟨method⟩ low-rank", ""),
             (_, None) => {}
         }
-        if let Some(ridge) = self.ridge.filter(|ridge| !(ridge.is_finite() && *ridge >= 0.0)) {
+        if let Some(ridge) = self.map.ridge.filter(|ridge| !(ridge.is_finite() && *ridge >= 0.0)) {
             return Err(Error::setting("ridge", "a number that is not negative", ridge));
         }
-        if self.sample == 0 {
+        if self.map.sample == 0 {
             return Err(Error::setting("sample", "at least 1", 0));
         }
         Ok(method)
@@ -248,11 +257,11 @@ impl FitSettings {
 /// Checks that there are enough anchors to determine a map.
 fn enough(anchors: usize, dim: usize, settings: &FitSettings) -> Result<()> {
     let (need, [a, b]) = (2 * dim, &settings.names.0);
-    if anchors.min(settings.sample) >= need {
+    if anchors.min(settings.map.sample) >= need {
         return Ok(());
     }
     if anchors >= need {
-        let sample = settings.sample;
+        let sample = settings.map.sample;
         let what = format!(
             "⟨sample⟩ {sample} is too small for vectors of dimension {dim}: at least {need} anchors (2 x dimension) are needed"
         );
@@ -281,9 +290,9 @@ impl Split {
         let order = Order::new(anchors as u64, Seed::new(settings.seed)?, "align/anchors", 0);
         let at = |t: usize| order.at(t as u64) as usize;
         let n_held_out = (anchors / HELD_OUT).max(1);
-        let n_fit = (anchors - n_held_out).min(settings.sample);
+        let n_fit = (anchors - n_held_out).min(settings.map.sample);
         // Hold out no more than the sample size: that is enough to estimate the residual.
-        let held_out = (0..n_held_out.min(settings.sample)).map(at).collect();
+        let held_out = (0..n_held_out.min(settings.map.sample)).map(at).collect();
         Ok(Self { held_out, fit: (n_held_out..n_held_out + n_fit).map(at).collect() })
     }
 }
@@ -443,12 +452,12 @@ pub fn fit_common(
     }
     let dim = tables.first().map_or(0, |table| table.dim);
     let plain = FitSettings { which: Anchors::Shared, ..settings.clone() };
-    let rotation = matches!(settings.method, Method::Auto | Method::Procrustes);
+    let rotation = matches!(settings.map.method, Method::Auto | Method::Procrustes);
     if !rotation
-        || settings.scale
-        || settings.center
-        || settings.ridge.is_some()
-        || settings.rank.is_some()
+        || settings.map.scale
+        || settings.map.center
+        || settings.map.ridge.is_some()
+        || settings.map.rank.is_some()
     {
         let what = "⟨generalized⟩ fits rotations: leave out ⟨method⟩, ⟨scale⟩, ⟨center⟩, ⟨ridge⟩ and ⟨rank⟩";
         return Err(Error::request(what, ""));

@@ -8,5 +8,7 @@ mod fit;
 mod map;
 
 pub use self::anchors::Anchors;
-pub use self::fit::{Certificate, Common, FitSettings, Fitted, Method, Names, fit, fit_common};
+pub use self::fit::{
+    Certificate, Common, FitSettings, Fitted, MapChoice, Method, Names, fit, fit_common,
+};
 pub use self::map::{MAP_FORMAT, MapKind, map_id};

@@ -143,10 +143,12 @@ pub fn floor_of(floor: &Comparison, runs: usize, key: &str) -> Option<Floor> {
 /// Proposes the limit that 99 % of pairs of runs on identical data pass with the harmful ends of their intervals.
 pub fn propose(floor: &Comparison, kind: &'static Kind) -> Option<Limit> {
     let pairs = &floor.pairs_of(kind.key)?.pairs;
-    let mut ends: Vec<f64> = pairs
-        .iter()
-        .map(|p| p.estimate.map(|e| kind.harmful(e.interval())))
-        .collect::<Option<_>>()?;
+    let ends = pairs.iter().map(|p| p.estimate.map(|e| kind.harmful(e.interval())));
+    propose_from(ends.collect::<Option<_>>()?, kind)
+}
+
+/// Proposes the limit that 99 % of these harmful ends of intervals pass.
+pub fn propose_from(mut ends: Vec<f64>, kind: &'static Kind) -> Option<Limit> {
     let value = harmful_quantile(kind, &mut ends)?;
     // Rounded to four digits toward the lenient side, so that the worst pair itself passes.
     let rounded = match kind.harm {

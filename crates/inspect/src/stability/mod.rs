@@ -6,10 +6,12 @@
 //! - [`geometry`]: coordinates, inner products, kernels, neighbors, CKA, Procrustes, with confidence intervals.
 //! - [`downstream()`]: the loss of accuracy of classifiers, retrained and not, for every treatment of the vectors.
 //! - [`consumer()`]: the effect of today's vectors on a model that was trained on an earlier table.
+//! - [`change_points()`]: the days on which a series of measures changed.
 //! - [`verdict()`], [`Gate`]: a summary sentence, and the outcome of limits.
 //!
 //! Everything is invariant under a rotation of one table, except coordinates, which are compared to show that.
 
+mod change_points;
 mod changed;
 mod compare;
 pub mod consumers;
@@ -33,6 +35,7 @@ mod twins;
 mod variance;
 mod verdict;
 
+pub use change_points::change_points;
 pub use changed::{Changed, changed};
 pub use compare::{Angles, CompareSettings, Comparison, PairMeasure, Probed, geometry};
 pub use consumers::{Consumer, ConsumerReport, ConsumerVerdict, consumer};
@@ -41,7 +44,7 @@ pub use downstream::{
     Downstream, Labeled, Treated, Treatment, TreatmentScores, accuracy, downstream, macro_f1,
     treatments,
 };
-pub use gate::{Gate, Limit, Outcome, floor_of, propose};
+pub use gate::{Gate, Limit, Outcome, floor_of, propose, propose_from};
 pub use joined::{Joined, LEAST_IDS, NamedTable, TableReport, join};
 pub use kernel::{KernelAt, TargetAlignment, target_alignment};
 pub use linear::{Linear, linear};

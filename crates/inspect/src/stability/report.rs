@@ -64,9 +64,9 @@ settings! {
     /// The settings of a comparison of tables.
     pub struct Settings {
         /// Cross-validation folds of the classifiers
-        pub folds: usize = 5 => [at_least(2.0), at_most(100.0)],
+        pub folds: usize = 5 => [detail(), at_least(2.0), at_most(100.0)],
         /// Output dimensions of feature maps to try, as multiples of the embedding dimension
-        pub multiples: Vec<usize> = vec![2, 4, 8] => [by_comma(), value("N,..")],
+        pub multiples: Vec<usize> = vec![2, 4, 8] => [detail(), by_comma(), value("N,..")],
     } with {
         /// The sizes and the random seed of all samples.
         pub samples: Samples,

@@ -1,17 +1,15 @@
 //! One writer per output, and the step that publishes the output.
 //!
-//! `.OUTPUT.lock` is locked by the operating system as long as its writer lives, and removed by the writer. When an existing
-//! folder is replaced, it records which folder is the new one: a process that finds it can tell whether a killed process
-//! had exchanged the two, and removes the old folder that was left under the name of the unfinished one.
+//! `.OUTPUT.lock` is a [`Hold`]. When an existing folder is replaced, its note says which folder is the new one: a process
+//! that finds it can tell whether a killed process had exchanged the two, and removes the old folder that was left under the
+//! name of the unfinished one.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use veridical_core::Error as Core;
-
 use super::folder::exchange;
-use super::{hidden, is_at, is_unsupported, remove, sync_folder};
+use super::{Hold, hidden, remove, sync_folder};
 use crate::{Error, Result};
 
 /// The exclusive right to write an output, until it is dropped.
@@ -20,8 +18,7 @@ pub struct Lock {
     output: PathBuf,
     /// The path at which the output is written.
     aside: PathBuf,
-    path: PathBuf,
-    file: File,
+    hold: Hold,
 }
 
 impl Lock {
@@ -36,21 +33,13 @@ impl Lock {
 
     /// [`acquire`](Self::acquire) for an output that the user knows as `shown`.
     pub(crate) fn acquire_as(output: &Path, aside: &Path, shown: &Path) -> Result<Self> {
-        let failed = |e| Error::write(aside, e);
-        let path = hidden(output, "lock");
-        let file = loop {
-            let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-            let file = file.map_err(failed)?;
-            match file.try_lock() {
-                Ok(()) if !is_at(&file, &path) => {} // removed by its previous holder
-                Err(TryLockError::WouldBlock) => return Err(held(shown)),
-                Err(TryLockError::Error(e)) if !is_unsupported(&e) => return Err(failed(e)),
-                Ok(()) | Err(TryLockError::Error(_)) => break file,
-            }
-        };
-        let mut lock = Self { output: output.to_owned(), aside: aside.to_owned(), path, file };
-        lock.settle().map_err(failed)?;
+        let hold = Hold::acquire(&hidden(output, "lock"), shown).map_err(|e| match e {
+            // Report the folder under the name the user knows.
+            Error::Write { source, .. } => Error::write(aside, source),
+            other => other,
+        })?;
+        let mut lock = Self { output: output.to_owned(), aside: aside.to_owned(), hold };
+        lock.settle().map_err(|e| Error::write(aside, e))?;
         Ok(lock)
     }
 
@@ -63,11 +52,7 @@ impl Lock {
     }
 
     pub(crate) fn refuse_held_as(output: &Path, shown: &Path) -> Result<()> {
-        let Ok(file) = File::open(hidden(output, "lock")) else { return Ok(()) };
-        match file.try_lock_shared() {
-            Err(TryLockError::WouldBlock) => Err(held(shown)),
-            _ => Ok(()),
-        }
+        Hold::refuse_held(&hidden(output, "lock"), shown)
     }
 
     /// Renames the finished output to its final name, durably; an existing output stays until that moment and is then removed.
@@ -87,8 +72,7 @@ impl Lock {
     }
 
     fn replace(&mut self) -> io::Result<()> {
-        self.file.rewind()?;
-        self.file.write_all(identity(&self.aside).unwrap_or_default().as_bytes())?;
+        self.hold.leave(&identity(&self.aside).unwrap_or_default())?;
         if exchange(&self.aside, &self.output)? {
             return self.discard(&self.aside);
         }
@@ -102,8 +86,7 @@ impl Lock {
 
     /// Finishes a replacement that was started by a dead process.
     fn settle(&mut self) -> io::Result<()> {
-        let mut new = String::new();
-        self.file.read_to_string(&mut new)?;
+        let new = self.hold.note().to_owned();
         remove(&self.trash())?;
         if new.is_empty() {
             return Ok(());
@@ -115,7 +98,7 @@ impl Lock {
             self.discard(&old)?;
             self.discard(&self.aside)?;
         }
-        self.file.set_len(0)
+        self.hold.leave("")
     }
 
     /// Removes a folder, renaming it first, so that a half-removed one is never mistaken for an unfinished job.
@@ -132,17 +115,6 @@ impl Lock {
     fn trash(&self) -> PathBuf {
         hidden(&self.output, "trash")
     }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // before unlocking; a leftover file is reused
-    }
-}
-
-fn held(output: &Path) -> Error {
-    let what = format!("{} is being written by another job", output.display());
-    Core::exists(what, "wait for it or choose another name").into()
 }
 
 /// What identifies a folder, whatever its name.

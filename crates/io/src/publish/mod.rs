@@ -4,6 +4,8 @@
 //! - [`folder`]: a folder is written as `.NAME.new` and published in the same way.
 //! - [`Lock`]: an output that takes long is written to `OUTPUT.partial` and can be resumed. One job at a time writes
 //!   it; the lock is the operating system's, so a killed job does not hold it.
+//! - [`Hold`]: the lock itself, which names its holder.
+//! - [`protect`]: no output is ever one of the inputs.
 //! - [`refuse_existing`], [`check_file`], [`check_folder`]: existing output is left alone unless the user says otherwise.
 //!
 //! A folder replaces an existing one by one exchange of the two names (renameat2(2), `RENAME_EXCHANGE`): at
@@ -23,7 +25,9 @@
 mod exists;
 mod file;
 mod folder;
+mod hold;
 mod lock;
+mod outputs;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -37,7 +41,9 @@ pub(crate) use self::exists::{refuse_unfinished, unlike};
 pub(crate) use self::file::{Aside, finished};
 pub use self::file::{file, note, put};
 pub use self::folder::{folder, subfolder};
+pub use self::hold::{Hold, Holder, host_name};
 pub use self::lock::Lock;
+pub use self::outputs::{METRICS, PAGE, SUMMARY, protect, real_path};
 
 /// Returns `NAME.partial`, beside the output: the path of an unfinished output that can be resumed.
 pub fn partial_path(output: &Path) -> PathBuf {
@@ -71,6 +77,17 @@ fn is_at(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
+/// A document as the text of a file.
+///
+/// # Panics
+/// If a map has keys that are not text.
+pub fn pretty(document: &impl serde::Serialize) -> Vec<u8> {
+    // INVARIANT: numbers, text, lists and maps with text as keys always serialize.
+    let mut text = serde_json::to_vec_pretty(document).expect("a document serializes");
+    text.push(b'\n');
+    text
+}
+
 /// Flushes the entries of a folder to disk, where the file system supports it.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(not(unix)) {
@@ -94,7 +111,7 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes a file or a folder, if it exists.
-fn remove(path: &Path) -> io::Result<()> {
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(kind) if kind.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),

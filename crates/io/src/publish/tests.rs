@@ -133,7 +133,8 @@ fn an_exchange_without_cleanup_is_distinguished_from_an_unfinished_job() {
         fs::write(folder.join("a"), text).unwrap();
     }
     let found = fs::metadata(&out).unwrap();
-    fs::write(dir.path().join(".out.lock"), format!("{}:{}", found.dev(), found.ino())).unwrap();
+    fs::write(dir.path().join(".out.lock"), format!("\n{}:{}\n", found.dev(), found.ino()))
+        .unwrap();
     drop(Lock::acquire(&out, &partial).unwrap());
     assert_eq!(fs::read(out.join("a")).unwrap(), b"new");
     assert_eq!(names(dir.path()), ["out"]);
@@ -141,13 +142,15 @@ fn an_exchange_without_cleanup_is_distinguished_from_an_unfinished_job() {
     // Without the exchange, the unfinished job is left as it is.
     fs::create_dir(&partial).unwrap();
     let found = fs::metadata(&partial).unwrap();
-    fs::write(dir.path().join(".out.lock"), format!("{}:{}", found.dev(), found.ino())).unwrap();
+    fs::write(dir.path().join(".out.lock"), format!("\n{}:{}\n", found.dev(), found.ino()))
+        .unwrap();
     drop(Lock::acquire(&out, &partial).unwrap());
     assert_eq!(names(dir.path()), ["out", "out.partial"]);
 
     // The two renames of a file system without the exchange: killed in between.
     fs::rename(&out, dir.path().join(".out.old")).unwrap();
-    fs::write(dir.path().join(".out.lock"), format!("{}:{}", found.dev(), found.ino())).unwrap();
+    fs::write(dir.path().join(".out.lock"), format!("\n{}:{}\n", found.dev(), found.ino()))
+        .unwrap();
     drop(Lock::acquire(&out, &partial).unwrap());
     assert_eq!(fs::read(out.join("a")).unwrap(), b"new");
     assert_eq!(names(dir.path()), ["out", "out.partial"]);
@@ -159,8 +162,12 @@ fn one_job_at_a_time_writes_an_output() {
     let held = |error: Error, name: &str| {
         assert!(matches!(error, Error::Core(veridical_core::Error::Exists { .. })), "{error:?}");
         let out = dir.path().join(name).display().to_string();
-        let end = "is being written by another job; wait for it or choose another name";
-        assert_eq!(error.to_string(), format!("{out} {end}"));
+        let text = error.to_string();
+        assert!(
+            text.starts_with(&format!("{out} is being written by another job (process ")),
+            "{text}"
+        );
+        assert!(text.ends_with(" UTC); wait for it or choose another name"), "{text}");
     };
 
     let table = |if_exists: IfExists| {

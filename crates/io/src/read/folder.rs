@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::run::{self, RunFolder};
-use crate::{Error, Format, ReadOptions, Result, Source, storage};
+use crate::{Error, Format, ReadOptions, Result, Source, publications, storage};
 
 /// One file of a table.
 #[derive(Clone, Debug)]
@@ -43,10 +43,13 @@ pub(super) fn parts(source: &Source, options: &ReadOptions) -> Result<Vec<Part>>
         let path = RunFolder::open(path)?.table(table)?;
         return Ok(vec![Part { path, format: Some(Format::Parquet), partitions: Vec::new() }]);
     }
-    if let Some(table) = table {
-        let what = format!("⟨table⟩ {table} is for run folders, and this is not one");
+    let published = publications::table(path, table)?;
+    if let (None, Some(table)) = (&published, table) {
+        let what =
+            format!("⟨table⟩ {table} is for run folders and publications, and this is neither");
         return Err(Error::content(path, what));
     }
+    let path = published.as_deref().unwrap_or(path);
     let Some(files) = storage::list(path, is_skipped)? else {
         let format = format_of(path)?;
         return Ok(vec![Part { path: path.to_owned(), format, partitions: Vec::new() }]);

@@ -99,7 +99,7 @@ impl RunWriter {
             fs::remove_dir_all(&writer.partial).map_err(failed)?;
         }
         fs::create_dir_all(&writer.partial).map_err(failed)?;
-        publish::put(&writer.partial.join(DOCUMENT), &pretty(document))?;
+        publish::put(&writer.partial.join(DOCUMENT), &publish::pretty(document))?;
         Ok(Some((writer, None)))
     }
 
@@ -176,7 +176,7 @@ impl RunWriter {
     /// [`Error::Write`] if writing fails.
     pub fn publish(mut self, document: &Value, model: &[NamedTensor<'_>]) -> Result<()> {
         write_tensors(&self.partial.join(MODEL), model)?;
-        publish::put(&self.partial.join(DOCUMENT), &pretty(document))?;
+        publish::put(&self.partial.join(DOCUMENT), &publish::pretty(document))?;
         self.lock.publish()
     }
 
@@ -256,13 +256,6 @@ fn state_file(done: u32) -> String {
 
 fn best_file(done: u32) -> String {
     format!("best-{done}.safetensors")
-}
-
-fn pretty(document: &Value) -> Vec<u8> {
-    // INVARIANT: a JSON value always serializes.
-    let mut text = serde_json::to_vec_pretty(document).expect("a document serializes");
-    text.push(b'\n');
-    text
 }
 
 fn append(path: &Path, line: &Value) -> Result<u64> {

@@ -38,6 +38,10 @@ impl Location {
         match self.0 {}
     }
 
+    pub fn children(&self) -> Result<Vec<String>> {
+        match self.0 {}
+    }
+
     pub fn holds(&self, _other: &Self) -> bool {
         match self.0 {}
     }
@@ -81,6 +85,17 @@ impl Seek for Object {
     }
 }
 
+/// What identifies a state of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tag;
+
+/// A small object and its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Tagged {
+    pub content: Vec<u8>,
+    pub tag: Tag,
+}
+
 /// Cannot be constructed.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote(Infallible);
@@ -99,6 +114,22 @@ impl Remote {
     }
 
     pub fn send_file(&self, _from: &Path, _cancel: &Cancel) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn read_tagged(&self, _most: u64) -> Result<Option<Tagged>> {
+        match self.0 {}
+    }
+
+    pub fn put_if_unchanged(&self, _content: &[u8], _before: Option<&Tag>) -> Result<bool> {
+        match self.0 {}
+    }
+
+    pub fn remove_all(&self) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn send_tree(&self, _from: &Path, _keeps: &[&str], _cancel: &Cancel) -> Result<()> {
         match self.0 {}
     }
 

@@ -27,17 +27,17 @@ use parquet::errors::Result as ParquetResult;
 use parquet::file::reader::{ChunkReader, Length};
 
 #[cfg(not(feature = "object-store"))]
-pub(crate) use self::absent::Remote;
-#[cfg(not(feature = "object-store"))]
 use self::absent::{Location, Object};
+#[cfg(not(feature = "object-store"))]
+pub(crate) use self::absent::{Remote, Tag, Tagged};
 pub(crate) use self::failure::explained;
 #[cfg(feature = "object-store")]
 pub(crate) use self::location::Location;
 #[cfg(feature = "object-store")]
 use self::object::Object;
 #[cfg(feature = "object-store")]
-pub(crate) use self::remote::Remote;
-pub(crate) use self::staging::staging_path;
+pub(crate) use self::remote::{Remote, Tag, Tagged};
+pub use self::staging::staging_path;
 use crate::{Error, Result};
 
 /// A file that is being read.
@@ -146,6 +146,11 @@ pub fn exists(path: &Path) -> Result<bool> {
         Some(at) => at.exists(),
         None => Ok(path.exists()),
     }
+}
+
+/// The names one level below a folder in a store, none if it does not exist; `None` for a local path.
+pub(crate) fn children(path: &Path) -> Result<Option<Vec<String>>> {
+    Location::parse(path)?.map(|at| at.children()).transpose()
 }
 
 /// The files below a folder in the order of their paths, or `None` if `path` is a file. Names that

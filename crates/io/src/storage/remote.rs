@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use object_store::ObjectStoreExt;
 use object_store::path::Path as Key;
+use object_store::{ObjectStoreExt, PutMode, UpdateVersion};
 use veridical_core::Cancel;
 
 use super::location::Location;
@@ -15,6 +15,17 @@ impl Location {
     /// Whether an object exists here, or any below.
     pub(super) fn exists(&self) -> Result<bool> {
         Ok(is_object(self)? || !keys_below(self, |_| false)?.is_empty())
+    }
+
+    /// The names of the objects and folders one level below.
+    pub(super) fn children(&self) -> Result<Vec<String>> {
+        let store = client(self, Purpose::Read)?;
+        let prefix = (!self.key.as_ref().is_empty()).then_some(&self.key);
+        let level = runtime()?.block_on(store.list_with_delimiter(prefix));
+        let level = level.map_err(|e| explain(self, "list", &e))?;
+        let objects = level.objects.into_iter().map(|object| object.location);
+        let names = level.common_prefixes.into_iter().chain(objects);
+        Ok(names.filter_map(|key| key.filename().map(str::to_owned)).collect())
     }
 
     /// The objects below, or `None` if `path`, as this location was written, is an object itself.
@@ -70,6 +81,20 @@ fn keys_below(at: &Location, skips: fn(&str) -> bool) -> Result<Vec<Key>> {
 #[derive(Clone, Debug)]
 pub(crate) struct Remote(Location);
 
+/// What identifies a state of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tag {
+    e_tag: Option<String>,
+    version: Option<String>,
+}
+
+/// A small object and its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Tagged {
+    pub content: Vec<u8>,
+    pub tag: Tag,
+}
+
 /// Written last: its presence means that all parts are complete.
 const SUCCESS: &str = "_SUCCESS";
 
@@ -88,6 +113,84 @@ impl Remote {
         upload::put(&self.0, content)
     }
 
+    /// Reads a small object and what identifies its state; `None` if it does not exist.
+    pub fn read_tagged(&self, most: u64) -> Result<Option<Tagged>> {
+        let store = client(&self.0, Purpose::Read)?;
+        let failed = |e| explain(&self.0, "read", &e);
+        let got = async {
+            let got = store.get(&self.0.key).await?;
+            let tag = Tag { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+            let size = got.meta.size;
+            let bytes = if size > most { None } else { Some(got.bytes().await?) };
+            Ok((size, tag, bytes))
+        };
+        match runtime()?.block_on(got) {
+            Ok((_, tag, Some(bytes))) => Ok(Some(Tagged { content: bytes.to_vec(), tag })),
+            Ok((size, ..)) => {
+                let what = format!("{size} bytes, expected at most {most}");
+                Err(Error::content(&self.0.url, what))
+            }
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(failed(e)),
+        }
+    }
+
+    /// Writes a small object if its state is still `before`, or if it does not exist for `None`; `false` otherwise.
+    pub fn put_if_unchanged(&self, content: &[u8], before: Option<&Tag>) -> Result<bool> {
+        let mode = match before {
+            None => PutMode::Create,
+            Some(Tag { e_tag, version }) => {
+                PutMode::Update(UpdateVersion { e_tag: e_tag.clone(), version: version.clone() })
+            }
+        };
+        match upload::put_opts(&self.0, content, mode)? {
+            true => Ok(true),
+            // A request that was repeated after a lost answer finds its own object.
+            false => Ok(self.read_tagged(1 << 20)?.is_some_and(|now| now.content == content)),
+        }
+    }
+
+    /// Deletes the object, or all objects below: the completion marker first.
+    pub fn remove_all(&self) -> Result<()> {
+        upload::delete(&self.place(SUCCESS))?;
+        for name in self.names()? {
+            upload::delete(&self.place(&name))?;
+        }
+        upload::delete(&self.0)
+    }
+
+    /// The location of an object below.
+    fn place(&self, name: &str) -> Location {
+        let name = name.split('/').fold(self.0.key.clone(), |key, part| key.join(part));
+        self.0.below(&name)
+    }
+
+    /// Publishes a folder with all folders in it, in place of the existing objects but those named in `keeps`: the
+    /// completion marker is removed first and written last.
+    pub fn send_tree(&self, from: &Path, keeps: &[&str], cancel: &Cancel) -> Result<()> {
+        let files = super::list(from, |name| name.starts_with('.'))?.unwrap_or_default();
+        let name = |file: &PathBuf| {
+            let parts = file.strip_prefix(from).unwrap_or(file).components();
+            let parts: Vec<String> =
+                parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+            parts.join("/")
+        };
+        let before = self.names()?;
+        upload::delete(&self.place(SUCCESS))?;
+        let names: Vec<String> = files.iter().map(name).collect();
+        for (file, name) in files.iter().zip(&names).filter(|(_, name)| *name != SUCCESS) {
+            upload::send(file, &self.place(name), cancel)?;
+        }
+        let is_kept = |name: &str| name == SUCCESS || keeps.contains(&name);
+        for name in before.iter().filter(|old| !is_kept(old) && !names.contains(old)) {
+            upload::delete(&self.place(name))?;
+        }
+        match names.iter().any(|name| name == SUCCESS) {
+            true => upload::put(&self.place(SUCCESS), b""),
+            false => Ok(()),
+        }
+    }
+
     /// The names of the objects below, relative to here.
     pub fn names(&self) -> Result<Vec<String>> {
         let depth = self.0.key.parts().count();
@@ -104,20 +207,16 @@ impl Remote {
     /// Publishes the files of a folder in place of the existing ones: parts first, the completion marker
     /// last.
     pub fn send_folder(&self, files: &[PathBuf], cancel: &Cancel) -> Result<()> {
-        let place = |name: &str| {
-            let name = name.split('/').fold(self.0.key.clone(), |key, part| key.join(part));
-            self.0.below(&name)
-        };
         let before = self.names()?;
-        upload::delete(&place(SUCCESS))?;
+        upload::delete(&self.place(SUCCESS))?;
         let name = |file: &PathBuf| file.file_name().map(|n| n.to_string_lossy().into_owned());
         for file in files {
-            upload::send(file, &place(&name(file).unwrap_or_default()), cancel)?;
+            upload::send(file, &self.place(&name(file).unwrap_or_default()), cancel)?;
         }
         let new: Vec<String> = files.iter().filter_map(name).collect();
         for name in before.iter().filter(|old| *old != SUCCESS && !new.contains(old)) {
-            upload::delete(&place(name))?;
+            upload::delete(&self.place(name))?;
         }
-        upload::put(&place(SUCCESS), b"")
+        upload::put(&self.place(SUCCESS), b"")
     }
 }

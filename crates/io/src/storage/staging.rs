@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Result};
 
-/// The path in `folder` (or in the user's cache) for the output `url`: the end of its name for
+/// Returns the path in `folder` (or in the user's cache) for the output `url`: the end of its name for
 /// recognition, and a hash for uniqueness.
-pub(crate) fn staging_path(url: &Path, folder: Option<&Path>) -> Result<PathBuf> {
+///
+/// # Errors
+/// [`Error::Content`] if there is no cache.
+pub fn staging_path(url: &Path, folder: Option<&Path>) -> Result<PathBuf> {
     let folder = match folder {
         Some(folder) => folder.to_owned(),
         None => cache(|name| std::env::var_os(name).map(PathBuf::from)).ok_or_else(|| {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use object_store::{ObjectStoreExt, PutPayload, WriteMultipart};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, WriteMultipart};
 use veridical_core::Cancel;
 
 use super::location::Location;
@@ -23,6 +23,26 @@ pub(super) fn put(at: &Location, content: &[u8]) -> Result<()> {
     let payload = PutPayload::from(content.to_vec());
     let put = runtime()?.block_on(store.put(&at.key, payload));
     put.map(|_| ()).map_err(|e| explain(at, "write", &e))
+}
+
+/// Puts a small object under a condition; `false` if the condition does not hold.
+pub(super) fn put_opts(at: &Location, content: &[u8], mode: PutMode) -> Result<bool> {
+    use object_store::Error as E;
+
+    let store = client(at, Purpose::Write)?;
+    let payload = PutPayload::from(content.to_vec());
+    match runtime()?.block_on(store.put_opts(&at.key, payload, mode.into())) {
+        Ok(_) => Ok(true),
+        Err(E::AlreadyExists { .. } | E::Precondition { .. } | E::NotFound { .. }) => Ok(false),
+        Err(E::NotImplemented { .. } | E::NotSupported { .. }) => Err(Error::Store {
+            path: at.url.clone(),
+            what: "cannot write: the store refuses conditional puts, without which two jobs could publish at \
+                   once; publish to a local folder and copy it"
+                .into(),
+            is_transient: false,
+        }),
+        Err(e) => Err(explain(at, "write", &e)),
+    }
 }
 
 /// Deletes an object; one that does not exist counts as deleted.

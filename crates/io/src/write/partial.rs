@@ -129,7 +129,7 @@ impl Partial {
         }
         self.remove();
         fs::create_dir(&self.folder).map_err(|e| Error::write(&self.folder, e))?;
-        publish::put(&self.folder.join(MANIFEST), &pretty(&manifest))?;
+        publish::put(&self.folder.join(MANIFEST), &publish::pretty(&manifest))?;
         Ok(None)
     }
 
@@ -328,13 +328,6 @@ impl Partial {
 
 fn part_name(part: u64, format: Format) -> String {
     format!("part-{part:05}.{}", format.extension())
-}
-
-fn pretty(value: &Value) -> Vec<u8> {
-    // INVARIANT: JSON values always serialize.
-    let mut text = serde_json::to_vec_pretty(value).expect("a JSON value serializes");
-    text.push(b'\n');
-    text
 }
 
 /// Returns the first position where two JSON values differ, with both values.

@@ -229,7 +229,7 @@ fn a_replacement_killed_at_its_last_step_is_resumed() {
     fs::write(path.join("_journal.json"), serde_json::to_vec(&journal).unwrap()).unwrap();
     let found = fs::metadata(&path).unwrap();
     let lock = folder.path().join(".t.lock");
-    fs::write(lock, format!("{}:{}", found.dev(), found.ino())).unwrap();
+    fs::write(lock, format!("\n{}:{}\n", found.dev(), found.ino())).unwrap();
 
     let writer = create(IfExists::Resume).unwrap();
     assert!(writer.resumed().unwrap().finished);

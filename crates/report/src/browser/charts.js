@@ -23,7 +23,7 @@ function colors() {
   return found;
 }
 
-const show = (axis, x) => axis.percent && Number.isFinite(x) ? `${number(100 * x)} %` : number(x);
+const show = (axis, x) => axis.names ? axis.names[x] ?? '' : axis.percent && Number.isFinite(x) ? `${number(100 * x)} %` : number(x);
 const withInterval = (axis, value, [low, high]) =>
   show(axis, value) + (Number.isFinite(low) && Number.isFinite(high) ? ` [${show(axis, low)}, ${show(axis, high)}]` : '');
 const shorten = (text, most) => text.length > most ? `${text.slice(0, most - 1)}\u2026` : text;
@@ -83,6 +83,7 @@ function frame(c, { x, y, names, width, tooltip }) {
     return {
       ...common, type: axis.log ? 'log' : 'value', logBase: axis.base, scale: !axis.zero, splitNumber: width < NARROW && side === 'x' ? 3 : 5,
       ...(axis.whole ? { min: 0, max: 1, interval: 0.25 } : {}),
+      ...(axis.names ? { min: 0, max: Math.max(1, axis.names.length - 1), minInterval: 1 } : {}),
       axisLabel: { ...label, hideOverlap: true, formatter: value => show(axis, value) },
       splitLine: { lineStyle: { color: c.line } }, minorTick: { show: false },
     };
@@ -129,12 +130,13 @@ function line(numbers, c, width) {
     const points = one.points.map(([at, ...values]) => [on(x, at), ...values.map(value => on(y, value))]);
     return { ...one, points, color: c.series[i % 8] };
   });
-  const lines = drawn.map(({ name, points, color, dashed }) => ({
-    name, type: 'line', data: points.map(([at, value]) => [at, value]), showSymbol: points.length <= 40, symbol: 'circle', symbolSize: 6,
-    itemStyle: { color: color }, lineStyle: { color: color, width: dashed ? 1.5 : 2, type: dashed ? 'dashed' : 'solid' }, connectNulls: false,
+  const lines = drawn.map(({ name, points, color, dashed, dots }) => ({
+    name, type: 'line', data: points.map(([at, value]) => [at, value]), showSymbol: dots || points.length <= 40 && !(dashed && banded),
+    symbol: dots ? 'diamond' : 'circle', symbolSize: dots ? 11 : 6, z: dots ? 4 : 2,
+    itemStyle: { color: color }, lineStyle: { color: color, width: dots ? 0 : dashed ? 1.5 : 2, type: dashed ? 'dashed' : 'solid' }, connectNulls: false,
     emphasis: { focus: 'none' },
   }));
-  const bands = banded ? drawn.map(({ name, points, color }) => band(name, points, color)) : [];
+  const bands = banded ? drawn.map(({ name, points, color, dots }) => band(name, dots ? [] : points, color)) : [];
   const entry = item => {
     const [, value, ...interval] = drawn[item.seriesIndex - bands.length].points[item.dataIndex];
     return { color: item.color, name: item.seriesName, value: withInterval(y, value, interval) };
@@ -151,7 +153,8 @@ function line(numbers, c, width) {
   });
   option.series = [...bands, ...lines, ...marks(c, x, y, drawn.flatMap(({ points }) => points).find(([a, b]) => a !== null && b !== null))];
   const head = ['series', x.name, y.name, ...(banded ? ['low', 'high'] : [])];
-  return { option, rows: [head, ...series.flatMap(({ name, points }) => points.map(point => [name, ...point]))] };
+  const named = ([at, ...values]) => [x.names ? x.names[at] : at, ...values];
+  return { option, rows: [head, ...series.flatMap(({ name, points }) => points.map(point => [name, ...named(point)]))] };
 }
 
 function band(name, points, color) {

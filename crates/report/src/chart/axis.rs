@@ -15,6 +15,8 @@ pub struct Axis {
     log: bool,
     percent: bool,
     zero: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<String>,
     marks: Vec<Mark>,
 }
 
@@ -27,7 +29,14 @@ struct Mark {
 impl Axis {
     /// Makes a linear axis; the unit belongs in its name.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), log: false, percent: false, zero: false, marks: Vec::new() }
+        Self {
+            name: name.into(),
+            log: false,
+            percent: false,
+            zero: false,
+            names: Vec::new(),
+            marks: Vec::new(),
+        }
     }
 
     /// Makes a logarithmic axis; values that are not positive are omitted.
@@ -44,6 +53,12 @@ impl Axis {
     /// Starts the axis at zero even if all values are far from it.
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
+        self
+    }
+
+    /// Names the positions 0, 1, 2, ..., such as days.
+    pub fn named<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.names = names.into_iter().map(Into::into).collect();
         self
     }
 

@@ -58,7 +58,14 @@ struct Drawing<const N: usize> {
 struct Series<const N: usize> {
     name: String,
     dashed: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    dots: bool,
     points: Vec<[f64; N]>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_false(is: &bool) -> bool {
+    !*is
 }
 
 impl Line {
@@ -103,6 +110,30 @@ impl Band {
         self.drawing.push(name, false, points);
         self
     }
+
+    /// Adds a dashed line through (x, y), such as a limit that changes.
+    pub fn dashed(
+        mut self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = [f64; 2]>,
+    ) -> Self {
+        let points = points.into_iter().map(|[x, y]| [x, y, f64::NAN, f64::NAN]);
+        self.drawing.push(name, true, points);
+        self
+    }
+
+    /// Adds points that no line connects, such as exceptions, with their intervals in the tooltip.
+    pub fn dots(
+        mut self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = [f64; 4]>,
+    ) -> Self {
+        self.drawing.push(name, false, points);
+        if let Some(series) = self.drawing.series.last_mut() {
+            series.dots = true;
+        }
+        self
+    }
 }
 
 impl<const N: usize> Drawing<N> {
@@ -113,7 +144,7 @@ impl<const N: usize> Drawing<N> {
         points: impl IntoIterator<Item = [f64; N]>,
     ) {
         let points = points.into_iter().collect();
-        self.series.push(Series { name: name.into(), dashed, points });
+        self.series.push(Series { name: name.into(), dashed, dots: false, points });
     }
 
     fn alt(&self, kind: &str, caption: &str) -> String {

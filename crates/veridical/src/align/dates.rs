@@ -7,15 +7,24 @@ use crate::Result;
 settings! {
     /// Dates of the reference and of the tables.
     pub struct DateSettings in "Dates" {
+        /// Date of the tables, YYYY-MM-DD; `refresh` names the version by it
+        pub date: Option<String> = None => [value("DAY")],
         /// Date of the reference, YYYY-MM-DD; its age is then stored with the map
-        pub reference_date: Option<String> = None => [value("DAY"), needs(&["date"])],
-        /// Date of the tables, YYYY-MM-DD
-        pub date: Option<String> = None => [value("DAY"), needs(&["reference-date"])],
+        pub reference_date: Option<String> = None => [detail(), value("DAY"), needs(&["date"])],
     }
 }
 
 impl DateSettings {
-    /// Returns both dates, validated; `None` if they were not given.
+    /// Returns the date of the tables, validated; `None` if it was not given.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for an invalid date.
+    pub fn day(&self) -> Result<Option<String>> {
+        self.date.as_deref().map(|date| days("date", date)).transpose()?;
+        Ok(self.date.clone())
+    }
+
+    /// Returns both dates, validated; `None` unless both were given.
     ///
     /// # Errors
     /// As [`Dates::new`].

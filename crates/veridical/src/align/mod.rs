@@ -15,7 +15,8 @@ use veridical_core::settings::Settings as _;
 use veridical_core::{Error, Job, settings};
 use veridical_data::{VectorTable, fingerprint};
 pub use veridical_inspect::align::{
-    Anchors, Certificate, Common, FitSettings, Fitted, MapKind, Method, Names, fit, fit_common,
+    Anchors, Certificate, Common, FitSettings, Fitted, MapChoice, MapKind, Method, Names, fit,
+    fit_common,
 };
 use veridical_io::publish;
 use veridical_io::{
@@ -52,14 +53,9 @@ settings! {
         pub allow_chain: bool = false => [switch()],
         /// Generalized Procrustes: align all tables to their common mean
         pub generalized: bool = false => [heading("Fitting"), switch()],
-        /// Ids to fit on: one per line, CSV or Parquet
-        pub anchors: Option<Input> = None
-            => [heading("Fitting"), excludes(&["anchor-weights"]), otherwise("all shared ids")],
-        /// Weight of every id, such as its popularity: CSV, TSV or Parquet
-        pub anchor_weights: Option<Input> = None => [heading("Fitting"), needs(&["anchors-top"])],
-        /// Fit on the N ids with the largest weight
-        pub anchors_top: Option<usize> = None => [heading("Fitting"), needs(&["anchor-weights"])],
     } with {
+        /// Which ids maps are fitted on.
+        pub anchors: AnchorFiles,
         /// How maps are fitted.
         pub fit: FitSettings,
         /// Dates of the reference and the tables.
@@ -69,10 +65,26 @@ settings! {
     }
 }
 
-impl Align {
-    /// Returns the fit settings with the anchors loaded.
-    fn fitting(&self) -> Result<FitSettings> {
-        let which = match (&self.anchors, &self.anchor_weights) {
+settings! {
+    /// Which shared ids maps are fitted on.
+    pub struct AnchorFiles in "Fitting" {
+        /// Ids to fit on: one per line, CSV or Parquet
+        pub anchors: Option<Input> = None
+            => [excludes(&["anchor-weights"]), otherwise("all shared ids")],
+        /// Weight of every id, such as its popularity: CSV, TSV or Parquet
+        pub anchor_weights: Option<Input> = None => [needs(&["anchors-top"])],
+        /// Fit on the N ids with the largest weight
+        pub anchors_top: Option<usize> = None => [needs(&["anchor-weights"])],
+    }
+}
+
+impl AnchorFiles {
+    /// Reads the anchors.
+    ///
+    /// # Errors
+    /// [`crate::Error::Io`] if a file cannot be read.
+    pub fn read(&self) -> Result<Anchors> {
+        Ok(match (&self.anchors, &self.anchor_weights) {
             (Some(path), _) => {
                 let ids = read_ids(path, &ReadOptions::default())?;
                 Anchors::Ids((0..ids.len()).map(|i| ids.get(i)).collect())
@@ -82,8 +94,14 @@ impl Align {
                 Anchors::Top { weights: read_weights(path, &RecordOptions::default())?, count }
             }
             (None, None) => Anchors::Shared,
-        };
-        Ok(FitSettings { which, ..self.fit.clone() })
+        })
+    }
+}
+
+impl Align {
+    /// Returns the fit settings with the anchors loaded.
+    fn fitting(&self) -> Result<FitSettings> {
+        Ok(FitSettings { which: self.anchors.read()?, ..self.fit.clone() })
     }
 
     fn sources(&self) -> Vec<Source> {
@@ -174,6 +192,9 @@ pub struct AlignedTable {
 pub fn align(settings: &Align, job: &Job<'_>) -> Result<Aligned> {
     settings.check()?;
     settings.dates.get()?; // fail before any table is read
+    if settings.dates.date.is_some() && settings.dates.reference_date.is_none() {
+        return Err(Error::request("⟨date⟩ needs ⟨reference-date⟩", "").into());
+    }
     let inputs = settings.sources();
     let places = places(settings)?;
     let maps = match &settings.apply {

@@ -67,6 +67,13 @@ pub fn read_consumers(path: &Path) -> Result<Vec<Named>> {
         .collect())
 }
 
+/// Returns the files that a list of consumers names; none if it cannot be read.
+pub(crate) fn files_of_consumers(path: &str) -> Vec<PathBuf> {
+    let listed = read_consumers(Path::new(path)).unwrap_or_default();
+    let files = |named: Named| [Some(named.table), named.queries, named.labels];
+    listed.into_iter().flat_map(files).flatten().collect()
+}
+
 impl Named {
     /// Reads the table it was trained on and joins it with today's table; with `unit`, rows are normalized to unit length.
     pub fn read(&self, today: &VectorTable, unit: bool, job: &Job<'_>) -> Result<Consumer> {

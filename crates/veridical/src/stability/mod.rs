@@ -13,6 +13,7 @@ mod text;
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::path::Path;
 
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
@@ -30,35 +31,47 @@ use veridical_io::{
 };
 
 pub use self::budget::read_budget;
+pub(crate) use self::consumers::files_of_consumers;
 pub use self::limits::Limits;
 use self::tables::{expand, read};
+pub(crate) use self::text::Labels;
+pub(crate) use self::text::with_interval;
+use crate::refresh::Accepted;
 use crate::{Error, Result, featurize};
 
 settings! {
-    /// Settings of [`stability`].
-    pub struct Stability {
-        /// Two or more vector tables, run folders or ensembles; the first is the reference
-        pub tables: Vec<Input> = Vec::new() => [positional(), required(), value("TABLE")],
+    /// What a comparison reads besides the tables.
+    pub struct EvidenceFiles {
         /// Runs on identical data (or past days): their differences are shown next to every number
         pub noise_floor: Vec<Input> = Vec::new() => [value("RUN"), at_once()],
         /// Class labels of ids, to compare downstream classifiers
         pub labels: Option<Input> = None,
         /// Column with the labels, by name or number
         pub label_column: Option<String> = None
-            => [needs(&["labels"]), otherwise("`class`, `label`, `genres`, .. or the last")],
+            => [detail(), needs(&["labels"]), otherwise("`class`, `label`, `genres`, .. or the last")],
         /// Character encoding of labels and names
-        pub label_encoding: Option<String> = None => [otherwise("utf-8")],
+        pub label_encoding: Option<String> = None => [detail(), otherwise("utf-8")],
         /// Drop classes with fewer ids than folds
-        pub drop_rare_classes: bool = false => [switch(), needs(&["labels"])],
+        pub drop_rare_classes: bool = false => [detail(), switch(), needs(&["labels"])],
         /// Names of ids: MovieLens `::`, CSV, TSV or Parquet
-        pub names: Option<Input> = None,
+        pub names: Option<Input> = None => [detail()],
         /// Weights of ids (columns id, weight): heavy ids are sampled more often and reported first
-        pub weights: Option<Input> = None,
-        /// Feature spec used by consumers
+        pub weights: Option<Input> = None => [detail()],
+        /// Feature spec used by consumers; `refresh` publishes its features of the aligned vectors
         pub spec: Option<Input> = None => [otherwise("gaussian, median length scale")],
         /// Downstream models: TOML list of `consumer` with name, table, queries, labels
         pub consumers: Option<Input> = None,
+    }
+}
+
+settings! {
+    /// Settings of [`stability`].
+    pub struct Stability {
+        /// Two or more vector tables, run folders or ensembles; the first is the reference
+        pub tables: Vec<Input> = Vec::new() => [positional(), required(), value("TABLE")],
     } with {
+        /// What is read besides the tables.
+        pub evidence: EvidenceFiles,
         /// How tables are compared.
         pub settings: Settings,
         /// Limits to meet.
@@ -80,6 +93,29 @@ settings! {
     }
 }
 
+impl StabilityOutput {
+    /// Rejects two results on stdout; `with_json` if the result is printed as JSON.
+    ///
+    /// # Errors
+    /// [`Error::Core`] names the settings.
+    pub fn check(&self, with_json: bool) -> Result<()> {
+        let is_stdout = |path: &Option<Output>| path.as_deref() == Some(Path::new("-"));
+        let named = [
+            ("⟨json⟩", with_json),
+            ("⟨markdown⟩", is_stdout(&self.markdown)),
+            ("⟨prometheus⟩", is_stdout(&self.prometheus)),
+        ];
+        let named: Vec<&str> = named.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        match named.as_slice() {
+            [first, second, ..] => {
+                let what = format!("{first} and {second} both go to stdout");
+                Err(Error::request(what, "write one of them to a file"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 settings! {
     /// Settings of `veridical stability`: comparison and output.
     pub struct CompareTables {
@@ -88,6 +124,8 @@ settings! {
         pub tables: Stability,
         /// Where the comparison is written.
         pub output: StabilityOutput,
+        /// Whether files that are not reports are replaced.
+        pub replace: Replace,
     }
 }
 
@@ -95,7 +133,9 @@ settings! {
     /// Settings of [`propose_budget`].
     pub struct ProposeBudget {
         /// Two or more runs on identical data: an ensemble, or its seeds
-        pub runs: Vec<Input> = Vec::new() => [positional(), required(), value("RUN")],
+        pub runs: Vec<Input> = Vec::new() => [positional(), value("RUN"), excludes(&["from-history"])],
+        /// Folder of publications: propose limits from its published days instead
+        pub from_history: Option<Input> = None => [value("FOLDER"), root()],
         /// Budget file to write
         pub out: Option<Output> = None => [otherwise("stdout")],
         /// Weights of ids (columns id, weight): heavy ids are sampled more often
@@ -127,9 +167,17 @@ pub fn propose_budget(settings: &ProposeBudget, job: &Job<'_>) -> Result<Propose
     if let Some(out) = &settings.out {
         publish::check_new(out, settings.replace.force)?;
     }
+    if let Some(history) = &settings.from_history {
+        let accepted = Accepted::of(history)?;
+        let text = accepted.to_toml();
+        if let Some(out) = &settings.out {
+            publish::put(out, text.as_bytes())?;
+        }
+        return Ok(ProposedBudget { limits: accepted.limits, text });
+    }
     let request = Stability {
         tables: settings.runs.clone(),
-        weights: settings.weights.clone(),
+        evidence: EvidenceFiles { weights: settings.weights.clone(), ..EvidenceFiles::default() },
         settings: Settings { samples: settings.samples.clone(), ..Settings::default() },
         read: settings.read.clone(),
         ..Stability::default()
@@ -143,13 +191,13 @@ pub fn propose_budget(settings: &ProposeBudget, job: &Job<'_>) -> Result<Propose
 
 impl Stability {
     fn label_options(&self) -> LabelOptions {
-        let columns = ColumnMap::default().with("class", self.label_column.as_ref());
+        let columns = ColumnMap::default().with("class", self.evidence.label_column.as_ref());
         let records = RecordOptions { columns, ..self.name_options() };
         LabelOptions { records, ..LabelOptions::default() }
     }
 
     fn name_options(&self) -> RecordOptions {
-        RecordOptions { encoding: self.label_encoding.clone(), ..RecordOptions::default() }
+        RecordOptions { encoding: self.evidence.label_encoding.clone(), ..RecordOptions::default() }
     }
 }
 
@@ -210,7 +258,7 @@ pub fn stability(request: &Stability, job: &Job<'_>) -> Result<StabilityReport> 
     }
     let limits = request.limits.read()?;
     check_limits(request, &limits, paths.len())?;
-    let spec = request.spec.as_deref().map(featurize::load_spec).transpose()?;
+    let spec = request.evidence.spec.as_deref().map(featurize::load_spec).transpose()?;
     let mut tables = Vec::new();
     for path in &paths {
         tables.push(read(path, &request.read, job)?);
@@ -220,7 +268,7 @@ pub fn stability(request: &Stability, job: &Job<'_>) -> Result<StabilityReport> 
 
 /// Rejects limits that cannot be evaluated before any work is done.
 pub(crate) fn check_limits(request: &Stability, limits: &[Limit], runs: usize) -> Result<()> {
-    let with_labels = request.labels.is_some();
+    let with_labels = request.evidence.labels.is_some();
     Ok(veridical_inspect::stability::check_limits(limits, with_labels, runs)?)
 }
 
@@ -233,11 +281,12 @@ pub(crate) fn compared(
     job: &Job<'_>,
 ) -> Result<StabilityReport> {
     let settings = &request.settings;
-    let listed = request.consumers.as_deref().map(consumers::read_consumers).transpose()?;
+    let listed =
+        request.evidence.consumers.as_deref().map(consumers::read_consumers).transpose()?;
     // Consumers are joined with today's table on their own ids.
     let today = listed.as_ref().and_then(|_| tables.last().map(|t| t.table.clone()));
     let joined = join(tables, settings.samples.unit())?;
-    let names = match &request.names {
+    let names = match &request.evidence.names {
         Some(path) => read_names(path, &request.name_options())?,
         None => HashMap::new(),
     };
@@ -260,7 +309,7 @@ pub(crate) fn compared(
 }
 
 fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
-    let paths = expand(&request.noise_floor);
+    let paths = expand(&request.evidence.noise_floor);
     if paths.is_empty() {
         return Ok(None);
     }
@@ -277,7 +326,7 @@ fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
 }
 
 fn weights(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Option<Vec<f64>>> {
-    let Some(path) = &request.weights else { return Ok(None) };
+    let Some(path) = &request.evidence.weights else { return Ok(None) };
     let by_id = read_weights(path, &request.name_options())?;
     let weight = |i| by_id.get(&runs.ids.get(i)).copied();
     let found: Vec<Option<f64>> = (0..runs.n()).map(weight).collect();
@@ -301,7 +350,7 @@ fn weights(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Op
 }
 
 fn labeled(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Option<Labeled>> {
-    let Some(path) = &request.labels else { return Ok(None) };
+    let Some(path) = &request.evidence.labels else { return Ok(None) };
     let refused = |what: &str, hint: &str| {
         Err(Refused::unfit(format!("{}: {what}", path.display()), hint).into())
     };
@@ -329,7 +378,7 @@ fn labeled(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Op
     };
     let rare: Vec<usize> =
         (0..members.len()).filter(|&c| (1..folds).contains(&members[c].len())).collect();
-    if !rare.is_empty() && !request.drop_rare_classes {
+    if !rare.is_empty() && !request.evidence.drop_rare_classes {
         let what = format!("{} have fewer ids than the {folds} folds", names(&rare));
         return refused(&what, "drop them with ⟨drop-rare-classes⟩, or use fewer ⟨folds⟩");
     }

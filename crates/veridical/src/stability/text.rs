@@ -3,16 +3,17 @@
 use std::fmt::Write as _;
 
 use veridical_core::Estimate;
-use veridical_inspect::{Level, Measure, Outcome};
+use veridical_inspect::{ConsumerVerdict, Level, Measure, Outcome};
+use veridical_io::publish::METRICS;
 
-use super::StabilityReport;
+use super::{StabilityReport, TableReport};
 
 /// Formats shares and correlations with three digits, small values with more.
 pub(super) fn number(x: f64) -> String {
     if x != 0.0 && x.abs() < 0.01 { format!("{x:.5}") } else { format!("{x:.3}") }
 }
 
-pub(super) fn with_interval(estimate: Option<Estimate>) -> String {
+pub(crate) fn with_interval(estimate: Option<Estimate>) -> String {
     estimate.map_or("undefined".into(), |e| {
         let [low, high] = e.interval();
         if low == high {
@@ -95,6 +96,11 @@ impl StabilityReport {
 
     /// Formats the comparison as Markdown, in at most twelve lines.
     pub fn to_markdown(&self) -> String {
+        self.to_markdown_under("Veridical:")
+    }
+
+    /// Formats the comparison as Markdown below a headline, by whose first word a summary is recognized.
+    pub(crate) fn to_markdown_under(&self, headline: &str) -> String {
         let value = |key: &str| {
             let found = self.measures.iter().find(|m| m.key == key);
             found.map_or("-".into(), |m: &Measure| {
@@ -113,7 +119,7 @@ impl StabilityReport {
             many => format!("{} tables, `{}` first", many.len(), many[0]),
         };
         let mut lines = vec![
-            format!("**{}**", self.verdict.sentence),
+            format!("**{headline}** {}", self.verdict.sentence),
             String::new(),
             format!("- compared: {compared}, {} shared ids; gate: {gate}", self.shared_ids),
             format!("- neighbors kept: {}; CKA: {}", value("nn_overlap"), value("cka")),
@@ -142,31 +148,101 @@ impl StabilityReport {
 
     /// Formats the measures as Prometheus gauges.
     pub fn to_prometheus(&self) -> String {
-        let mut text = String::new();
+        self.to_prometheus_for(&Labels::of(self, None))
+    }
+
+    /// Formats the measures as Prometheus gauges with these labels.
+    pub(crate) fn to_prometheus_for(&self, labels: &Labels) -> String {
+        let mut text = format!("{METRICS} {}\n", env!("CARGO_PKG_VERSION"));
         for measure in &self.measures {
             let Some(estimate) = measure.estimate else { continue };
-            let (key, kind) = (measure.key, measure.kind());
-            let _ = writeln!(text, "# HELP veridical_stability_{key} {}", kind.meaning);
-            let _ = writeln!(text, "# TYPE veridical_stability_{key} gauge");
-            let _ = writeln!(text, "veridical_stability_{key} {}", estimate.value);
-            for (bound, value) in [("lower", estimate.low), ("upper", estimate.high)] {
-                let _ = writeln!(text, "veridical_stability_{key}{{bound=\"{bound}\"}} {value}");
+            let (name, meaning) =
+                (format!("veridical_stability_{}", measure.key), measure.kind().meaning);
+            labels.gauge(&mut text, &name, meaning, &[], estimate.value);
+            let ends = [("lower", estimate.low), ("upper", estimate.high)];
+            for (end, value) in ends.into_iter().filter(|(_, value)| value.is_finite()) {
+                let help = format!("{end} end of the 95 % interval of {name}");
+                labels.gauge(&mut text, &format!("{name}_{end}"), &help, &[], value);
             }
         }
-        if !self.gates.is_empty() {
-            text += "# HELP veridical_stability_limit_kept whether a limit was kept\n";
-            text += "# TYPE veridical_stability_limit_kept gauge\n";
-        }
-        for gate in &self.gates {
-            let kept = u8::from(gate.outcome == Outcome::Passed);
-            let _ =
-                writeln!(text, "veridical_stability_limit_kept{{limit=\"{}\"}} {kept}", gate.limit);
-        }
+        let kept = |kept: bool| f64::from(u8::from(kept));
+        let limits =
+            self.gates.iter().map(|gate| (vec![("limit", gate.limit.as_str())], gate.allowed));
+        labels.family(&mut text, "veridical_stability_limit", "allowed value of a limit", limits);
+        let limits = self.gates.iter().map(|gate| {
+            (vec![("limit", gate.limit.as_str())], kept(gate.outcome == Outcome::Passed))
+        });
+        labels.family(
+            &mut text,
+            "veridical_stability_limit_kept",
+            "whether a limit was kept",
+            limits,
+        );
         if let Some(passed) = self.passed {
-            text += "# HELP veridical_stability_passed whether all limits were kept\n";
-            text += "# TYPE veridical_stability_passed gauge\n";
-            let _ = writeln!(text, "veridical_stability_passed {}", u8::from(passed));
+            let help = "whether all limits were kept";
+            labels.gauge(&mut text, "veridical_stability_passed", help, &[], kept(passed));
         }
+        let consumers = self.consumers.iter().map(|consumer| {
+            let safe = consumer.verdict == ConsumerVerdict::Safe;
+            (vec![("consumer", consumer.name.as_str())], kept(safe))
+        });
+        let help = "whether a consumer can use the table without retraining";
+        labels.family(&mut text, "veridical_consumer_safe", help, consumers);
         text
     }
+}
+
+/// What a comparison was made of, as labels of its metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Labels(Vec<(&'static str, String)>);
+
+impl Labels {
+    /// The tables of a report, and the day it is for.
+    pub fn of(report: &StabilityReport, day: Option<&str>) -> Self {
+        let name = |table: Option<&TableReport>| table.map_or(String::new(), |t| t.name.clone());
+        let mut labels =
+            vec![("table", name(report.tables.last())), ("reference", name(report.tables.first()))];
+        labels.extend(day.map(|day| ("day", day.to_owned())));
+        Self(labels)
+    }
+
+    /// Adds a metric of one sample.
+    pub fn gauge(
+        &self,
+        text: &mut String,
+        name: &str,
+        help: &str,
+        own: &[(&str, &str)],
+        value: f64,
+    ) {
+        self.family(text, name, help, [(own.to_vec(), value)]);
+    }
+
+    /// Adds a metric: its samples differ in their own labels.
+    fn family<'a>(
+        &self,
+        text: &mut String,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Vec<(&'a str, &'a str)>, f64)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} gauge", help.replace('\\', r"\\"));
+        for (own, value) in samples {
+            let common = self.0.iter().map(|(label, value)| (*label, value.as_str()));
+            let labels = own.into_iter().chain(common);
+            let labels: Vec<String> =
+                labels.map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+            let _ = writeln!(text, "{name}{{{}}} {value}", labels.join(","));
+        }
+    }
+}
+
+/// The value of a label, as the text format of Prometheus writes it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }

@@ -328,12 +328,9 @@ pub(crate) fn log(writer: &RunWriter, event: &str, line: impl Into<Value>) -> Re
     Ok(writer.log(&line)?)
 }
 
+pub(crate) use veridical_io::publish::host_name as host;
+
 /// Returns the seconds since 1970-01-01.
 pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
-}
-
-pub(crate) fn host() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned())
 }

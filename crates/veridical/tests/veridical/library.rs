@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use veridical::core::settings::SettingsLayer;
 use veridical::core::{Job, Observer, Silent};
 use veridical::embed::Method;
-use veridical::io::{Existing, IfExists, Replace};
+use veridical::io::{IfExists, Replace};
 use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
 use veridical::settings::{RunOutput, Start};
 use veridical::stability::{Limits, Samples, Settings, Stability};
@@ -136,20 +136,17 @@ fn two_runs_are_compared_aligned_and_refreshed() {
         new: at("run-2").into(),
         out: at("live").into(),
         limits: Limits::of_budget(at("strict.toml")),
-        samples,
+        compare: Settings { samples, ..Settings::default() },
         ..Default::default()
     };
     let rejected = refresh::refresh(&strict, &job).unwrap();
     assert!(!rejected.published && rejected.gate().is_err());
     std::fs::write(at("loose.toml"), "min-shared-ids = 0.5\n").unwrap();
-    let loose = refresh::Refresh {
-        limits: Limits::of_budget(at("loose.toml")),
-        existing: Existing::from(IfExists::Force),
-        ..strict
-    };
+    let loose = refresh::Refresh { limits: Limits::of_budget(at("loose.toml")), ..strict };
     let published = refresh::refresh(&loose, &job).unwrap();
-    assert!(published.published && at("live/_SUCCESS").exists());
-    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
+    assert!(published.published && at("live/current/_SUCCESS").exists());
+    assert_eq!((rejected.version, published.version), ("1".to_owned(), "2".to_owned()));
+    let left: Vec<_> = std::fs::read_dir(at("live")).unwrap().flatten().collect();
     let left = left.iter().map(|entry| entry.file_name().to_string_lossy().into_owned());
     let unfinished: Vec<String> =
         left.filter(|name| name.starts_with('.') || name.contains("partial")).collect();

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use veridical::Result;
 use veridical::core::Estimate;
 use veridical::featurize::{self, Check, CheckReport};
-use veridical::io::publish;
 
 use crate::flags::Flags;
 use crate::terminal::Terminal;
@@ -18,9 +17,6 @@ Examples:
 
 pub fn run(flags: Flags<Check>, terminal: &Terminal) -> Result<()> {
     let settings = flags.settings("featurize check")?;
-    if let Some(path) = &settings.html {
-        publish::check_new(path, settings.replace.force)?;
-    }
     let report = featurize::check(&settings, &terminal.job())?;
     terminal.write_page(settings.html.as_ref(), || report.to_html(&typed()))?;
     terminal.result("featurize-check", &report, &text(&report))?;

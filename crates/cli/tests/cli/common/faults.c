@@ -1,6 +1,6 @@
 /* Preloaded before a program: counts its calls that change the disk and strikes at number
    FAULT_AT, before the call is made. With FAULT_ERRNO the call fails with that error, otherwise the
-   process is killed. The file FAULT_MARK then names the call. */
+   process is killed. The file FAULT_MARK then names the call. With NO_LINKS there are no symbolic links. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -56,6 +56,14 @@ int rmdir(const char *path) { return fails("rmdir", path) ? -1 : NEXT(rmdir)(pat
 
 int mkdir(const char *path, mode_t mode) {
     return fails("mkdir", path) ? -1 : NEXT(mkdir)(path, mode);
+}
+
+int symlink(const char *to, const char *path) {
+    if (getenv("NO_LINKS")) {
+        errno = EPERM;
+        return -1;
+    }
+    return fails("symlink", path) ? -1 : NEXT(symlink)(to, path);
 }
 
 int fsync(int file) { return fails("fsync", "") ? -1 : NEXT(fsync)(file); }

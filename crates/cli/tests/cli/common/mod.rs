@@ -131,14 +131,16 @@ impl Sandbox {
         self.below(".")
     }
 
-    /// [`everything`](Self::everything) below a folder, or a file alone; without the lock that a killed job leaves and the next
+    /// [`everything`](Self::everything) below a folder, or a file alone; a link has its target as content; without the lock that a killed job leaves and the next
     /// one takes over.
     pub fn below(&self, name: &str) -> Files {
         let top = self.path(name);
         let mut found = BTreeMap::new();
         let mut waiting = vec![top.clone()];
         while let Some(path) = waiting.pop() {
-            let content = if path.is_dir() {
+            let content = if path.is_symlink() && path != top {
+                Some(fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes())
+            } else if path.is_dir() {
                 waiting.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
                 None
             } else {

@@ -16,8 +16,7 @@ fn the_demo_runs_once_and_again_only_by_force() {
         "spec.json",
         "budget.toml",
         "stability.html",
-        "published",
-        "stopped",
+        "live",
     ];
     let files: Vec<String> = files.map(|name| format!("demo/{name}")).to_vec();
     assert_eq!(demo["files"], serde_json::json!(files));
@@ -36,8 +35,9 @@ fn the_demo_runs_once_and_again_only_by_force() {
     assert!(model("align-then-phi orthogonal D=128")[1] > 0.9);
     assert_eq!(demo["tuesday"]["published"], true);
     assert_eq!(demo["broken"]["published"], false);
-    assert!(sandbox.has("demo/published/_SUCCESS") && !sandbox.has("demo/stopped/_SUCCESS"));
-    assert!(sandbox.has("demo/stopped/report.html") && !sandbox.has("demo/stopped/vectors"));
+    assert_eq!(demo["tuesday"]["out"], "demo/live/2026-01-06");
+    assert!(sandbox.has("demo/live/current/_SUCCESS"));
+    assert!(sandbox.has("demo/live/2026-01-07.rejected/report.html"));
 
     let without_logs = || {
         let mut files = sandbox.below("demo");
@@ -192,7 +192,7 @@ fn every_example_of_the_help_is_a_valid_command() {
         assert!(!examples.is_empty(), "{verb}");
         // All experiments would take hours.
         let is_example = |line: &&&str| {
-            !["VERB", "METHOD", "--all"].iter().any(|word| line.contains(word))
+            !["VERB", "METHOD", "COMMAND", "--all"].iter().any(|word| line.contains(word))
                 && !line.contains('[')
         };
         for example in examples.iter().filter(is_example) {

@@ -1,0 +1,545 @@
+//! Publications: versions of a table in one folder, one of which is current.
+//!
+//! | path | content |
+//! |---|---|
+//! | `OUT/<version>/` | one version, complete once it has `_SUCCESS`; see [`Manifest`] |
+//! | `OUT/<version>.partial/` | a version that is being written |
+//! | `OUT/<version>.rejected/` | the report on a version that was not published |
+//! | `OUT/current` | relative link to the current version, replaced by one rename |
+//! | `OUT/_current.json` | the same where there are no links, and in stores: version and digest of its manifest |
+//! | `OUT/manifests/<version>.json` | the manifest of every version there ever was |
+//! | `OUT/log.jsonl` | when what happened: the only file with times |
+//! | `OUT/.lock` | held by the one job that writes ([`publish::Hold`]) |
+//!
+//! At every moment a reader finds a complete version: a new one appears by one rename before the pointer moves to it, and
+//! neither the current version nor the one before it is ever removed. Folders in stores cannot be renamed: a version is
+//! uploaded in place with `_SUCCESS` last, and the pointer is replaced by a conditional put, so that of two jobs one loses.
+
+mod manifest;
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use veridical_core::{Cancel, Error as Core};
+
+pub use self::manifest::{FORMAT, FileEntry, MANIFEST, Manifest, SUCCESS, verify};
+use crate::publish::{self, Hold};
+use crate::storage::{Remote, Tag, Tagged};
+use crate::{Error, Format, Result, storage};
+
+const LINK: &str = "current";
+const POINTER: &str = "_current.json";
+const MANIFESTS: &str = "manifests";
+const LOG: &str = "log.jsonl";
+const LOCK: &str = ".lock";
+const REJECTED: &str = ".rejected";
+const PARTIAL: &str = ".partial";
+/// Written first into a version in a store: one job at a time uploads it.
+const CLAIM: &str = "_job.json";
+const MAX_POINTER: u64 = 64 << 10;
+const MAX_MANIFEST: u64 = 64 << 20;
+
+/// The pointer to the current version where there are no links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pointer {
+    /// The current version.
+    pub version: String,
+    /// The digest of its manifest.
+    pub manifest: String,
+}
+
+/// A folder of publications, on disk or in a store.
+#[derive(Clone, Debug)]
+pub struct Publications {
+    root: PathBuf,
+    is_remote: bool,
+}
+
+/// Returns whether `path` is a folder of publications.
+///
+/// # Errors
+/// [`Error::Store`] if the store fails.
+pub fn is_root(path: &Path) -> Result<bool> {
+    if let Some(names) = storage::children(path)? {
+        return Ok(names.iter().any(|name| name == POINTER || name == MANIFESTS));
+    }
+    let is_link = fs::symlink_metadata(path.join(LINK)).is_ok_and(|found| found.is_symlink());
+    Ok(is_link || path.join(POINTER).is_file() || path.join(MANIFESTS).is_dir())
+}
+
+fn is_remote(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains("://"))
+}
+
+/// Returns the version that `path` means: the current one for a folder of publications, `None` for anything else.
+///
+/// # Errors
+/// [`veridical_core::Error::Missing`] if there is no current version, or its folder is gone.
+pub fn resolve(path: &Path) -> Result<Option<PathBuf>> {
+    // A name with the extension of a table is a table, which saves a request to a store.
+    if path.as_os_str() == "-" || Format::of_path(path).is_ok() || !is_root(path)? {
+        return Ok(None);
+    }
+    let publications = Publications::new(path);
+    match publications.current()? {
+        Some(version) => publications.existing(&version).map(Some),
+        None => {
+            let what = format!("{}: nothing is published here yet", path.display());
+            Err(Core::missing(what, "publish a first version with `veridical refresh`").into())
+        }
+    }
+}
+
+/// Returns the folder of a table of a publication: `vectors`, or the one that is named; `None` if `path` is no publication.
+pub(crate) fn table(path: &Path, name: Option<&str>) -> Result<Option<PathBuf>> {
+    let version = match resolve(path)? {
+        Some(version) => version,
+        None if Format::of_path(path).is_err() && is_version(path)? => path.to_owned(),
+        None => return Ok(None),
+    };
+    let folder = version.join(name.unwrap_or("vectors"));
+    if storage::exists(&folder)? {
+        return Ok(Some(folder));
+    }
+    let what = format!("{}: there is no table `{}`", version.display(), name.unwrap_or("vectors"));
+    Err(Core::missing(what, "choose one with ⟨table⟩: vectors, or features if a spec was given")
+        .into())
+}
+
+fn is_version(path: &Path) -> Result<bool> {
+    if let Some(names) = storage::children(path)? {
+        return Ok([MANIFEST, SUCCESS].iter().all(|file| names.iter().any(|name| name == file)));
+    }
+    Ok(storage::exists(&path.join(MANIFEST))? && storage::exists(&path.join(SUCCESS))?)
+}
+
+impl Publications {
+    /// The publications in `root`, which need not exist.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), is_remote: is_remote(root) }
+    }
+
+    /// Returns the folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns whether the folder is in a store.
+    pub const fn is_remote(&self) -> bool {
+        self.is_remote
+    }
+
+    /// Returns the folder of a version.
+    pub fn folder(&self, version: &str) -> PathBuf {
+        self.root.join(version)
+    }
+
+    /// Returns the folder of a rejected version.
+    pub fn rejected(&self, version: &str) -> PathBuf {
+        self.root.join(format!("{version}{REJECTED}"))
+    }
+
+    /// Returns the folder of a version that is there.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Missing`] if it is gone.
+    pub fn existing(&self, version: &str) -> Result<PathBuf> {
+        let folder = self.folder(version);
+        if is_version(&folder)? {
+            return Ok(folder);
+        }
+        let what = format!(
+            "{}: the current version is `{version}`, and {} is gone or incomplete",
+            self.root.display(),
+            folder.display()
+        );
+        let hint = "restore it, or go back with `veridical refresh rollback`";
+        Err(Core::missing(what, hint).into())
+    }
+
+    /// Locks the folder, creating it if it does not exist; in a store there is no lock.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Exists`] names the job that holds the lock, [`Error::Write`] if the folder cannot be written.
+    pub fn lock(&self) -> Result<Option<Lock>> {
+        if self.is_remote {
+            return Ok(None);
+        }
+        let is_new = !self.root.exists();
+        fs::create_dir_all(&self.root).map_err(|e| Error::write(&self.root, e))?;
+        let hold = Hold::acquire(&self.root.join(LOCK), &self.root);
+        let new = is_new.then(|| self.root.clone());
+        match hold {
+            Ok(hold) => Ok(Some(Lock { hold: Some(hold), new })),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Rejects a folder that holds something else.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Exists`] says what it holds.
+    pub fn refuse_foreign(&self) -> Result<()> {
+        if self.is_remote {
+            return Ok(());
+        }
+        let refused = |what: &str| {
+            let what = format!("{} {what}", self.root.display());
+            Err(Core::exists(what, "choose another name").into())
+        };
+        if self.root.exists() && !self.root.is_dir() {
+            return refused("is a file");
+        }
+        if is_root(&self.root)? {
+            return Ok(());
+        }
+        let ours = |name: &str| {
+            name.starts_with('.')
+                || name == LOG
+                || name.ends_with(PARTIAL)
+                || name.ends_with(REJECTED)
+        };
+        for entry in fs::read_dir(&self.root).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !ours(&name) && !is_version(&entry.path())? {
+                return refused("is not a folder of publications");
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the current version, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Content`] for a damaged pointer.
+    pub fn current(&self) -> Result<Option<String>> {
+        Ok(self.pointed()?.map(|(version, _)| version))
+    }
+
+    /// The current version and, in a store, the state of the pointer.
+    fn pointed(&self) -> Result<Option<(String, Option<Tagged>)>> {
+        if !self.is_remote
+            && let Ok(to) = fs::read_link(self.root.join(LINK))
+        {
+            return Ok(Some((to.to_string_lossy().into_owned(), None)));
+        }
+        let path = self.root.join(POINTER);
+        let tagged = match Remote::of(&path)? {
+            Some(remote) => match remote.read_tagged(MAX_POINTER)? {
+                Some(tagged) => tagged,
+                None => return Ok(None),
+            },
+            None if path.is_file() => {
+                Tagged { content: storage::read(&path, MAX_POINTER)?, tag: Tag::default() }
+            }
+            None => return Ok(None),
+        };
+        let pointer: Pointer = serde_json::from_slice(&tagged.content)
+            .map_err(|e| Error::malformed(&path, "pointer", e))?;
+        let Pointer { version, .. } = pointer;
+        if version.contains('/') || version.is_empty() || version.starts_with('.') {
+            return Err(Error::content(&path, format!("`{version}` is not a version")));
+        }
+        Ok(Some((version, Some(tagged))))
+    }
+
+    /// Takes note of the pointer, so that [`Self::switch`] can tell whether another job moved it.
+    ///
+    /// # Errors
+    /// Those of [`Self::current`].
+    pub fn seen(&self) -> Result<Seen> {
+        let pointed = self.pointed()?;
+        let (version, tagged) = pointed.map_or((None, None), |(v, tagged)| (Some(v), tagged));
+        Ok(Seen { version, tag: tagged.map(|tagged| tagged.tag) })
+    }
+
+    /// Makes a complete version the current one, at one instant.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Exists`] if another job moved the pointer of a store since it was `seen`, [`Error::Write`]
+    /// if writing fails.
+    pub fn switch(&self, version: &str, seen: &Seen) -> Result<()> {
+        let manifest = self.folder(version).join(MANIFEST);
+        let digest = manifest::digest(&storage::read(&manifest, MAX_MANIFEST)?);
+        let pointer = Pointer { version: version.to_owned(), manifest: digest };
+        let pointer = publish::pretty(&pointer);
+        let path = self.root.join(POINTER);
+        if let Some(remote) = Remote::of(&path)? {
+            if remote.put_if_unchanged(&pointer, seen.tag.as_ref())? {
+                return Ok(());
+            }
+            let what = format!("{}: another job published meanwhile", self.root.display());
+            let hint = format!("version {version} is uploaded but not current; run the job again");
+            return Err(Core::exists(what, hint).into());
+        }
+        if self.link(version).map_err(|e| Error::write(&self.root.join(LINK), e))? {
+            return publish::remove(&path).map_err(|e| Error::write(&path, e));
+        }
+        publish::put(&path, &pointer)
+    }
+
+    /// Replaces the link; `false` if there are no links here.
+    fn link(&self, version: &str) -> io::Result<bool> {
+        let (aside, link) = (self.root.join(".current.tmp"), self.root.join(LINK));
+        publish::remove(&aside)?;
+        match symlink(version, &aside) {
+            Err(e) if is_without_links(&e) => return Ok(false),
+            made => made?,
+        }
+        publish::rename(&aside, &link)?;
+        Ok(true)
+    }
+
+    /// Returns the names in the folder.
+    fn names(&self) -> Result<Vec<String>> {
+        if let Some(names) = storage::children(&self.root)? {
+            return Ok(names);
+        }
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        Ok(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+    }
+
+    /// Returns the manifests of all versions, published or not, in the order in which they were made.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a damaged manifest.
+    pub fn manifests(&self) -> Result<Vec<Manifest>> {
+        let folder = self.root.join(MANIFESTS);
+        if !storage::exists(&folder)? {
+            return Ok(Vec::new());
+        }
+        let skips = |name: &str| name.starts_with(['.', '_']);
+        let mut all = Vec::new();
+        for path in storage::list(&folder, skips)?.unwrap_or_default() {
+            if path.extension().is_some_and(|extension| extension == "json") {
+                all.push(Manifest::read(&path)?);
+            }
+        }
+        all.sort_by(|a, b| (a.sequence, &a.version).cmp(&(b.sequence, &b.version)));
+        Ok(all)
+    }
+
+    /// Records the manifest of a version: the last step of a publication, and of a rejection.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if writing fails.
+    pub fn record(&self, manifest: &Manifest) -> Result<()> {
+        if !self.is_remote {
+            let folder = self.root.join(MANIFESTS);
+            fs::create_dir_all(&folder).map_err(|e| Error::write(&folder, e))?;
+        }
+        publish::put(&self.recorded(&manifest.version, manifest.published), &manifest.to_bytes())
+    }
+
+    fn recorded(&self, version: &str, published: bool) -> PathBuf {
+        let rejected = if published { "" } else { REJECTED };
+        self.root.join(MANIFESTS).join(format!("{version}{rejected}.json"))
+    }
+
+    /// Returns whether a version is complete but was not recorded: its job was killed before the last step.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn is_pending(&self, version: &str) -> Result<bool> {
+        let folder = self.folder(version);
+        if !is_version(&folder)? {
+            return Ok(false);
+        }
+        let recorded = self.recorded(version, true);
+        if !storage::exists(&recorded)? {
+            return Ok(true);
+        }
+        let [own, recorded] =
+            [folder.join(MANIFEST), recorded].map(|path| storage::read(&path, MAX_MANIFEST));
+        Ok(own? != recorded?)
+    }
+
+    /// Removes what an earlier rejection of a version left: it is published now.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if removing fails.
+    pub fn forget_rejection(&self, version: &str) -> Result<()> {
+        self.remove(&self.recorded(version, false))?;
+        self.remove(&self.rejected(version))
+    }
+
+    /// Returns the versions that are complete, in the order of `manifests`.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn complete<'a>(&self, manifests: &'a [Manifest]) -> Result<Vec<&'a Manifest>> {
+        let mut complete = Vec::new();
+        for manifest in manifests.iter().filter(|manifest| manifest.published) {
+            if is_version(&self.folder(&manifest.version))? {
+                complete.push(manifest);
+            }
+        }
+        Ok(complete)
+    }
+
+    /// Returns the number of the unfinished version, or the next one.
+    ///
+    /// # Errors
+    /// Those of listing.
+    pub fn next_number(&self) -> Result<String> {
+        let names = self.names()?;
+        let recorded = self.manifests()?;
+        let known =
+            names.iter().map(String::as_str).chain(recorded.iter().map(|m| m.version.as_str()));
+        let number = |name: &str| {
+            name.trim_end_matches(REJECTED).trim_end_matches(PARTIAL).parse::<u64>().ok()
+        };
+        let last = known.filter_map(number).max().unwrap_or(0);
+        let is_unfinished =
+            names.contains(&format!("{last}{PARTIAL}")) && !names.contains(&last.to_string());
+        Ok(if is_unfinished { last } else { last + 1 }.to_string())
+    }
+
+    /// Removes versions, oldest first, until `keep` are left; never the current one or the one before it. Returns what
+    /// was removed.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if removing fails.
+    pub fn prune(&self, keep: usize, manifests: &[Manifest]) -> Result<Vec<String>> {
+        let complete = self.complete(manifests)?;
+        let current = self.current()?;
+        let at = complete.iter().position(|m| Some(&m.version) == current.as_ref());
+        let is_needed = |i: usize| at.is_some_and(|at| i == at || i + 1 == at);
+        let surplus = complete.len().saturating_sub(keep);
+        let mut removed = Vec::new();
+        for (i, manifest) in complete.iter().enumerate().take(surplus) {
+            if !is_needed(i) {
+                self.remove(&self.folder(&manifest.version))?;
+                removed.push(manifest.version.clone());
+            }
+        }
+        let rejected: Vec<&Manifest> = manifests.iter().filter(|m| !m.published).collect();
+        for manifest in &rejected[..rejected.len().saturating_sub(keep)] {
+            self.remove(&self.rejected(&manifest.version))?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes a file or folder; a folder loses its name, or in a store its `_SUCCESS`, first.
+    fn remove(&self, path: &Path) -> Result<()> {
+        if let Some(remote) = Remote::of(path)? {
+            return remote.remove_all();
+        }
+        let failed = |e| Error::write(path, e);
+        let mut trash = std::ffi::OsString::from(".");
+        trash.push(path.file_name().unwrap_or_default());
+        trash.push(".trash");
+        let trash = path.with_file_name(trash);
+        publish::remove(&trash).map_err(failed)?;
+        match fs::rename(path, &trash) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(failed(e)),
+            Ok(()) => publish::remove(&trash).map_err(failed),
+        }
+    }
+
+    /// Appends an event with its time to the log; in a store there is none.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if writing fails.
+    pub fn log(&self, event: &Value) -> Result<()> {
+        if self.is_remote {
+            return Ok(());
+        }
+        let path = self.root.join(LOG);
+        let line = format!("{event}\n");
+        let append = || {
+            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+            file.write_all(line.as_bytes())
+        };
+        append().map_err(|e| Error::write(&path, e))
+    }
+
+    /// Reserves a version in a store for the job described by `job`; `may_take_over` if an earlier attempt is replaced.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Exists`] if another job is uploading this version, or it is complete.
+    pub fn claim(&self, version: &str, job: &[u8], may_take_over: bool) -> Result<()> {
+        let path = self.folder(version).join(CLAIM);
+        let Some(remote) = Remote::of(&path)? else { return Ok(()) };
+        if remote.put_if_unchanged(job, None)? {
+            return Ok(());
+        }
+        let is_same = storage::read(&path, MAX_MANIFEST)? == job;
+        if may_take_over || is_same && !is_version(&self.folder(version))? {
+            return remote.put(job);
+        }
+        let what = format!("{} is being written by another job", self.folder(version).display());
+        Err(Core::exists(what, "wait for it, or take it over with ⟨force⟩").into())
+    }
+
+    /// Uploads a version that is complete in the local folder `from`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn upload(&self, version: &str, from: &Path, cancel: &Cancel) -> Result<()> {
+        let Some(remote) = Remote::of(&self.folder(version))? else { return Ok(()) };
+        remote.send_tree(from, &[CLAIM], cancel)
+    }
+
+    /// Uploads the report on a rejected version.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn upload_rejected(&self, version: &str, from: &Path, cancel: &Cancel) -> Result<()> {
+        let Some(remote) = Remote::of(&self.rejected(version))? else { return Ok(()) };
+        remote.send_tree(from, &[], cancel)
+    }
+}
+
+/// The pointer as it was when a job began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The version that was current.
+    pub version: Option<String>,
+    tag: Option<Tag>,
+}
+
+/// The lock of a folder of publications; a folder that was created for it and stayed empty is removed with it.
+#[derive(Debug)]
+pub struct Lock {
+    hold: Option<Hold>,
+    new: Option<PathBuf>,
+}
+
+impl Lock {
+    /// Returns the lock.
+    pub fn dead(&self) -> Option<&publish::Holder> {
+        self.hold.as_ref().and_then(Hold::dead)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        drop(self.hold.take());
+        if let Some(folder) = &self.new {
+            let _ = fs::remove_dir(folder); // fails if there is something in it
+        }
+    }
+}
+
+#[cfg(unix)]
+fn symlink(to: &str, at: &Path) -> io::Result<()> {
+    std::os::unix::fs::symlink(to, at)
+}
+
+#[cfg(not(unix))]
+fn symlink(_to: &str, _at: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn is_without_links(error: &io::Error) -> bool {
+    // EPERM is what Linux says of a file system without links.
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,433 @@
+//! Where a version is written and how it becomes current, on disk and in a store.
+//!
+//! After the version has appeared, every step may be repeated: switch the pointer, rewrite the history, remove old
+//! versions, log, and last record the manifest. A version that is complete but not recorded is one whose job was killed in
+//! between; resuming that job repeats the steps.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use veridical_core::{Cancel, Error as Refused, Job};
+use veridical_io::publications::{self, Manifest, Publications, Seen};
+use veridical_io::{IfExists, publish, storage, write_atomically};
+
+use super::{MANIFEST, Refresh, history};
+use crate::Result;
+
+const JOB: &str = "job.json";
+
+/// What is left to do for a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Everything.
+    Write,
+    /// The version has appeared; the job that wrote it was killed before the rest.
+    Complete,
+}
+
+/// The folder of publications during one job.
+pub struct Place {
+    publications: Publications,
+    /// The local folder in which the version grows: the same one, or a stand-in for a store.
+    work: Publications,
+    version: String,
+    is_numbered: bool,
+    if_exists: IfExists,
+    seen: Seen,
+    /// The manifests of all other versions, and of earlier rejections.
+    others: Vec<Manifest>,
+    previous: Option<String>,
+    own_sequence: Option<u64>,
+    /// The folder in which the version grows.
+    stage: PathBuf,
+    /// Held while the version is replaced; dropped before the lock of the whole folder.
+    replacing: Option<publish::Lock>,
+    _lock: Option<publications::Lock>,
+}
+
+impl Place {
+    /// Locks the folder and chooses the version; nothing is written yet.
+    pub fn open(settings: &Refresh, job: &Job<'_>) -> Result<Self> {
+        let publications = Publications::new(&settings.out);
+        publications.refuse_foreign()?;
+        let day = settings.dates.day()?;
+        let work = match publications.is_remote() {
+            true => Publications::new(&storage::staging_path(
+                &settings.out,
+                settings.write.staging.as_deref(),
+            )?),
+            false => publications.clone(),
+        };
+        let lock = work.lock()?;
+        if let Some(dead) = lock.as_ref().and_then(publications::Lock::dead) {
+            job.note(&format!(
+                "the lock of a job that ended without releasing it was taken over ({dead})"
+            ));
+        }
+        let if_exists = settings.write.existing.if_exists();
+        let is_numbered = day.is_none();
+        let version = match day {
+            Some(day) => day,
+            None => numbered(&publications, if_exists)?,
+        };
+        let stage = publish::partial_path(&work.folder(&version));
+        let seen = publications.seen()?;
+        let mut place = Self {
+            replacing: None,
+            previous: None,
+            own_sequence: None,
+            others: Vec::new(),
+            publications,
+            work,
+            version,
+            is_numbered,
+            if_exists,
+            seen,
+            stage,
+            _lock: lock,
+        };
+        if !place.publications.is_remote() {
+            // Also settles a replacement that a killed job left half done.
+            let folder = place.publications.folder(&place.version);
+            place.replacing = Some(publish::Lock::acquire(&folder, &place.stage)?);
+        }
+        place.refuse_existing()?;
+        let all = place.publications.manifests()?;
+        place.previous = place.version_before(&all)?;
+        let version = &place.version;
+        let own = all.iter().filter(|manifest| manifest.version == *version);
+        place.own_sequence = own.map(|manifest| manifest.sequence).min();
+        place.others = all.into_iter().filter(|m| m.version != *version).collect();
+        Ok(place)
+    }
+
+    fn refuse_existing(&self) -> Result<()> {
+        let folder = self.publications.folder(&self.version);
+        let exists = storage::exists(&folder)?;
+        let already = || {
+            let what =
+                format!("version {} already exists in {}", self.version, self.root().display());
+            Err(Refused::exists(what, "choose another ⟨date⟩ or replace it with ⟨force⟩").into())
+        };
+        match self.if_exists {
+            IfExists::Refuse if self.stage.exists() => {
+                let what = format!("{} holds an unfinished refresh", self.stage.display());
+                let hint = "continue it with ⟨resume⟩ or start over with ⟨force⟩";
+                Err(Refused::exists(what, hint).into())
+            }
+            IfExists::Refuse
+                if exists && (!self.publications.is_remote() || is_complete(&folder)?) =>
+            {
+                already()
+            }
+            IfExists::Force
+                if exists
+                    && !storage::exists(&folder.join(MANIFEST))?
+                    && !self.publications.is_remote() =>
+            {
+                let what = format!("{} is not a version", folder.display());
+                Err(Refused::exists(what, "choose another ⟨date⟩").into())
+            }
+            IfExists::Resume if exists && !self.stage.exists() => {
+                match self.publications.is_pending(&self.version)? {
+                    true => Ok(()),
+                    false if self.publications.is_remote() && !is_complete(&folder)? => Ok(()),
+                    false => already(),
+                }
+            }
+            IfExists::Force
+                if self.publications.is_remote()
+                    && self.seen.version.as_ref() == Some(&self.version) =>
+            {
+                let what = format!(
+                    "{}: version {} is current, and objects cannot be replaced all at once",
+                    self.root().display(),
+                    self.version
+                );
+                Err(Refused::exists(what, "publish under another ⟨date⟩, or roll back first")
+                    .into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The version that consumers read until now.
+    fn version_before(&self, all: &[Manifest]) -> Result<Option<String>> {
+        let before = match &self.seen.version {
+            // It is replaced, or its job was killed after the switch.
+            Some(current) if *current == self.version => {
+                let path = self.publications.folder(current).join(MANIFEST);
+                let recorded = Manifest::read(&path).ok().and_then(|manifest| manifest.previous);
+                recorded.or_else(|| {
+                    let of = all.iter().find(|m| m.version == *current && m.published);
+                    of.and_then(|manifest| manifest.previous.clone())
+                })
+            }
+            current => current.clone(),
+        };
+        match before {
+            Some(before) if is_complete(&self.publications.folder(&before))? => Ok(Some(before)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Rejects a reference other than the one of all published versions: consumers rely on the frame.
+    pub fn refuse_other_frame(&self, frame: &str) -> Result<()> {
+        let Some(other) = self.others.iter().find(|m| m.published && m.frame != frame) else {
+            return Ok(());
+        };
+        let what = format!(
+            "{} has the frame of another reference (version {}: {}; this one is {frame})",
+            self.root().display(),
+            other.version,
+            other.frame
+        );
+        let hint = "publish tables of a new reference to another folder, since consumers rely on the frame";
+        Err(Refused::exists(what, hint).into())
+    }
+
+    pub fn root(&self) -> &Path {
+        self.publications.root()
+    }
+
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    pub fn previous(&self) -> Option<&str> {
+        self.previous.as_deref()
+    }
+
+    pub fn folder_of(&self, version: &str) -> PathBuf {
+        self.publications.folder(version)
+    }
+
+    pub fn stage(&self) -> &Path {
+        &self.stage
+    }
+
+    /// The local folder for the report on a rejection.
+    pub fn rejected(&self) -> PathBuf {
+        self.work.rejected(&self.version)
+    }
+
+    /// The folder of the outcome, for people.
+    pub fn shown(&self, published: bool) -> String {
+        let folder = match published {
+            true => self.publications.folder(&self.version),
+            false => self.publications.rejected(&self.version),
+        };
+        folder.display().to_string()
+    }
+
+    /// The place of this version in the order of publication; a version that is made again keeps its own.
+    pub fn sequence(&self) -> u64 {
+        let last = self.others.iter().map(|manifest| manifest.sequence).max().unwrap_or(0);
+        self.own_sequence.unwrap_or(last + 1)
+    }
+
+    /// Creates the folder in which the version grows, or takes up one of the same job.
+    pub fn begin(&mut self, job: &Value) -> Result<Step> {
+        let is_resumed = self.if_exists == IfExists::Resume;
+        if is_resumed && !self.stage.exists() && self.publications.is_pending(&self.version)? {
+            let manifest = Manifest::read(&self.publications.folder(&self.version).join(MANIFEST))?;
+            self.refuse_other_job(manifest.details.get("job"), job)?;
+            return Ok(Step::Complete);
+        }
+        if is_resumed && self.stage.exists() {
+            let before = self.job_of_stage();
+            if before.is_some() {
+                self.refuse_other_job(before.as_ref(), job)?;
+                self.claim(job)?;
+                return Ok(Step::Write);
+            }
+        }
+        // A numbered job that was killed after its last step is not made again under the next number.
+        if is_resumed
+            && self.is_numbered
+            && let Some(same) = self.others.iter().find(|m| m.published && is_same_table(m, job))
+            && self.seen.version.as_ref() == Some(&same.version)
+        {
+            let what = format!(
+                "{} has this table already, as version {}",
+                self.root().display(),
+                same.version
+            );
+            return Err(Refused::exists(what, "there is nothing to resume").into());
+        }
+        remove(&self.stage)?;
+        create(&self.stage)?;
+        write_atomically(&self.stage.join(JOB), &publish::pretty(job))?;
+        self.claim(job)?;
+        Ok(Step::Write)
+    }
+
+    /// Reserves the version in a store.
+    fn claim(&self, job: &Value) -> Result<()> {
+        let force = self.if_exists == IfExists::Force;
+        Ok(self.publications.claim(&self.version, &publish::pretty(job), force)?)
+    }
+
+    /// The job that the unfinished version belongs to; once finished, it is in the manifest.
+    fn job_of_stage(&self) -> Option<Value> {
+        let read = |file: &str| {
+            let bytes = fs::read(self.stage.join(file)).ok()?;
+            serde_json::from_slice::<Value>(&bytes).ok()
+        };
+        read(JOB).or_else(|| read(MANIFEST)?.get("job").cloned())
+    }
+
+    fn refuse_other_job(&self, before: Option<&Value>, job: &Value) -> Result<()> {
+        let now = job.as_object().into_iter().flatten();
+        let differs =
+            |(key, value): &(&String, &Value)| before.and_then(|b| b.get(key)) != Some(*value);
+        let keys: Vec<&str> = now.filter(differs).map(|(key, _)| key.as_str()).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let what = format!(
+            "{} belongs to a different refresh: {} differ",
+            self.stage.display(),
+            keys.join(", ")
+        );
+        Err(Refused::exists(what, "start over with ⟨force⟩").into())
+    }
+
+    /// The path of a table of the version: a file in its own folder, or a folder of parts.
+    pub fn table(&self, name: &str, in_parts: bool) -> Result<PathBuf> {
+        let folder = self.stage.join(name);
+        if in_parts {
+            return Ok(folder);
+        }
+        create(&folder)?;
+        Ok(folder.join(format!("{name}.parquet")))
+    }
+
+    /// Resumes a table that was started.
+    pub fn resumed(output: &Path) -> IfExists {
+        match publish::partial_path(output).exists() {
+            true => IfExists::Resume,
+            false => IfExists::Refuse,
+        }
+    }
+
+    /// Removes everything that is not part of the version: a kill right after a table is finished leaves its working
+    /// folder behind.
+    pub fn tidy(&self) -> Result<()> {
+        let mut folders = vec![self.stage.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let (path, name) = (entry.path(), entry.file_name());
+                let name = name.to_string_lossy();
+                if name.starts_with('.') || name.ends_with(".partial") || name.starts_with("_part")
+                {
+                    remove(&path)?;
+                } else if path.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+        remove(&self.stage.join(JOB))
+    }
+
+    /// Makes the finished version appear.
+    pub fn appear(&mut self, cancel: &Cancel) -> Result<()> {
+        if self.publications.is_remote() {
+            self.publications.upload(&self.version, &self.stage, cancel)?;
+            return Ok(());
+        }
+        // INVARIANT: `open` locked what appears.
+        let lock = self.replacing.as_mut().ok_or_else(|| Refused::Internal("no lock".into()))?;
+        Ok(lock.publish()?)
+    }
+
+    /// Makes the version current and remembers it; returns its manifest and the versions that were removed.
+    pub fn complete(&self, keep: usize) -> Result<(Manifest, Vec<String>)> {
+        let manifest = Manifest::read(&self.publications.folder(&self.version).join(MANIFEST))?;
+        self.publications.switch(&self.version, &self.seen)?;
+        self.publications.forget_rejection(&self.version)?;
+        let mut all = self.others.clone();
+        all.push(manifest.clone());
+        history::write(&self.publications, &all)?;
+        let removed = self.publications.prune(keep, &all)?;
+        self.log("publish")?;
+        self.publications.record(&manifest)?;
+        if self.publications.is_remote() {
+            remove(&self.stage)?;
+        }
+        Ok((manifest, removed))
+    }
+
+    /// Remembers that the version was rejected.
+    pub fn complete_rejection(&self, manifest: &Manifest, cancel: &Cancel) -> Result<()> {
+        remove(&self.stage)?;
+        if self.publications.is_remote() {
+            let folder = self.rejected();
+            self.publications.upload_rejected(&self.version, &folder, cancel)?;
+            remove(&folder)?;
+        }
+        let mut all = self.others.clone();
+        all.extend(self.published_before()?);
+        all.push(manifest.clone());
+        history::write(&self.publications, &all)?;
+        self.log("reject")?;
+        Ok(self.publications.record(manifest)?)
+    }
+
+    /// The manifest of this version if it was published before: a rejection does not touch it.
+    fn published_before(&self) -> Result<Option<Manifest>> {
+        let all = self.publications.manifests()?;
+        Ok(all.into_iter().find(|m| m.version == self.version && m.published))
+    }
+
+    fn log(&self, event: &str) -> Result<()> {
+        Ok(self
+            .publications
+            .log(&json!({ "event": event, "version": self.version, "time": now() }))?)
+    }
+}
+
+/// Returns the seconds since 1970-01-01, for the log.
+pub(super) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Whether a manifest is of the same table, whatever was current before it.
+fn is_same_table(manifest: &Manifest, job: &Value) -> bool {
+    let Some(before) = manifest.details.get("job") else { return false };
+    let mut keys = job.as_object().into_iter().flatten();
+    keys.all(|(key, value)| key == "previous" || before.get(key) == Some(value))
+}
+
+/// The number of the version: a job that is resumed takes up the last one if it was not finished.
+fn numbered(publications: &Publications, if_exists: IfExists) -> Result<String> {
+    let next = publications.next_number()?;
+    if if_exists == IfExists::Resume
+        && let Some(last) = next.parse::<u64>().ok().and_then(|next| next.checked_sub(1))
+        && publications.is_pending(&last.to_string())?
+    {
+        return Ok(last.to_string());
+    }
+    Ok(next)
+}
+
+fn is_complete(folder: &Path) -> Result<bool> {
+    Ok(storage::exists(&folder.join(super::SUCCESS))?)
+}
+
+fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|e| veridical_io::Error::write(folder, e).into())
+}
+
+/// Removes a file or a folder, if it exists.
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(veridical_io::Error::write(path, e).into())
+        }
+        _ => Ok(()),
+    }
+}
