@@ -1087,7 +1087,7 @@ bad stability-probes "${compare[@]}" --probes 1
 bad stability-formats "${compare[@]}" --prometheus --json
 bad budget-one stability budget runs/bpr
 bad budget-there stability budget runs/i2v --out budget.toml
-bad refresh-there "${refresh[@]}" --new days/day-1.parquet --out published
+bad refresh-there "${refresh[@]}" --new days/day-1.parquet --date 2026-02-08 --out published
 bad refresh-not-a-refresh "${refresh[@]}" --new days/day-1.parquet --out data --force
 bad refresh-width "${refresh[@]}" --new days/day-1.parquet --spec big/spec.json --out x
 bad refresh-chain refresh --reference days/aligned.parquet --new days/day-2.parquet --out x

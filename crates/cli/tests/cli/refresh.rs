@@ -479,7 +479,8 @@ fn overlap(jobs: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // A version that is removed or replaced while it is read was current when the look began.
+                assert!(live.join("current/_SUCCESS").exists(), "no publication");
+                // Its files are looked at one by one; a version that is replaced meanwhile is looked at again.
                 let seen = (0..3).map(|_| complete(&live)).find(Result::is_ok);
                 assert!(seen.is_some(), "{:?}", complete(&live));
                 looks.fetch_add(1, Ordering::Relaxed);

@@ -70,6 +70,11 @@ pub fn is_root(path: &Path) -> Result<bool> {
     Ok(is_link || path.join(POINTER).is_file() || path.join(MANIFESTS).is_dir())
 }
 
+/// Whether a name is that of a folder right here.
+fn is_version_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
+}
+
 fn is_remote(path: &Path) -> bool {
     path.to_str().is_some_and(|text| text.contains("://"))
 }
@@ -224,7 +229,14 @@ impl Publications {
         if !self.is_remote
             && let Ok(to) = fs::read_link(self.root.join(LINK))
         {
-            return Ok(Some((to.to_string_lossy().into_owned(), None)));
+            let version = to.to_string_lossy().into_owned();
+            return match is_version_name(&version) {
+                true => Ok(Some((version, None))),
+                false => Err(Error::content(
+                    self.root.join(LINK),
+                    format!("links to `{version}`, which is not a version of this folder"),
+                )),
+            };
         }
         let path = self.root.join(POINTER);
         let tagged = match Remote::of(&path)? {
@@ -240,7 +252,7 @@ impl Publications {
         let pointer: Pointer = serde_json::from_slice(&tagged.content)
             .map_err(|e| Error::malformed(&path, "pointer", e))?;
         let Pointer { version, .. } = pointer;
-        if version.contains('/') || version.is_empty() || version.starts_with('.') {
+        if !is_version_name(&version) {
             return Err(Error::content(&path, format!("`{version}` is not a version")));
         }
         Ok(Some((version, Some(tagged))))
@@ -314,9 +326,18 @@ impl Publications {
         let skips = |name: &str| name.starts_with(['.', '_']);
         let mut all = Vec::new();
         for path in storage::list(&folder, skips)?.unwrap_or_default() {
-            if path.extension().is_some_and(|extension| extension == "json") {
-                all.push(Manifest::read(&path)?);
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
             }
+            let manifest = Manifest::read(&path)?;
+            // A version is a name in this folder, so that nothing outside is ever read or removed.
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let stem = if manifest.published { &*stem } else { stem.trim_end_matches(REJECTED) };
+            if manifest.version != stem || !is_version_name(stem) {
+                let what = format!("is the manifest of version `{}`", manifest.version);
+                return Err(Error::content(path, what));
+            }
+            all.push(manifest);
         }
         all.sort_by(|a, b| (a.sequence, &a.version).cmp(&(b.sequence, &b.version)));
         Ok(all)

@@ -176,3 +176,30 @@ fn other_folders_are_left_alone_and_an_empty_one_is_taken_back() {
     drop(publications.lock().unwrap());
     assert!(root.exists());
 }
+
+#[test]
+fn nothing_outside_is_reached_by_a_hostile_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("live");
+    let publications = Publications::new(&root);
+    publish_version(&Publications::new(dir.path()), "precious", 1);
+    let made = publish_version(&publications, "1", 1);
+    publications.record(&made).unwrap();
+    let hostile = manifest("../precious", 2, true);
+    fs::write(root.join("manifests/2.json"), hostile.to_bytes()).unwrap();
+    let error = publications.manifests().unwrap_err().to_string();
+    assert!(
+        error.ends_with("manifests/2.json: is the manifest of version `../precious`"),
+        "{error}"
+    );
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("../precious", root.join(LINK)).unwrap();
+        let error = publications.current().unwrap_err().to_string();
+        assert!(
+            error.ends_with("links to `../precious`, which is not a version of this folder"),
+            "{error}"
+        );
+    }
+    assert!(dir.path().join("precious/vectors").exists());
+}

@@ -16,7 +16,7 @@ function colors() {
     probe.style.color = `var(--${name})`;
     return getComputedStyle(probe).color;
   };
-  const names = ['ink', 'soft', 'faint', 'line', 'back', 'panel', 'low', 'mid', 'high', 'below', 'center', 'above'];
+  const names = ['ink', 'soft', 'faint', 'line', 'back', 'panel', 'low', 'mid', 'high', 'below', 'center', 'above', 'bad'];
   const found = Object.fromEntries(names.map(name => [name, named(name)]));
   found.series = Array.from({ length: 8 }, (_, i) => named(`c${i}`));
   probe.remove();
@@ -128,10 +128,16 @@ function line(numbers, c, width) {
   const banded = series.some(({ points }) => points.some(point => point.length > 2));
   const drawn = series.map((one, i) => {
     const points = one.points.map(([at, ...values]) => [on(x, at), ...values.map(value => on(y, value))]);
-    return { ...one, points, color: c.series[i % 8] };
+    const own = one.dots ? c.bad : one.dashed && banded ? c.soft : c.series[i % 8];
+    return { ...one, points, color: own };
   });
+  // Exceptions do not squeeze the rest: those far away stand at the edge, with their values in the tooltip.
+  const usual = drawn.filter(one => !one.dots).flatMap(one => one.points.flatMap(([, ...values]) => values)).filter(Number.isFinite);
+  const [least, most] = ends(usual), room = Math.max(0.25 * (most - least), 1e-3 * Math.abs(most));
+  const edges = drawn.some(one => one.dots) && usual.length && !y.log ? [least - room, most + room] : null;
+  const placed = value => edges && value !== null ? Math.min(Math.max(value, edges[0]), edges[1]) : value;
   const lines = drawn.map(({ name, points, color, dashed, dots }) => ({
-    name, type: 'line', data: points.map(([at, value]) => [at, value]), showSymbol: dots || points.length <= 40 && !(dashed && banded),
+    name, type: 'line', data: points.map(([at, value]) => [at, dots ? placed(value) : value]), showSymbol: dots || points.length <= 40 && !(dashed && banded),
     symbol: dots ? 'diamond' : 'circle', symbolSize: dots ? 11 : 6, z: dots ? 4 : 2,
     itemStyle: { color: color }, lineStyle: { color: color, width: dots ? 0 : dashed ? 1.5 : 2, type: dashed ? 'dashed' : 'solid' }, connectNulls: false,
     emphasis: { focus: 'none' },
@@ -151,6 +157,7 @@ function line(numbers, c, width) {
       },
     },
   });
+  if (edges) Object.assign(option.yAxis, { min: edges[0], max: edges[1], axisLabel: { ...option.yAxis.axisLabel, showMinLabel: false, showMaxLabel: false } });
   option.series = [...bands, ...lines, ...marks(c, x, y, drawn.flatMap(({ points }) => points).find(([a, b]) => a !== null && b !== null))];
   const head = ['series', x.name, y.name, ...(banded ? ['low', 'high'] : [])];
   const named = ([at, ...values]) => [x.names ? x.names[at] : at, ...values];

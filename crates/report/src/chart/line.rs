@@ -122,7 +122,8 @@ impl Band {
         self
     }
 
-    /// Adds points that no line connects, such as exceptions, with their intervals in the tooltip.
+    /// Adds points that no line connects, such as exceptions, with their intervals in the tooltip; those far from all lines are
+    /// drawn at the edge.
     pub fn dots(
         mut self,
         name: impl Into<String>,

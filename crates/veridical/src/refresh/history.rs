@@ -15,7 +15,7 @@ use veridical_inspect::measures::KINDS;
 use veridical_inspect::{Harm, Kind, Limit, change_points, propose_from};
 use veridical_io::publications::{Manifest, Publications};
 use veridical_io::{ColumnWriter, Input, Output, Replace};
-use veridical_report::{Axis, Band, Card, Cell, Foot, Level, Page, Table, Verdict};
+use veridical_report::{Axis, Band, Card, Cell, Foot, Level, Page, Table, Verdict, brief};
 
 use super::manage::opened;
 use crate::Result;
@@ -78,6 +78,18 @@ pub struct MeasureTrend {
     pub points: Vec<Point>,
     /// Versions with which a new level began, among the published ones and against the reference.
     pub changes: Vec<String>,
+}
+
+impl MeasureTrend {
+    /// Whether the measure has the same value everywhere.
+    fn is_constant(&self) -> bool {
+        let values: Vec<f64> = self.points.iter().map(|point| point.estimate.value).collect();
+        values.windows(2).all(|pair| pair[0] == pair[1])
+    }
+
+    fn has_limit(&self) -> bool {
+        self.points.iter().any(|point| point.allowed.is_some())
+    }
 }
 
 /// A measure of one day.
@@ -380,10 +392,21 @@ impl History {
         page = page.section(
             "Trends",
             "Every measure, day by day: against the fixed reference, which shows slow drift, and against the version before, \
-             which shows jumps. Diamonds are rejected days; the dashed line is the limit of the day; a vertical line \
+             which shows jumps. Red diamonds are rejected days, at the edge if they are far away; the dashed line is the limit of the day; a vertical line \
              marks the first day of a new level (rank test at level 0.01 on published days).",
         );
-        page = page.charts(self.measures.iter().map(|trend| self.chart(trend).into()));
+        let (mut drawn, flat): (Vec<&MeasureTrend>, Vec<&MeasureTrend>) =
+            self.measures.iter().partition(|trend| !trend.is_constant());
+        drawn.sort_by_key(|trend| (trend.changes.is_empty(), !trend.has_limit()));
+        page = page.charts(drawn.into_iter().map(|trend| self.chart(trend).into()));
+        if !flat.is_empty() {
+            let flat = flat.iter().filter_map(|trend| {
+                let value = trend.points.first()?.estimate.value;
+                Some(format!("{} {}", label(trend.measure), brief(value)))
+            });
+            let flat: Vec<String> = flat.collect();
+            page = page.text(format!("The same on every day: {}.", flat.join(", ")));
+        }
         let rows = self.days.iter().rev().map(|day| {
             let state = match day {
                 day if !day.published => Cell::level(Level::Bad, "rejected"),
@@ -402,10 +425,10 @@ impl History {
                 Cell::number(day.rows as f64, 0),
                 Cell::text(limits),
                 Cell::text(day.broken.join(", ")),
-                Cell::text(day.verdict.clone()),
+                Cell::text(if day.published { String::new() } else { day.verdict.clone() }),
             ]
         });
-        let head = ["version", "outcome", "rows", "limits", "not met", "verdict"];
+        let head = ["version", "outcome", "rows", "limits", "not met", "why"];
         let days = Table::new("Days", head).rows(rows);
         page = page.section("Days", "Newest first.").table(days);
         let foot = Foot::new(command).fact("reference", &self.frame);
@@ -443,10 +466,9 @@ impl History {
         let meaning = kind.meaning;
         let mut chart =
             Band::new(kind.label, format!("{meaning}; {bad}."), x, Axis::new(kind.label));
-        for (name, points) in [
-            ("against the reference", of("reference", true)),
-            ("against the version before", of("previous", true)),
-        ] {
+        for (name, points) in
+            [("vs reference", of("reference", true)), ("vs version before", of("previous", true))]
+        {
             if !points.is_empty() {
                 chart = chart.series(name, points);
             }
