@@ -48,7 +48,7 @@ impl<S: Settings> Flags<S> {
     pub fn layers(self) -> Result<Vec<SettingsLayer>> {
         let mut layers = vec![SettingsLayer::given(self.given?)];
         layers.extend(self.config.as_deref().map(config::layer).transpose()?);
-        guard::protect(&S::fields(), &layers)?;
+        guard::protect(&S::fields(), &layers, self.config.as_deref())?;
         guard::resolve(&S::fields(), layers)
     }
 

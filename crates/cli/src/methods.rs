@@ -47,7 +47,7 @@ impl<S: Settings> Chosen<S> {
         let verb = self.verb?;
         let mut all = layers.clone();
         all.insert(0, SettingsLayer::given(verb.given()));
-        guard::protect(&fields::<S>(self.method), &all)?;
+        guard::protect(&fields::<S>(self.method), &all, self.config.as_deref())?;
         Ok((guard::resolve(&train::fields(self.method), layers)?, verb))
     }
 }

@@ -1,24 +1,25 @@
 //! What every verb checks before it starts, derived from the declaration of its settings: no output is an input, and a
 //! folder of publications means its current version, resolved once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use veridical_core::settings::{Access, Field, Kind, SettingsLayer, Value, Values};
 use veridical_io::{Input, path_value, publications, publish};
 
 use crate::{Result, stability};
 
-/// Rejects settings that would overwrite an input; `layers` are the strongest first.
+/// Rejects settings that would overwrite an input; `layers` are the strongest first, and `config` is the file of one of them.
 ///
 /// # Errors
 /// As [`publish::protect`].
-pub fn protect(fields: &[Field], layers: &[SettingsLayer]) -> Result<()> {
+pub fn protect(fields: &[Field], layers: &[SettingsLayer], config: Option<&Path>) -> Result<()> {
     let mut values = Values::new();
     for layer in layers.iter().rev() {
         values.extend(layer.values.iter().map(|(name, value)| (name.clone(), value.clone())));
     }
     let consumers = values.get("consumers").and_then(Value::as_str);
-    let behind: Vec<PathBuf> = consumers.map(stability::files_of_consumers).unwrap_or_default();
+    let mut behind: Vec<PathBuf> = consumers.map(stability::files_of_consumers).unwrap_or_default();
+    behind.extend(config.map(Path::to_owned));
     Ok(publish::protect(fields, &values, &behind)?)
 }
 

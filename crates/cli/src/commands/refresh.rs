@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use veridical::Result;
+use veridical::core::Observer;
 use veridical::refresh::{
     self, HistoryOf, ListVersions, Refresh, RefreshTables, Refreshed, RollBack, RolledBack,
     Verified, VerifyVersion, Versions,
@@ -70,13 +71,18 @@ fn publish(flags: Flags<RefreshTables>, terminal: &Terminal) -> Result<()> {
     output.check(terminal.is_json())?;
     let settings = Refresh { command: typed(), ..job };
     let refreshed = refresh::refresh(&settings, &terminal.job())?;
+    // What was decided stays decided: a report that cannot be written is said, and changes nothing.
     let said = write_report(
         &output,
         || refreshed.to_html(&settings.command),
         || refreshed.to_markdown(),
         || refreshed.to_prometheus(),
         terminal,
-    )?;
+    )
+    .unwrap_or_else(|error| {
+        terminal.warn(&error.to_string());
+        false
+    });
     if !said {
         terminal.result("refresh", &refreshed, &text(&refreshed))?;
     }

@@ -264,6 +264,11 @@ fn a_rejected_day_may_be_killed_anywhere() {
 }
 
 #[test]
+fn a_rejected_first_day_may_be_killed_anywhere() {
+    fault_a_day(&[], &format!("{DAY} --new bad.parquet --date 2026-01-01"), 1, None);
+}
+
+#[test]
 fn a_rollback_may_be_killed_anywhere() {
     let days = ["--new b.parquet --date 2026-01-01", "--new b.parquet --date 2026-01-02"];
     fault_a_day(&days, "refresh rollback live --quiet", 0, None);

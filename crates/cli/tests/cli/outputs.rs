@@ -167,3 +167,25 @@ fn a_forgotten_page_name_destroys_nothing() {
     );
     sandbox.ok(&format!("{line} --force"));
 }
+
+/// Next to the files of a run there may be others.
+#[test]
+fn results_may_lie_in_the_folder_of_a_run_but_not_on_its_files() {
+    let sandbox = Sandbox::new();
+    sandbox.put_shop("shop.csv", 60, 40, 8);
+    sandbox.ok(
+        "train bpr --interactions shop.csv --split leave-last-one --epochs 1 --dim 4 --out run",
+    );
+    for force in ["", " --force"] {
+        sandbox.ok(&format!("recommend --run run --out run/best.csv{force}"));
+        sandbox.ok(&format!("evaluate --run run --out run/measures.json{force}"));
+    }
+    for file in ["run/run.json", "run/vectors/item.parquet", "shop.csv"] {
+        sandbox.refuses_like(&format!("evaluate --run run --out {file} --force"), |error| {
+            assert!(
+                error.ends_with("no input is ever overwritten; choose another name"),
+                "{error}"
+            );
+        });
+    }
+}

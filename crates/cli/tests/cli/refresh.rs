@@ -257,6 +257,137 @@ fn consumers_can_go_back() {
     );
 }
 
+/// The version that consumers read before is the one to go back to, whatever its date.
+#[test]
+fn the_version_before_is_the_one_that_was_current() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    for day in ["2026-01-01", "2026-01-02", "2026-01-03"] {
+        sandbox.ok(&format!("{line} --date {day}"));
+    }
+    sandbox.ok("refresh rollback live --to 2026-01-01");
+    sandbox.ok(&format!("{line} --date 2026-01-04 --keep 2"));
+    assert!(sandbox.has("live/2026-01-01") && !sandbox.has("live/2026-01-02"));
+    sandbox.ok("refresh rollback live");
+    assert_eq!(current(&sandbox), Path::new("2026-01-01"));
+    // A day that was published is not published again unasked, though its folder is gone.
+    sandbox.refuses(
+        &format!("{line} --date 2026-01-02"),
+        "version 2026-01-02 was published in live; choose another --date or publish it again with --force",
+    );
+    sandbox.ok(&format!("{line} --date 2026-01-02 --force"));
+    sandbox.ok("refresh rollback live");
+    assert_eq!(current(&sandbox), Path::new("2026-01-01"));
+}
+
+/// The job was killed before its last step, and then the version was damaged.
+#[test]
+fn what_is_damaged_is_not_resumed_and_what_was_switched_is_remembered() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    sandbox.ok(&format!("{line} --date 2026-01-01"));
+    sandbox.ok(&format!("{line} --date 2026-01-02"));
+    sandbox.remove("live/manifests/2026-01-02.json");
+    let whole = sandbox.bytes("live/2026-01-02/vectors/vectors.parquet");
+    sandbox.put("live/2026-01-02/vectors/vectors.parquet", "");
+    sandbox.refuses_like(&format!("{line} --date 2026-01-02 --resume"), |error| {
+        assert!(
+            error.starts_with("live/2026-01-02/vectors/vectors.parquet: has 0 bytes"),
+            "{error}"
+        );
+    });
+    sandbox.put("live/2026-01-02/vectors/vectors.parquet", whole);
+    sandbox.ok(&format!("{line} --date 2026-01-03"));
+    assert!(sandbox.has("live/manifests/2026-01-02.json"));
+    sandbox.ok("refresh rollback live");
+    assert_eq!(current(&sandbox), Path::new("2026-01-02"));
+    let edited =
+        sandbox.text("live/2026-01-02/manifest.json").replace("\"rows\": 202", "\"rows\": 999");
+    sandbox.put("live/2026-01-02/manifest.json", edited);
+    sandbox.refuses(
+        "refresh verify live",
+        "live/2026-01-02/manifest.json: is not the manifest that was recorded; publish this version again with --force",
+    );
+}
+
+/// Another table takes the place of today's after it was compared: what is published is what was compared, or nothing.
+#[test]
+fn a_table_that_changes_meanwhile_is_not_published() {
+    let sandbox = sandbox(20_000);
+    fs::copy(sandbox.path("b.parquet"), sandbox.path("today.parquet")).unwrap();
+    let line = LINE.replace("b.parquet", "today.parquet");
+    let line = format!("{line} {SMALL} --quiet");
+    let mut job = sandbox.command(line.split_whitespace());
+    let mut job = job.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !sandbox.has("live/1.partial/job.json") && job.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fs::rename(sandbox.path("broken.parquet"), sandbox.path("today.parquet")).unwrap();
+    match job.wait().unwrap().code() {
+        Some(2) => assert!(!sandbox.has("live/current") && !sandbox.has("live/1.partial")),
+        code => {
+            assert_eq!(code, Some(0));
+            sandbox.ok(&LINE.replace("--out live", "--out other"));
+            assert!(sandbox.table("live").vectors == sandbox.table("other").vectors);
+        }
+    }
+}
+
+#[test]
+fn a_version_never_changes_and_odd_names_are_refused() {
+    let sandbox = sandbox(200);
+    let line = format!("{LINE} {SMALL}");
+    sandbox.ok(&line);
+    let inside = |error: &str| assert!(error.contains("inside the published version"), "{error}");
+    let pages = "stability a.parquet b.parquet --pairs 200 --kernel-ids 100 --html";
+    for page in ["live/current/report.html", "live/1/new.html"] {
+        sandbox.refuses_like(&format!("{pages} {page}"), inside);
+    }
+    sandbox
+        .refuses_like("vectors convert a.parquet live/1/vectors/vectors.parquet --force", inside);
+    sandbox.refuses(
+        &format!("{line} --html nowhere/x.html"),
+        "nowhere does not exist or is not a folder; create it first",
+    );
+    sandbox.put("conf.txt", "");
+    sandbox.refuses_like(
+        &format!("{line} --config conf.txt --prometheus=conf.txt --force"),
+        |error| {
+            assert!(error.contains("this is an input of this job"), "{error}");
+        },
+    );
+    for out in ["x.parquet", "-"] {
+        let error = format!("{out}: this is not the name of a folder; name a folder to publish to");
+        sandbox.refuses(&line.replace("--out live", &format!("--out {out}")), &error);
+    }
+    sandbox.refuses(
+        &line.replace("--new b.parquet", "--new -"),
+        "a stream can be read only once, and it is compared before it is published; use a file",
+    );
+    sandbox.put("d/x", "");
+    fs::copy(sandbox.path("b.parquet"), sandbox.path("d/b.parquet")).unwrap();
+    sandbox.remove("d/x");
+    sandbox.refuses(
+        &line
+            .replace("--new b.parquet --spec", "--new d --spec")
+            .replace("--out live", "--out d/live"),
+        "d/live: this is inside a table that is read; publish to another folder",
+    );
+    sandbox.put("live/18446744073709551615/x", "");
+    sandbox.ok(&line);
+    assert_eq!(current(&sandbox), Path::new("2"));
+    // Settings that turn out wrong when the table is written leave nothing to resume.
+    sandbox.refuses_like(&format!("{line} --dtype bf16"), |error| {
+        assert!(error.contains("bf16"), "{error}")
+    });
+    // A link that a copy turned into a folder.
+    sandbox.remove("live/current");
+    sandbox.put("live/current/x", "");
+    sandbox.refuses_like(&line, |error| {
+        assert!(error.starts_with("live/current is not a link"), "{error}")
+    });
+}
+
 #[test]
 fn another_job_is_not_taken_up_and_a_held_lock_names_its_holder() {
     let sandbox = sandbox(200);

@@ -8,6 +8,7 @@
 //! | `OUT/current` | relative link to the current version, replaced by one rename |
 //! | `OUT/_current.json` | the same where there are no links, and in stores: version and digest of its manifest |
 //! | `OUT/manifests/<version>.json` | the manifest of every version there ever was |
+//! | `OUT/history.parquet` | every measure of every version, made from the manifests |
 //! | `OUT/log.jsonl` | when what happened: the only file with times |
 //! | `OUT/.lock` | held by the one job that writes ([`publish::Hold`]) |
 //!
@@ -34,6 +35,8 @@ const LINK: &str = "current";
 const POINTER: &str = "_current.json";
 const MANIFESTS: &str = "manifests";
 const LOG: &str = "log.jsonl";
+/// The measures of all versions, for other tools.
+pub const HISTORY: &str = "history.parquet";
 const LOCK: &str = ".lock";
 const REJECTED: &str = ".rejected";
 const PARTIAL: &str = ".partial";
@@ -58,16 +61,21 @@ pub struct Publications {
     is_remote: bool,
 }
 
-/// Returns whether `path` is a folder of publications.
+/// Returns whether `path` is a folder of publications. Other folders may hold a link called `current`, or manifests of
+/// another kind.
 ///
 /// # Errors
 /// [`Error::Store`] if the store fails.
 pub fn is_root(path: &Path) -> Result<bool> {
     if let Some(names) = storage::children(path)? {
-        return Ok(names.iter().any(|name| name == POINTER || name == MANIFESTS));
+        let has = |name: &str| names.iter().any(|found| found == name);
+        return Ok(has(POINTER) || has(MANIFESTS) && has(HISTORY));
     }
+    let has_memory = path.join(MANIFESTS).is_dir();
     let is_link = fs::symlink_metadata(path.join(LINK)).is_ok_and(|found| found.is_symlink());
-    Ok(is_link || path.join(POINTER).is_file() || path.join(MANIFESTS).is_dir())
+    Ok(is_link && (has_memory || path.join(LINK).join(MANIFEST).is_file())
+        || path.join(POINTER).is_file()
+        || has_memory && path.join(HISTORY).is_file())
 }
 
 /// Whether a name is that of a folder right here.
@@ -125,6 +133,13 @@ impl Publications {
     /// The publications in `root`, which need not exist.
     pub fn new(root: &Path) -> Self {
         Self { root: root.to_owned(), is_remote: is_remote(root) }
+    }
+
+    /// The publications that the folder of a recorded version is one of.
+    pub fn of_version(folder: &Path) -> Option<Self> {
+        let root = Self::new(folder.parent()?);
+        let version = folder.file_name()?.to_str()?;
+        root.is_recorded(version).unwrap_or(false).then_some(root)
     }
 
     /// Returns the folder.
@@ -198,12 +213,19 @@ impl Publications {
         if self.root.exists() && !self.root.is_dir() {
             return refused("is a file");
         }
+        let link = self.root.join(LINK);
+        if link.exists() && !link.is_symlink() {
+            let what = format!("{} is not a link", link.display());
+            return Err(
+                Core::exists(what, "a copy of publications must keep links; remove it").into()
+            );
+        }
         if is_root(&self.root)? {
             return Ok(());
         }
         let ours = |name: &str| {
             name.starts_with('.')
-                || name == LOG
+                || [LOG, HISTORY, MANIFESTS].contains(&name)
                 || name.ends_with(PARTIAL)
                 || name.ends_with(REJECTED)
         };
@@ -284,7 +306,8 @@ impl Publications {
                 return Ok(());
             }
             let what = format!("{}: another job published meanwhile", self.root.display());
-            let hint = format!("version {version} is uploaded but not current; run the job again");
+            let hint =
+                format!("version {version} is uploaded but not current; continue with ⟨resume⟩");
             return Err(Core::exists(what, hint).into());
         }
         if self.link(version).map_err(|e| Error::write(&self.root.join(LINK), e))? {
@@ -378,6 +401,27 @@ impl Publications {
         Ok(own? != recorded?)
     }
 
+    /// Returns whether a version was ever published here.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn is_recorded(&self, version: &str) -> Result<bool> {
+        storage::exists(&self.recorded(version, true))
+    }
+
+    /// Records the current version if the job that published it was killed before it could.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub fn heal(&self) -> Result<()> {
+        match self.current()? {
+            Some(current) if self.is_pending(&current)? => {
+                self.record(&Manifest::read(&self.folder(&current).join(MANIFEST))?)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Removes what an earlier rejection of a version left: it is published now.
     ///
     /// # Errors
@@ -413,7 +457,8 @@ impl Publications {
         let number = |name: &str| {
             name.trim_end_matches(REJECTED).trim_end_matches(PARTIAL).parse::<u64>().ok()
         };
-        let last = known.filter_map(number).max().unwrap_or(0);
+        // Larger numbers are not ours.
+        let last = known.filter_map(number).filter(|n| *n < 1 << 53).max().unwrap_or(0);
         let is_unfinished =
             names.contains(&format!("{last}{PARTIAL}")) && !names.contains(&last.to_string());
         Ok(if is_unfinished { last } else { last + 1 }.to_string())
@@ -428,7 +473,11 @@ impl Publications {
         let complete = self.complete(manifests)?;
         let current = self.current()?;
         let at = complete.iter().position(|m| Some(&m.version) == current.as_ref());
-        let is_needed = |i: usize| at.is_some_and(|at| i == at || i + 1 == at);
+        // The version before is the one that consumers read until then.
+        let previous = at.and_then(|at| complete[at].previous.as_ref());
+        let previous = complete.iter().position(|m| Some(&m.version) == previous);
+        let before = previous.or(at.and_then(|at| at.checked_sub(1)));
+        let is_needed = |i: usize| Some(i) == at || Some(i) == before;
         let surplus = complete.len().saturating_sub(keep);
         let mut removed = Vec::new();
         for (i, manifest) in complete.iter().enumerate().take(surplus) {
@@ -479,31 +528,52 @@ impl Publications {
         append().map_err(|e| Error::write(&path, e))
     }
 
-    /// Reserves a version in a store for the job described by `job`; `may_take_over` if an earlier attempt is replaced.
+    /// Reserves a version in a store for this process; `may_take_over` if an earlier attempt is resumed or replaced. Returns
+    /// the claim.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Exists`] if another job is uploading this version, or it is complete.
-    pub fn claim(&self, version: &str, job: &[u8], may_take_over: bool) -> Result<()> {
+    /// [`veridical_core::Error::Exists`] if another job is uploading this version.
+    pub fn claim(&self, version: &str, may_take_over: bool) -> Result<Option<Claim>> {
         let path = self.folder(version).join(CLAIM);
-        let Some(remote) = Remote::of(&path)? else { return Ok(()) };
-        if remote.put_if_unchanged(job, None)? {
-            return Ok(());
+        let Some(remote) = Remote::of(&path)? else { return Ok(None) };
+        let claim = publish::pretty(&publish::Holder::this_process());
+        if remote.put_if_unchanged(&claim, None)? {
+            return Ok(Some(Claim(claim)));
         }
-        let is_same = storage::read(&path, MAX_MANIFEST)? == job;
-        if may_take_over || is_same && !is_version(&self.folder(version))? {
-            return remote.put(job);
+        if may_take_over {
+            return remote.put(&claim).map(|()| Some(Claim(claim)));
         }
         let what = format!("{} is being written by another job", self.folder(version).display());
         Err(Core::exists(what, "wait for it, or take it over with ⟨force⟩").into())
     }
 
-    /// Uploads a version that is complete in the local folder `from`.
+    /// Uploads a version that is complete in the local folder `from`, if the claim still holds and the version is not
+    /// current: readers would find it incomplete.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Exists`] if another job took the version over, and those of the store.
+    pub fn upload(&self, version: &str, claim: &Claim, from: &Path, cancel: &Cancel) -> Result<()> {
+        let Some(remote) = Remote::of(&self.folder(version))? else { return Ok(()) };
+        let at = Remote::of(&self.folder(version).join(CLAIM))?;
+        let now = at.map(|at| at.read_tagged(MAX_POINTER)).transpose()?.flatten();
+        let is_ours = now.is_some_and(|now| now.content == claim.0);
+        if !is_ours || self.current()?.as_deref() == Some(version) {
+            let what =
+                format!("{}: another job published this version", self.folder(version).display());
+            return Err(Core::exists(what, "publish under another ⟨date⟩").into());
+        }
+        remote.send_tree(from, &[CLAIM], cancel)
+    }
+
+    /// Gives up the claim of a version that is published.
     ///
     /// # Errors
     /// Those of the store.
-    pub fn upload(&self, version: &str, from: &Path, cancel: &Cancel) -> Result<()> {
-        let Some(remote) = Remote::of(&self.folder(version))? else { return Ok(()) };
-        remote.send_tree(from, &[CLAIM], cancel)
+    pub fn release(&self, version: &str) -> Result<()> {
+        match Remote::of(&self.folder(version).join(CLAIM))? {
+            Some(remote) => remote.remove(),
+            None => Ok(()),
+        }
     }
 
     /// Uploads the report on a rejected version.
@@ -515,6 +585,10 @@ impl Publications {
         remote.send_tree(from, &[], cancel)
     }
 }
+
+/// The right to upload a version to a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim(Vec<u8>);
 
 /// The pointer as it was when a job began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -68,6 +68,19 @@ fn a_folder_means_its_current_version() {
 }
 
 #[test]
+fn other_folders_are_tables_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("manifests")).unwrap();
+    assert!(!is_root(dir.path()).unwrap());
+    #[cfg(unix)]
+    {
+        let other = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("a.parquet", other.path().join(LINK)).unwrap();
+        assert!(!is_root(other.path()).unwrap());
+    }
+}
+
+#[test]
 fn a_pointer_stands_in_for_the_link() {
     let dir = tempfile::tempdir().unwrap();
     let publications = Publications::new(dir.path());

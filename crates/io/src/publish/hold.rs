@@ -31,7 +31,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    fn this_process() -> Self {
+    pub(crate) fn this_process() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         Self { pid: std::process::id(), host: host_name().unwrap_or_default(), since }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use veridical_core::Error as Core;
 use veridical_core::settings::{Access, Field, Kind, Values};
 
-use crate::run::RunFolder;
+use crate::run::{self, RunFolder};
 use crate::{Input, Result, publications, storage};
 
 /// The first line of every page.
@@ -63,6 +63,7 @@ pub fn protect(fields: &[Field], values: &Values, behind: &[PathBuf]) -> Result<
         }
         let force = values.get("force") == Some(&Value::Bool(true));
         check_form(output, force)?;
+        refuse_version(output)?;
     }
     for (i, output) in outputs.iter().enumerate() {
         let same = |other: &&Named| output.path == other.path || is_same(output, other);
@@ -157,7 +158,7 @@ fn refuse_input(output: &Named, input: &Named) -> Result<()> {
     }
     let (Some(to), Some(from)) = (&output.real, &input.real) else { return Ok(()) };
     let is_work = WORK.contains(&output.setting.as_str());
-    if to.starts_with(from) && to.is_file() && !begins_with_ours(to) {
+    if to.starts_with(from) && to.is_file() && !begins_with_ours(to) && belongs(from, to) {
         return refused(format!("this file belongs to {of}, {}", input.path.display()));
     }
     // Publications are never replaced by the next one.
@@ -165,6 +166,34 @@ fn refuse_input(output: &Named, input: &Named) -> Result<()> {
         return refused(format!("{of}, {}, is inside it", input.path.display()));
     }
     Ok(())
+}
+
+/// Whether a file in an input folder is read with it; next to a run there may be others.
+fn belongs(folder: &Path, file: &Path) -> bool {
+    let name = file.strip_prefix(folder).ok().and_then(|path| path.components().next());
+    let name = name.map(|name| name.as_os_str().to_string_lossy().into_owned());
+    !RunFolder::is_run(folder) || name.is_some_and(|name| run::OWN_NAMES.contains(&name.as_str()))
+}
+
+/// Rejects an output inside a published version, which never changes.
+fn refuse_version(output: &Named) -> Result<()> {
+    let Some(real) = &output.real else { return Ok(()) };
+    let is_version = |folder: &&Path| {
+        let has = |name: &str| folder.join(name).is_file();
+        has(publications::MANIFEST) && has(publications::SUCCESS)
+    };
+    match real.ancestors().skip(1).find(is_version) {
+        None => Ok(()),
+        Some(version) => {
+            let what = format!(
+                "⟨{}⟩ {}: this is inside the published version {}",
+                output.setting,
+                output.path.display(),
+                version.display()
+            );
+            Err(Core::request(what, "a version never changes; choose another name").into())
+        }
+    }
 }
 
 fn check_form(output: &Named, force: bool) -> Result<()> {
@@ -175,6 +204,15 @@ fn check_form(output: &Named, force: bool) -> Result<()> {
     if !extensions.contains(&&*extension) {
         let what = format!("⟨{setting}⟩ {}: not the name of a {what}", path.display());
         return Err(Core::request(what, format!("its name ends in .{}", extensions[0])).into());
+    }
+    let is_remote = path.to_str().is_some_and(|text| text.contains("://"));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent.filter(|parent| !is_remote && !parent.is_dir()) {
+        let what = format!("{} does not exist or is not a folder", parent.display());
+        return Err(Core::missing(what, "create it first").into());
+    }
+    if path.is_dir() {
+        return Err(Core::exists(format!("{} is a folder", path.display()), "name a file").into());
     }
     if !path.is_file() || force || begins_with(path, start) {
         return Ok(());

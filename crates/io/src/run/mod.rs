@@ -32,6 +32,9 @@ const LOG: &str = "log.jsonl";
 pub const VECTORS: &str = "vectors";
 /// The value of `format` in `run.json`.
 pub const FORMAT: &str = "veridical-run/1";
+/// The names in a run folder that belong to the run.
+pub(crate) const OWN_NAMES: [&str; 7] =
+    [DOCUMENT, METRICS, MODEL, LOG, VECTORS, "weights", "checkpoint"];
 const MAX_DOCUMENT: u64 = 64 << 20;
 
 /// Returns the folder of a seed in an ensemble.

@@ -125,6 +125,10 @@ impl Remote {
         match self.0 {}
     }
 
+    pub fn remove(&self) -> Result<()> {
+        match self.0 {}
+    }
+
     pub fn remove_all(&self) -> Result<()> {
         match self.0 {}
     }

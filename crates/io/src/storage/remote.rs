@@ -150,6 +150,11 @@ impl Remote {
         }
     }
 
+    /// Deletes the object.
+    pub fn remove(&self) -> Result<()> {
+        upload::delete(&self.0)
+    }
+
     /// Deletes the object, or all objects below: the completion marker first.
     pub fn remove_all(&self) -> Result<()> {
         upload::delete(&self.place(SUCCESS))?;

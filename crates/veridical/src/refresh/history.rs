@@ -13,14 +13,13 @@ use veridical_core::settings::Settings as _;
 use veridical_core::{Error as Refused, Estimate, Seed, settings};
 use veridical_inspect::measures::KINDS;
 use veridical_inspect::{Harm, Kind, Limit, change_points, propose_from};
-use veridical_io::publications::{Manifest, Publications};
+use veridical_io::publications::{HISTORY, Manifest, Publications};
 use veridical_io::{ColumnWriter, Input, Output, Replace};
 use veridical_report::{Axis, Band, Card, Cell, Foot, Level, Page, Table, Verdict, brief};
 
 use super::manage::opened;
 use crate::Result;
 
-const FILE: &str = "history.parquet";
 /// The fewest published days that limits are proposed from.
 const LEAST_DAYS: usize = 20;
 
@@ -188,7 +187,7 @@ pub fn write(publications: &Publications, manifests: &[Manifest]) -> Result<()> 
         |(name, column): &(&str, ArrayRef)| Field::new(*name, column.data_type().clone(), true);
     let fields: Vec<Field> = columns.iter().map(field).collect();
     debug_assert!(fields.iter().all(|field| *field.data_type() != DataType::Null));
-    let mut writer = ColumnWriter::create(&publications.root().join(FILE), fields)?;
+    let mut writer = ColumnWriter::create(&publications.root().join(HISTORY), fields)?;
     writer.write(columns.into_iter().map(|(_, column)| column).collect())?;
     Ok(writer.finish()?)
 }
@@ -312,7 +311,8 @@ impl History {
         let (n, published) = (self.days.len(), self.published());
         let current =
             self.current.as_ref().map_or("none is current".into(), |v| format!("{v} is current"));
-        format!("{n} days: {published} published, {} rejected; {current}.", n - published)
+        let days = if n == 1 { "day" } else { "days" };
+        format!("{n} {days}: {published} published, {} rejected; {current}.", n - published)
     }
 
     /// Returns every change point: the version, and the measures that changed with it.

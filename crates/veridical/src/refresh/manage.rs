@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error as Refused, Job, settings};
-use veridical_io::publications::{self, Manifest, Publications, SUCCESS};
+use veridical_io::publications::{self, MANIFEST, Manifest, Publications, SUCCESS};
 use veridical_io::{Input, Output, storage};
 
 use super::place::now;
@@ -60,6 +60,14 @@ pub fn verify(settings: &VerifyVersion) -> Result<Verified> {
     let resolved = publications::resolve(&settings.folder)?;
     let folder = resolved.as_deref().unwrap_or(&settings.folder);
     let manifest = publications::verify(folder)?;
+    if manifest.published
+        && Publications::of_version(folder)
+            .is_some_and(|p| p.is_pending(&manifest.version).unwrap_or(false))
+    {
+        let what =
+            format!("{}: is not the manifest that was recorded", folder.join(MANIFEST).display());
+        return Err(Refused::damaged(what, "publish this version again with ⟨force⟩").into());
+    }
     if manifest.published && !storage::exists(&folder.join(SUCCESS))? {
         let what = format!("{}: is missing", folder.join(SUCCESS).display());
         return Err(Refused::damaged(what, "the version is not complete; publish it again").into());
@@ -162,6 +170,7 @@ pub fn rollback(settings: &RollBack, job: &Job<'_>) -> Result<RolledBack> {
             "the lock of a job that ended without releasing it was taken over ({dead})"
         ));
     }
+    publications.heal()?;
     let (seen, manifests) = (publications.seen()?, publications.manifests()?);
     let complete = publications.complete(&manifests)?;
     let names = || {
@@ -176,9 +185,12 @@ pub fn rollback(settings: &RollBack, job: &Job<'_>) -> Result<RolledBack> {
             .ok_or_else(|| Refused::missing(format!("{out}: there is no version {to}"), names()))?,
         (None, Some(current)) => {
             let at = manifests.iter().find(|m| m.published && m.version == *current);
+            let previous = at.and_then(|manifest| manifest.previous.as_ref());
+            let before = complete.iter().find(|m| Some(&m.version) == previous);
             let at = at.map_or(u64::MAX, |manifest| manifest.sequence);
-            let before = complete.iter().rev().find(|m| m.sequence < at && m.version != *current);
-            before.ok_or_else(|| {
+            let earlier =
+                || complete.iter().rev().find(|m| m.sequence < at && m.version != *current);
+            before.or_else(earlier).ok_or_else(|| {
                 let what = format!("{out}: there is no version before {current} to go back to");
                 Refused::missing(what, "publish a good table instead")
             })?

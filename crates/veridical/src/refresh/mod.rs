@@ -19,7 +19,7 @@ mod manage;
 mod page;
 mod place;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,9 @@ use veridical_data::VectorTable;
 use veridical_features::FeatureSpec;
 use veridical_inspect::{Limit, Measure};
 use veridical_io::publications::{FORMAT, FileEntry, MANIFEST, Manifest, SUCCESS};
-use veridical_io::{Input, Output, ReadOptions, Source, WriteOptions, publish, write_atomically};
+use veridical_io::{
+    Input, Output, ReadOptions, Source, TableReader, WriteOptions, publish, write_atomically,
+};
 
 pub use self::history::{Accepted, History, HistoryOf, MeasureTrend, Point, history};
 pub use self::hooks::HookReport;
@@ -192,6 +194,8 @@ struct Today {
     report: StabilityReport,
     /// Identifies the job: it is resumed only if this is the same.
     job: Value,
+    /// The state of today's files before they were read.
+    read: Vec<String>,
 }
 
 /// Compares today's vectors with the reference, and publishes them if the gate passes.
@@ -305,6 +309,7 @@ fn today(settings: &Refresh, place: &Place, job: &Job<'_>) -> Result<Today> {
     let spec = settings.evidence.spec.as_deref().map(featurize::load_spec).transpose()?;
     let (comparison, limits) = (settings.comparison(), settings.limits.read()?);
     stability::check_limits(&comparison, &limits, 2)?;
+    let read = table_state(settings)?;
     let source = settings.reference.source();
     let reference = align::load_reference(&source, &settings.read, settings.allow_chain, job)?;
     let new = veridical_io::read_table(&settings.new.source(), &settings.read)?;
@@ -334,7 +339,17 @@ fn today(settings: &Refresh, place: &Place, job: &Job<'_>) -> Result<Today> {
         _ => None,
     };
     let (version, date) = (place.version().to_owned(), settings.dates.day()?);
-    Ok(Today { version, date, spec, fitted, dates, yesterday, report, job: inputs })
+    Ok(Today { version, date, spec, fitted, dates, yesterday, report, job: inputs, read })
+}
+
+/// The state of today's files: what is published must be what was compared.
+fn table_state(settings: &Refresh) -> Result<Vec<String>> {
+    let files = TableReader::files(&settings.new.source(), &settings.read)?;
+    let state = |file: &PathBuf| {
+        let modified = std::fs::metadata(file).and_then(|found| found.modified()).ok();
+        Ok(format!("{} {modified:?}", veridical_io::fingerprint::of_file(file)?))
+    };
+    files.iter().map(state).collect()
 }
 
 /// Compares today's aligned vectors with those of the version before.
@@ -408,7 +423,7 @@ impl Today {
             version: self.version.clone(),
             date: self.date.clone(),
             published,
-            sequence: place.sequence(),
+            sequence: place.sequence(published),
             previous: place.previous().map(str::to_owned),
             frame: self.fitted.reference.clone(),
             rows: report.tables[1].sanity.rows as u64,
@@ -451,7 +466,20 @@ fn publish(
     if place.begin(&today.job)? == Step::Write {
         let folder = place.stage().to_owned();
         let map = MapFile::new(&today.fitted, today.dates.clone());
-        write_tables(settings, place, today, &map, job)?;
+        let written = write_tables(settings, place, today, &map, job);
+        let written = written.and_then(|()| {
+            let what = format!("{} changed while the job ran", settings.new);
+            match table_state(settings)? == today.read {
+                true => Ok(()),
+                false => Err(Error::unfit(what, "run it again when the table is complete")),
+            }
+        });
+        written.inspect_err(|error| {
+            let is_resumable = matches!(error, Error::Io(e) if e.is_resumable());
+            if !is_resumable && !error.is_interrupted() {
+                place.abandon();
+            }
+        })?;
         job.check()?;
         map.save(&folder.join("map.safetensors"))?;
         today.write_report(&folder, true, &settings.command)?;

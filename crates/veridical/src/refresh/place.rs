@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use veridical_core::{Cancel, Error as Refused, Job};
 use veridical_io::publications::{self, Manifest, Publications, Seen};
-use veridical_io::{IfExists, publish, storage, write_atomically};
+use veridical_io::{Format, IfExists, Source, publish, storage, write_atomically};
 
 use super::{MANIFEST, Refresh, history};
 use crate::Result;
@@ -39,7 +39,9 @@ pub struct Place {
     /// The manifests of all other versions, and of earlier rejections.
     others: Vec<Manifest>,
     previous: Option<String>,
-    own_sequence: Option<u64>,
+    /// Of an earlier rejection of this version, and of its publication.
+    own_sequence: [Option<u64>; 2],
+    claim: Option<publications::Claim>,
     /// The folder in which the version grows.
     stage: PathBuf,
     /// Held while the version is replaced; dropped before the lock of the whole folder.
@@ -51,6 +53,7 @@ impl Place {
     /// Locks the folder and chooses the version; nothing is written yet.
     pub fn open(settings: &Refresh, job: &Job<'_>) -> Result<Self> {
         let publications = Publications::new(&settings.out);
+        refuse_names(settings)?;
         publications.refuse_foreign()?;
         let day = settings.dates.day()?;
         let work = match publications.is_remote() {
@@ -77,7 +80,8 @@ impl Place {
         let mut place = Self {
             replacing: None,
             previous: None,
-            own_sequence: None,
+            own_sequence: [None; 2],
+            claim: None,
             others: Vec::new(),
             publications,
             work,
@@ -94,11 +98,18 @@ impl Place {
             place.replacing = Some(publish::Lock::acquire(&folder, &place.stage)?);
         }
         place.refuse_existing()?;
+        if place.seen.version.as_ref() != Some(&place.version) {
+            place.publications.heal()?;
+        }
         let all = place.publications.manifests()?;
         place.previous = place.version_before(&all)?;
         let version = &place.version;
-        let own = all.iter().filter(|manifest| manifest.version == *version);
-        place.own_sequence = own.map(|manifest| manifest.sequence).min();
+        // Only what replaces itself keeps its place: the current version, or a rejection.
+        let is_current = place.seen.version.as_ref() == Some(version);
+        for manifest in all.iter().filter(|m| m.version == *version && (is_current || !m.published))
+        {
+            place.own_sequence[usize::from(manifest.published)] = Some(manifest.sequence);
+        }
         place.others = all.into_iter().filter(|m| m.version != *version).collect();
         Ok(place)
     }
@@ -129,6 +140,12 @@ impl Place {
             {
                 let what = format!("{} is not a version", folder.display());
                 Err(Refused::exists(what, "choose another ⟨date⟩").into())
+            }
+            IfExists::Refuse if self.publications.is_recorded(&self.version)? => {
+                let what =
+                    format!("version {} was published in {}", self.version, self.root().display());
+                Err(Refused::exists(what, "choose another ⟨date⟩ or publish it again with ⟨force⟩")
+                    .into())
             }
             IfExists::Resume if exists && !self.stage.exists() => {
                 match self.publications.is_pending(&self.version)? {
@@ -223,9 +240,9 @@ impl Place {
     }
 
     /// The place of this version in the order of publication; a version that is made again keeps its own.
-    pub fn sequence(&self) -> u64 {
+    pub fn sequence(&self, published: bool) -> u64 {
         let last = self.others.iter().map(|manifest| manifest.sequence).max().unwrap_or(0);
-        self.own_sequence.unwrap_or(last + 1)
+        self.own_sequence[usize::from(published)].unwrap_or(last + 1)
     }
 
     /// Creates the folder in which the version grows, or takes up one of the same job.
@@ -234,21 +251,25 @@ impl Place {
         if is_resumed && !self.stage.exists() && self.publications.is_pending(&self.version)? {
             let manifest = Manifest::read(&self.publications.folder(&self.version).join(MANIFEST))?;
             self.refuse_other_job(manifest.details.get("job"), job)?;
+            publications::verify(&self.publications.folder(&self.version))?;
             return Ok(Step::Complete);
         }
         if is_resumed && self.stage.exists() {
             let before = self.job_of_stage();
             if before.is_some() {
                 self.refuse_other_job(before.as_ref(), job)?;
-                self.claim(job)?;
+                self.claim()?;
                 return Ok(Step::Write);
             }
         }
         // A numbered job that was killed after its last step is not made again under the next number.
         if is_resumed
             && self.is_numbered
-            && let Some(same) = self.others.iter().find(|m| m.published && is_same_table(m, job))
-            && self.seen.version.as_ref() == Some(&same.version)
+            && let Some(same) = self.others.iter().find(|m| {
+                m.published
+                    && Some(&m.version) == self.seen.version.as_ref()
+                    && is_same_table(m, job)
+            })
         {
             let what = format!(
                 "{} has this table already, as version {}",
@@ -260,14 +281,20 @@ impl Place {
         remove(&self.stage)?;
         create(&self.stage)?;
         write_atomically(&self.stage.join(JOB), &publish::pretty(job))?;
-        self.claim(job)?;
+        self.claim()?;
         Ok(Step::Write)
     }
 
     /// Reserves the version in a store.
-    fn claim(&self, job: &Value) -> Result<()> {
-        let force = self.if_exists == IfExists::Force;
-        Ok(self.publications.claim(&self.version, &publish::pretty(job), force)?)
+    fn claim(&mut self) -> Result<()> {
+        let may_take_over = self.if_exists != IfExists::Refuse;
+        self.claim = self.publications.claim(&self.version, may_take_over)?;
+        Ok(())
+    }
+
+    /// Removes what was begun: resuming would not help.
+    pub fn abandon(&self) {
+        let _ = remove(&self.stage); // the first error is the one to report
     }
 
     /// The job that the unfinished version belongs to; once finished, it is in the manifest.
@@ -334,9 +361,8 @@ impl Place {
 
     /// Makes the finished version appear.
     pub fn appear(&mut self, cancel: &Cancel) -> Result<()> {
-        if self.publications.is_remote() {
-            self.publications.upload(&self.version, &self.stage, cancel)?;
-            return Ok(());
+        if let Some(claim) = &self.claim {
+            return Ok(self.publications.upload(&self.version, claim, &self.stage, cancel)?);
         }
         // INVARIANT: `open` locked what appears.
         let lock = self.replacing.as_mut().ok_or_else(|| Refused::Internal("no lock".into()))?;
@@ -354,6 +380,7 @@ impl Place {
         let removed = self.publications.prune(keep, &all)?;
         self.log("publish")?;
         self.publications.record(&manifest)?;
+        self.publications.release(&self.version)?;
         if self.publications.is_remote() {
             remove(&self.stage)?;
         }
@@ -387,6 +414,29 @@ impl Place {
             .publications
             .log(&json!({ "event": event, "version": self.version, "time": now() }))?)
     }
+}
+
+/// Rejects names that cannot be those of a folder of publications, and a folder inside a table that is read.
+fn refuse_names(settings: &Refresh) -> Result<()> {
+    let refused = |what: &str, hint: &str| {
+        Err(Refused::request(format!("{}: {what}", settings.out.display()), hint).into())
+    };
+    if *settings.out == *Path::new("-") || Format::of_path(&settings.out).is_ok() {
+        return refused("this is not the name of a folder", "name a folder to publish to");
+    }
+    let out = publish::real_path(&settings.out);
+    for input in [&settings.reference, &settings.new] {
+        if input.source() == Source::Stream {
+            let what = "a stream can be read only once, and it is compared before it is published";
+            return Err(Refused::request(what, "use a file").into());
+        }
+        if let (Some(out), Some(from)) = (&out, publish::real_path(input))
+            && out.starts_with(&from)
+        {
+            return refused("this is inside a table that is read", "publish to another folder");
+        }
+    }
+    Ok(())
 }
 
 /// Returns the seconds since 1970-01-01, for the log.
