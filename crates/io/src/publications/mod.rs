@@ -83,10 +83,6 @@ fn is_version_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\'])
 }
 
-fn is_remote(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| text.contains("://"))
-}
-
 /// Returns the version that `path` means: the current one for a folder of publications, `None` for anything else.
 ///
 /// # Errors
@@ -122,7 +118,8 @@ pub(crate) fn table(path: &Path, name: Option<&str>) -> Result<Option<PathBuf>> 
         .into())
 }
 
-fn is_version(path: &Path) -> Result<bool> {
+/// Whether a folder is a complete version.
+pub(crate) fn is_version(path: &Path) -> Result<bool> {
     if let Some(names) = storage::children(path)? {
         return Ok([MANIFEST, SUCCESS].iter().all(|file| names.iter().any(|name| name == file)));
     }
@@ -132,7 +129,7 @@ fn is_version(path: &Path) -> Result<bool> {
 impl Publications {
     /// The publications in `root`, which need not exist.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), is_remote: is_remote(root) }
+        Self { root: root.to_owned(), is_remote: storage::is_remote(root) }
     }
 
     /// The publications that the folder of a recorded version is one of.
@@ -162,11 +159,16 @@ impl Publications {
         self.root.join(format!("{version}{REJECTED}"))
     }
 
-    /// Returns the folder of a version that is there.
+    /// Returns whether a version is here with all its files.
     ///
     /// # Errors
-    /// [`veridical_core::Error::Missing`] if it is gone.
-    pub fn existing(&self, version: &str) -> Result<PathBuf> {
+    /// Those of reading.
+    pub fn is_complete(&self, version: &str) -> Result<bool> {
+        is_version(&self.folder(version))
+    }
+
+    /// The folder of a version that is there.
+    fn existing(&self, version: &str) -> Result<PathBuf> {
         let folder = self.folder(version);
         if is_version(&folder)? {
             return Ok(folder);
@@ -190,12 +192,8 @@ impl Publications {
         }
         let is_new = !self.root.exists();
         fs::create_dir_all(&self.root).map_err(|e| Error::write(&self.root, e))?;
-        let hold = Hold::acquire(&self.root.join(LOCK), &self.root);
-        let new = is_new.then(|| self.root.clone());
-        match hold {
-            Ok(hold) => Ok(Some(Lock { hold: Some(hold), new })),
-            Err(e) => Err(e),
-        }
+        let hold = Hold::acquire(&self.root.join(LOCK), &self.root)?;
+        Ok(Some(Lock { hold: Some(hold), new: is_new.then(|| self.root.clone()) }))
     }
 
     /// Rejects a folder that holds something else.
@@ -498,17 +496,8 @@ impl Publications {
         if let Some(remote) = Remote::of(path)? {
             return remote.remove_all();
         }
-        let failed = |e| Error::write(path, e);
-        let mut trash = std::ffi::OsString::from(".");
-        trash.push(path.file_name().unwrap_or_default());
-        trash.push(".trash");
-        let trash = path.with_file_name(trash);
-        publish::remove(&trash).map_err(failed)?;
-        match fs::rename(path, &trash) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(failed(e)),
-            Ok(()) => publish::remove(&trash).map_err(failed),
-        }
+        let trash = publish::hidden(path, "trash");
+        publish::discard(path, &trash).map_err(|e| Error::write(path, e))
     }
 
     /// Appends an event with its time to the log; in a store there is none.
@@ -606,7 +595,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Returns the lock.
+    /// Returns the dead process that the lock was taken over from, if any.
     pub fn dead(&self) -> Option<&publish::Holder> {
         self.hold.as_ref().and_then(Hold::dead)
     }

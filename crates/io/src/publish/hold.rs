@@ -65,7 +65,7 @@ impl Hold {
     /// [`veridical_core::Error::Exists`] names the live holder, [`Error::Write`] if the file cannot be written.
     pub fn acquire(path: &Path, shown: &Path) -> Result<Self> {
         let failed = |e| Error::write(path, e);
-        let (mut file, is_locked) = loop {
+        let (file, is_locked) = loop {
             let mut options = OpenOptions::new();
             let file = options.read(true).write(true).create(true).truncate(false).open(path);
             let file = file.map_err(failed)?;
@@ -77,7 +77,7 @@ impl Hold {
                 Err(TryLockError::Error(_)) => break (file, false),
             }
         };
-        let (dead, note) = content(&mut file).map_err(failed)?;
+        let (dead, note) = content(&file).map_err(failed)?;
         if !is_locked && dead.as_ref().is_some_and(Holder::may_live) {
             let error = held(shown, &file);
             let hint = format!("if that job is dead, remove {}", path.display());
@@ -135,7 +135,8 @@ impl Drop for Hold {
     }
 }
 
-fn content(file: &mut File) -> io::Result<(Option<Holder>, String)> {
+/// The holder and the note in a lock.
+fn content(mut file: &File) -> io::Result<(Option<Holder>, String)> {
     let mut bytes = Vec::new();
     file.rewind()?;
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -145,12 +146,9 @@ fn content(file: &mut File) -> io::Result<(Option<Holder>, String)> {
     Ok((holder, lines.next().unwrap_or_default().to_owned()))
 }
 
-fn held(output: &Path, mut file: &File) -> Error {
-    let mut bytes = Vec::new();
-    let _ = file.rewind(); // without the name of its holder, the lock is still held
-    let _ = file.take(MAX_BYTES).read_to_end(&mut bytes);
-    let text = String::from_utf8_lossy(&bytes);
-    let holder = text.lines().next().and_then(|line| serde_json::from_str::<Holder>(line).ok());
+fn held(output: &Path, file: &File) -> Error {
+    // Without the name of its holder, the lock is still held.
+    let holder = content(file).ok().and_then(|(holder, _)| holder);
     let who = holder.map(|holder| format!(" ({holder})")).unwrap_or_default();
     let what = format!("{} is being written by another job{who}", output.display());
     Core::exists(what, "wait for it or choose another name").into()

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::folder::exchange;
-use super::{Hold, hidden, remove, sync_folder};
+use super::{Hold, discard, hidden, remove, sync_folder};
 use crate::{Error, Result};
 
 /// The exclusive right to write an output, until it is dropped.
@@ -103,13 +103,7 @@ impl Lock {
 
     /// Removes a folder, renaming it first, so that a half-removed one is never mistaken for an unfinished job.
     pub(crate) fn discard(&self, folder: &Path) -> io::Result<()> {
-        let trash = self.trash();
-        remove(&trash)?;
-        match fs::rename(folder, &trash) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(e) => Err(e),
-            Ok(()) => remove(&trash),
-        }
+        discard(folder, &self.trash())
     }
 
     fn trash(&self) -> PathBuf {

@@ -53,7 +53,7 @@ pub fn partial_path(output: &Path) -> PathBuf {
 }
 
 /// `.NAME.EXTENSION`, beside `path`: readers of folders skip such names.
-fn hidden(path: &Path, extension: &str) -> PathBuf {
+pub(crate) fn hidden(path: &Path, extension: &str) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
     name.push(".");
@@ -111,7 +111,10 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes a file or a folder, if it exists.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// The error of removing.
+pub fn remove(path: &Path) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path) {
         Ok(kind) if kind.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -120,6 +123,16 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match removed {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
+    }
+}
+
+/// Removes a folder, renaming it to `trash` first, so that a half-removed one is never mistaken for a whole one.
+pub(crate) fn discard(folder: &Path, trash: &Path) -> io::Result<()> {
+    remove(trash)?;
+    match fs::rename(folder, trash) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+        Ok(()) => remove(trash),
     }
 }
 

@@ -178,10 +178,7 @@ fn belongs(folder: &Path, file: &Path) -> bool {
 /// Rejects an output inside a published version, which never changes.
 fn refuse_version(output: &Named) -> Result<()> {
     let Some(real) = &output.real else { return Ok(()) };
-    let is_version = |folder: &&Path| {
-        let has = |name: &str| folder.join(name).is_file();
-        has(publications::MANIFEST) && has(publications::SUCCESS)
-    };
+    let is_version = |folder: &&Path| publications::is_version(folder).unwrap_or(false);
     match real.ancestors().skip(1).find(is_version) {
         None => Ok(()),
         Some(version) => {
@@ -205,9 +202,8 @@ fn check_form(output: &Named, force: bool) -> Result<()> {
         let what = format!("⟨{setting}⟩ {}: not the name of a {what}", path.display());
         return Err(Core::request(what, format!("its name ends in .{}", extensions[0])).into());
     }
-    let is_remote = path.to_str().is_some_and(|text| text.contains("://"));
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if let Some(parent) = parent.filter(|parent| !is_remote && !parent.is_dir()) {
+    if let Some(parent) = parent.filter(|parent| !storage::is_remote(path) && !parent.is_dir()) {
         let what = format!("{} does not exist or is not a folder", parent.display());
         return Err(Core::missing(what, "create it first").into());
     }

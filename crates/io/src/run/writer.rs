@@ -14,6 +14,7 @@ use veridical_data::{Checkpoint, Checkpoints, Ids, NamedTensor};
 use super::{DOCUMENT, LOG, METRICS, MODEL, VECTORS};
 use super::{read_tensors, write_tensors};
 use crate::publish::{self, Lock, partial_path};
+use crate::storage;
 use crate::write::difference;
 use crate::{Chunk, Dtype, Error, IdKind, IfExists, OutputSchema, Piece, Result, Source};
 use crate::{TableWriter, Vectors, WriteOptions};
@@ -33,7 +34,7 @@ pub struct RunWriter {
 /// # Errors
 /// [`veridical_core::Error::Exists`] names what exists and the remedy.
 pub fn check_output(output: &Path, if_exists: IfExists) -> Result<()> {
-    if output.to_str().is_some_and(|path| path.contains("://")) {
+    if storage::is_remote(output) {
         let what = format!("{}: runs are written to local folders", output.display());
         return Err(Core::request(what, "copy the finished run to the store").into());
     }

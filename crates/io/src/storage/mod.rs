@@ -137,6 +137,11 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     })
 }
 
+/// Returns whether a path names an object or a folder in a store.
+pub fn is_remote(path: &Path) -> bool {
+    path.to_str().is_some_and(|text| text.contains("://"))
+}
+
 /// Returns whether a file or folder exists.
 ///
 /// # Errors

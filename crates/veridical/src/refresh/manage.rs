@@ -7,8 +7,9 @@ use veridical_core::{Error as Refused, Job, settings};
 use veridical_io::publications::{self, MANIFEST, Manifest, Publications, SUCCESS};
 use veridical_io::{Input, Output, storage};
 
-use super::place::now;
+use super::place;
 use crate::Result;
+use crate::train::now;
 
 settings! {
     /// Settings of [`verify`].
@@ -164,12 +165,7 @@ pub struct RolledBack {
 pub fn rollback(settings: &RollBack, job: &Job<'_>) -> Result<RolledBack> {
     settings.check()?;
     let publications = opened(&settings.out)?;
-    let lock = publications.lock()?;
-    if let Some(dead) = lock.as_ref().and_then(publications::Lock::dead) {
-        job.note(&format!(
-            "the lock of a job that ended without releasing it was taken over ({dead})"
-        ));
-    }
+    let _lock = place::lock(&publications, job)?;
     publications.heal()?;
     let (seen, manifests) = (publications.seen()?, publications.manifests()?);
     let complete = publications.complete(&manifests)?;

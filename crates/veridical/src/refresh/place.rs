@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use veridical_core::{Cancel, Error as Refused, Job};
@@ -15,6 +14,7 @@ use veridical_io::{Format, IfExists, Source, publish, storage, write_atomically}
 
 use super::{MANIFEST, Refresh, history};
 use crate::Result;
+use crate::train::now;
 
 const JOB: &str = "job.json";
 
@@ -36,11 +36,11 @@ pub struct Place {
     is_numbered: bool,
     if_exists: IfExists,
     seen: Seen,
-    /// The manifests of all other versions, and of earlier rejections.
+    /// The manifests of this version: of its publication, and of its rejection.
+    own: Vec<Manifest>,
+    /// The manifests of all other versions.
     others: Vec<Manifest>,
     previous: Option<String>,
-    /// Of an earlier rejection of this version, and of its publication.
-    own_sequence: [Option<u64>; 2],
     claim: Option<publications::Claim>,
     /// The folder in which the version grows.
     stage: PathBuf,
@@ -63,12 +63,7 @@ impl Place {
             )?),
             false => publications.clone(),
         };
-        let lock = work.lock()?;
-        if let Some(dead) = lock.as_ref().and_then(publications::Lock::dead) {
-            job.note(&format!(
-                "the lock of a job that ended without releasing it was taken over ({dead})"
-            ));
-        }
+        let lock = lock(&work, job)?;
         let if_exists = settings.write.existing.if_exists();
         let is_numbered = day.is_none();
         let version = match day {
@@ -80,7 +75,7 @@ impl Place {
         let mut place = Self {
             replacing: None,
             previous: None,
-            own_sequence: [None; 2],
+            own: Vec::new(),
             claim: None,
             others: Vec::new(),
             publications,
@@ -102,15 +97,8 @@ impl Place {
             place.publications.heal()?;
         }
         let all = place.publications.manifests()?;
-        place.previous = place.version_before(&all)?;
-        let version = &place.version;
-        // Only what replaces itself keeps its place: the current version, or a rejection.
-        let is_current = place.seen.version.as_ref() == Some(version);
-        for manifest in all.iter().filter(|m| m.version == *version && (is_current || !m.published))
-        {
-            place.own_sequence[usize::from(manifest.published)] = Some(manifest.sequence);
-        }
-        place.others = all.into_iter().filter(|m| m.version != *version).collect();
+        (place.own, place.others) = all.into_iter().partition(|m| m.version == place.version);
+        place.previous = place.version_before()?;
         Ok(place)
     }
 
@@ -129,7 +117,9 @@ impl Place {
                 Err(Refused::exists(what, hint).into())
             }
             IfExists::Refuse
-                if exists && (!self.publications.is_remote() || is_complete(&folder)?) =>
+                if exists
+                    && (!self.publications.is_remote()
+                        || self.publications.is_complete(&self.version)?) =>
             {
                 already()
             }
@@ -150,7 +140,12 @@ impl Place {
             IfExists::Resume if exists && !self.stage.exists() => {
                 match self.publications.is_pending(&self.version)? {
                     true => Ok(()),
-                    false if self.publications.is_remote() && !is_complete(&folder)? => Ok(()),
+                    false
+                        if self.publications.is_remote()
+                            && !self.publications.is_complete(&self.version)? =>
+                    {
+                        Ok(())
+                    }
                     false => already(),
                 }
             }
@@ -171,21 +166,18 @@ impl Place {
     }
 
     /// The version that consumers read until now.
-    fn version_before(&self, all: &[Manifest]) -> Result<Option<String>> {
+    fn version_before(&self) -> Result<Option<String>> {
         let before = match &self.seen.version {
             // It is replaced, or its job was killed after the switch.
             Some(current) if *current == self.version => {
                 let path = self.publications.folder(current).join(MANIFEST);
                 let recorded = Manifest::read(&path).ok().and_then(|manifest| manifest.previous);
-                recorded.or_else(|| {
-                    let of = all.iter().find(|m| m.version == *current && m.published);
-                    of.and_then(|manifest| manifest.previous.clone())
-                })
+                recorded.or_else(|| self.published_before()?.previous.clone())
             }
             current => current.clone(),
         };
         match before {
-            Some(before) if is_complete(&self.publications.folder(&before))? => Ok(Some(before)),
+            Some(before) if self.publications.is_complete(&before)? => Ok(Some(before)),
             _ => Ok(None),
         }
     }
@@ -239,10 +231,13 @@ impl Place {
         folder.display().to_string()
     }
 
-    /// The place of this version in the order of publication; a version that is made again keeps its own.
+    /// The place of this version in the order of publication. Only what replaces itself keeps its place: the current version,
+    /// or a rejection.
     pub fn sequence(&self, published: bool) -> u64 {
+        let replaces_itself = !published || self.seen.version.as_ref() == Some(&self.version);
+        let own = self.own.iter().find(|m| replaces_itself && m.published == published);
         let last = self.others.iter().map(|manifest| manifest.sequence).max().unwrap_or(0);
-        self.own_sequence[usize::from(published)].unwrap_or(last + 1)
+        own.map_or(last + 1, |manifest| manifest.sequence)
     }
 
     /// Creates the folder in which the version grows, or takes up one of the same job.
@@ -396,7 +391,7 @@ impl Place {
             remove(&folder)?;
         }
         let mut all = self.others.clone();
-        all.extend(self.published_before()?);
+        all.extend(self.published_before().cloned());
         all.push(manifest.clone());
         history::write(&self.publications, &all)?;
         self.log("reject")?;
@@ -404,9 +399,8 @@ impl Place {
     }
 
     /// The manifest of this version if it was published before: a rejection does not touch it.
-    fn published_before(&self) -> Result<Option<Manifest>> {
-        let all = self.publications.manifests()?;
-        Ok(all.into_iter().find(|m| m.version == self.version && m.published))
+    fn published_before(&self) -> Option<&Manifest> {
+        self.own.iter().find(|manifest| manifest.published)
     }
 
     fn log(&self, event: &str) -> Result<()> {
@@ -439,9 +433,17 @@ fn refuse_names(settings: &Refresh) -> Result<()> {
     Ok(())
 }
 
-/// Returns the seconds since 1970-01-01, for the log.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+/// Locks publications, and says so if the job that held the lock is dead.
+pub(super) fn lock(
+    publications: &Publications,
+    job: &Job<'_>,
+) -> Result<Option<publications::Lock>> {
+    let lock = publications.lock()?;
+    if let Some(dead) = lock.as_ref().and_then(publications::Lock::dead) {
+        let what = "the lock of a job that ended without releasing it was taken over";
+        job.note(&format!("{what} ({dead})"));
+    }
+    Ok(lock)
 }
 
 /// Whether a manifest is of the same table, whatever was current before it.
@@ -463,21 +465,11 @@ fn numbered(publications: &Publications, if_exists: IfExists) -> Result<String> 
     Ok(next)
 }
 
-fn is_complete(folder: &Path) -> Result<bool> {
-    Ok(storage::exists(&folder.join(super::SUCCESS))?)
-}
-
 fn create(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| veridical_io::Error::write(folder, e).into())
 }
 
 /// Removes a file or a folder, if it exists.
 fn remove(path: &Path) -> Result<()> {
-    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    match removed {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(veridical_io::Error::write(path, e).into())
-        }
-        _ => Ok(()),
-    }
+    publish::remove(path).map_err(|e| veridical_io::Error::write(path, e).into())
 }
