@@ -297,6 +297,7 @@ mod tests {
         add("stability", stability::CompareTables::fields());
         add("stability budget", stability::ProposeBudget::fields());
         add("refresh", refresh::RefreshTables::fields());
+        add("refresh init", refresh::Init::fields());
         add("refresh verify", refresh::VerifyVersion::fields());
         add("refresh list", refresh::ListVersions::fields());
         add("refresh rollback", refresh::RollBack::fields());

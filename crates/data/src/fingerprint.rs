@@ -32,11 +32,58 @@ pub fn of_interactions(data: &Interactions) -> String {
 
 /// Returns the fingerprint of a vector table.
 pub fn of_table(table: &VectorTable) -> String {
-    let mut content = Content::new("table");
-    content.ids(&table.ids);
-    content.values(&[table.dim], |n| (n as u64).to_le_bytes());
-    content.values(&table.vectors, |x| x.to_bits().to_le_bytes());
+    let mut content = TableContent::new(table.dim);
+    content.add(&table.ids, &table.vectors);
     content.finish()
+}
+
+/// The fingerprint of [`of_table`] for a table that arrives row by row: ids and vectors are hashed side by side, and their hashes
+/// together. How the rows are cut does not matter.
+pub struct TableContent {
+    dim: usize,
+    rows: u64,
+    ids: blake3::Hasher,
+    vectors: blake3::Hasher,
+}
+
+impl TableContent {
+    /// Starts with no rows.
+    pub fn new(dim: usize) -> Self {
+        Self { dim, rows: 0, ids: blake3::Hasher::new(), vectors: blake3::Hasher::new() }
+    }
+
+    /// Adds rows.
+    pub fn add(&mut self, ids: &Ids, vectors: &[f32]) {
+        self.rows += ids.len() as u64;
+        match ids {
+            Ids::Int(ids) => hash_values(&mut self.ids, ids.values(), |x| x.to_le_bytes()),
+            Ids::Text(ids) => ids.iter().map(Option::unwrap_or_default).for_each(|id| {
+                self.ids.update(&(id.len() as u64).to_le_bytes()).update(id.as_bytes());
+            }),
+        }
+        hash_values(&mut self.vectors, vectors, |x| x.to_bits().to_le_bytes());
+    }
+
+    /// Returns the fingerprint.
+    pub fn finish(self) -> String {
+        let mut content = Content::new("table");
+        content.values(&[self.dim as u64, self.rows], u64::to_le_bytes);
+        content.bytes(self.ids.finalize().as_bytes());
+        content.bytes(self.vectors.finalize().as_bytes());
+        content.finish()
+    }
+}
+
+/// Adds the bytes of values to a hash.
+fn hash_values<T: Copy, const N: usize>(
+    hasher: &mut blake3::Hasher,
+    values: &[T],
+    bytes: fn(T) -> [u8; N],
+) {
+    for block in values.chunks(1 << 14) {
+        let block: Vec<u8> = block.iter().flat_map(|&x| bytes(x)).collect();
+        hasher.update(&block);
+    }
 }
 
 /// Returns the fingerprint of tokenized documents.
@@ -159,10 +206,7 @@ impl Content {
 
     fn values<T: Copy, const N: usize>(&mut self, values: &[T], bytes: fn(T) -> [u8; N]) {
         self.0.update(&(values.len() as u64).to_le_bytes());
-        for block in values.chunks(1 << 14) {
-            let block: Vec<u8> = block.iter().flat_map(|&x| bytes(x)).collect();
-            self.0.update(&block);
-        }
+        hash_values(&mut self.0, values, bytes);
     }
 
     fn finish(self) -> String {
@@ -173,6 +217,21 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_has_one_fingerprint_however_it_is_cut() {
+        for ids in [Ids::numbered(0, 9), Ids::Text((0..9).map(|i| Some(format!("a{i}"))).collect())]
+        {
+            let vectors: Vec<f32> = (0..18u8).map(f32::from).collect();
+            let whole =
+                of_table(&VectorTable { ids: ids.clone(), dim: 2, vectors: vectors.clone() });
+            let mut content = TableContent::new(2);
+            for (from, to) in [(0, 1), (1, 7), (7, 9)] {
+                content.add(&ids.slice(from, to - from), &vectors[2 * from..2 * to]);
+            }
+            assert_eq!(content.finish(), whole);
+        }
+    }
 
     #[test]
     fn every_value_changes_the_fingerprint() {

@@ -79,7 +79,7 @@ fn join_on<K: Hash + Eq + ToString>(
     for table in &tables {
         let table_keys = keys_of(&table.ids).ok_or_else(|| {
             let what = "one table has integer ids and another has text ids";
-            Error::unfit(what, "convert one of them so that both are of the same type")
+            Error::unfit(what, "read both as text with ⟨text-ids⟩, or convert one of them")
         })?;
         keys.push(table_keys);
     }

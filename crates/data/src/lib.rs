@@ -1,6 +1,7 @@
 //! The data that representations are learned from, and the representations themselves: values in memory, no file access.
 //!
 //! - [`VectorTable`]: a vector table, ids and an n x d matrix of f32; [`join`] aligns several tables by id.
+//! - [`Passes`]: the rows that several tables share, read window by window.
 //! - [`Interactions`]: user-item interactions, indexed as trainers need them; [`split`] holds out validation and test rows.
 //! - [`Labels`] and [`Graph`]: side information about users and items. [`Corpus`]: tokenized documents.
 //! - [`examples`]: images and numeric rows with classes or regression targets.
@@ -28,6 +29,7 @@ pub mod generate;
 mod graph;
 mod interactions;
 mod join;
+pub mod passes;
 pub mod split;
 mod table;
 mod tensors;
@@ -39,6 +41,7 @@ pub use files::{Files, MemoryFiles};
 pub use graph::{Graph, GraphSummary, Labels};
 pub use interactions::{IdMap, Interactions, Interner, Lists};
 pub use join::{Joined, join, join_named, places};
+pub use passes::{Passes, Window};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Ids, VectorTable};
 pub use tensors::TensorMap;

@@ -41,6 +41,36 @@ impl Ids {
         }
     }
 
+    /// Returns the ids at these positions.
+    pub fn take(&self, places: &[u32]) -> Self {
+        let places = || places.iter().map(|&at| at as usize);
+        match self {
+            Self::Int(ids) => {
+                Self::Int(places().map(|at| ids.value(at)).collect::<Vec<_>>().into())
+            }
+            Self::Text(ids) => {
+                Self::Text(StringArray::from_iter_values(places().map(|at| ids.value(at))))
+            }
+        }
+    }
+
+    /// Joins ids of one type end to end; integer ids without any.
+    pub fn concat(parts: &[Self]) -> Self {
+        let text = parts.iter().any(|ids| matches!(ids, Self::Text(_)));
+        if text {
+            let each = parts.iter().filter_map(|ids| match ids {
+                Self::Text(ids) => Some(ids.iter().map(Option::unwrap_or_default)),
+                Self::Int(_) => None,
+            });
+            return Self::Text(StringArray::from_iter_values(each.flatten()));
+        }
+        let each = parts.iter().filter_map(|ids| match ids {
+            Self::Int(ids) => Some(ids.values().iter().copied()),
+            Self::Text(_) => None,
+        });
+        Self::Int(each.flatten().collect::<Vec<i64>>().into())
+    }
+
     /// Returns id `i` as text.
     pub fn get(&self, i: usize) -> String {
         match self {

@@ -10,13 +10,13 @@ pub mod stability;
 
 pub use error::{Error, Result};
 pub use stability::{
-    Angles, Aspect, Changed, CompareSettings, Comparison, Components, Consumer, ConsumerReport,
-    ConsumerVerdict, Coordinates, Decile, Downstream, Floor, Gate, Harm, KernelAt, Kind, Labeled,
-    Level, Limit, Linear, Measure, Outcome, PairMeasure, PairSpread, PairValue, Probed, Sanity,
-    Scores, SharedRows, SharedTables, TargetAlignment, Theory, Treated, Treatment, TreatmentScores,
-    Verdict, accuracy, change_points, changed, consumer, consumers, downstream, floor_of, geometry,
-    linear, macro_f1, measures, propose, propose_from, run_pairs, sanity, target_alignment, theory,
-    treatments, verdict,
+    Angles, Answer, Aspect, Changed, CompareSettings, Comparison, Components, Consumer,
+    ConsumerReport, ConsumerVerdict, Coordinates, Decile, Downstream, Floor, Gate, Harm, KernelAt,
+    Kind, Labeled, Level, Limit, Linear, Measure, Outcome, PairMeasure, PairSpread, PairValue,
+    Probed, Sanity, Scores, SharedRows, SharedTables, TargetAlignment, Theory, Treated, Treatment,
+    TreatmentScores, Verdict, accuracy, change_points, changed, consumer, consumers, downstream,
+    floor_of, geometry, linear, macro_f1, measures, propose, propose_from, run_pairs, sanity,
+    target_alignment, theory, treatments, verdict,
 };
 
 /// The example of the README, compiled and run.

@@ -5,6 +5,7 @@
 //! - [`TableWriter`]: writes through `OUTPUT.partial/`, can be resumed, and publishes by one rename.
 //! - [`read_table`], [`write_table`]: whole tables; [`interactions`], [`read_labels`], [`read_edges`], [`read_corpus`],
 //!   [`examples`]: the other kinds of data.
+//! - [`shared`]: tables joined on their ids, read in passes.
 //! - [`models`]: exports a feature map as ONNX, SavedModel or safetensors.
 //! - [`publish`]: makes output appear whole or not at all. [`publications`]: versions of a table, one of them current.
 //! - [`storage`]: objects in S3, Google Cloud Storage and Azure, addressed like paths.
@@ -42,6 +43,7 @@ pub mod publish;
 mod read;
 mod records;
 pub mod run;
+pub mod shared;
 pub mod storage;
 mod table;
 #[cfg(test)]
@@ -54,7 +56,8 @@ pub use error::{Error, Result};
 pub use files::FolderFiles;
 pub use format::{Format, Source};
 pub use graph::{
-    EdgeOptions, LabelOptions, read_edges, read_labels, read_names, read_weights, write_graph,
+    EdgeOptions, LabelOptions, read_edges, read_labels, read_labels_of, read_names, read_weights,
+    write_graph,
 };
 pub use place::{Input, Output, path_value};
 pub use publish::{Existing, IfExists, Replace, put as write_atomically};

@@ -31,7 +31,7 @@ pub use logistic::{Logistic, LogisticSettings, OneVsRest, logistic_path};
 pub use map::LinearMap;
 pub use moments::PairMoments;
 pub use procrustes::{Procrustes, generalized_procrustes, residual};
-pub use product::{cosine_neighbors, dot, products, to_unit_rows, unit_rows};
+pub use product::{NeighborSearch, cosine_neighbors, dot, products, to_unit_rows, unit_rows};
 pub use regress::{canonical_correlations, low_rank_map, ridge_map};
 pub use ridge::{RidgeFit, RidgePath};
 pub use solve::{gram, invert_spd, solve_spd};

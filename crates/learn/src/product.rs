@@ -61,8 +61,7 @@ pub fn to_unit_rows(rows: &mut [f32], dim: usize) {
 
 /// Finds the `k` rows of `table` with the largest cosine to each row of `queries`.
 ///
-/// `itself(q)` names the row of the table to exclude from the neighbors of query q. The table is read block by block and
-/// not copied.
+/// `itself(q)` names the row of the table to exclude from the neighbors of query q.
 ///
 /// ```
 /// let table = [1.0, 0.0, 0.0, 1.0, 3.0, 1.0];
@@ -75,44 +74,105 @@ pub fn cosine_neighbors(
     queries: &[f32],
     dim: usize,
     k: usize,
-    itself: impl Fn(usize) -> Option<u32> + Sync,
+    itself: impl Fn(usize) -> Option<u32>,
 ) -> Vec<Vec<Scored>> {
-    let queries = unit_rows(queries, dim);
-    let rows = (BLOCK_VALUES / dim).clamp(1, n_rows(table, dim).max(1));
-    let answers = queries.par_chunks(QUERIES * dim).enumerate().map(|(b, queries)| {
-        let n = queries.len() / dim;
-        let mut best: Vec<Best> = (0..n).map(|_| Best::new(k)).collect();
-        let mut scores = vec![0.0; n * rows];
-        let mut unit = Vec::with_capacity(rows * dim);
-        for (first, block) in (0..).step_by(rows).zip(table.chunks(rows * dim)) {
-            unit.clear();
-            unit.extend_from_slice(block);
-            unit.chunks_exact_mut(dim).for_each(to_unit);
-            let width = block.len() / dim;
-            let scores = &mut scores[..n * width];
-            products(queries, &unit, dim, scores);
-            for (q, (best, row)) in best.iter_mut().zip(scores.chunks_exact(width)).enumerate() {
-                let own = itself(b * QUERIES + q);
-                for (number, &score) in (first..).zip(row) {
-                    if Some(number) != own {
-                        best.offer(number, score);
-                    }
-                }
-            }
-        }
-        best.into_iter().map(Best::into_sorted).collect::<Vec<_>>()
-    });
-    answers.collect::<Vec<_>>().into_iter().flatten().collect()
+    let mut search = NeighborSearch::new(queries, dim, k, itself);
+    for (first, window) in (0..).step_by(WINDOW_ROWS).zip(table.chunks(WINDOW_ROWS * dim)) {
+        search.add(first, window);
+    }
+    search.finish()
 }
 
+/// The search of [`cosine_neighbors`] over a table that arrives window by window. How it is cut may change the last bit of a score,
+/// nothing else.
+///
+/// ```
+/// let mut search = veridical_learn::NeighborSearch::new(&[2.0, 0.0], 2, 2, |_| None);
+/// search.add(0, &[1.0, 0.0, 0.0, 1.0]);
+/// search.add(2, &[3.0, 1.0]);
+/// let numbers: Vec<u32> = search.finish()[0].iter().map(|scored| scored.number).collect();
+/// assert_eq!(numbers, [0, 2]);
+/// ```
+pub struct NeighborSearch {
+    dim: usize,
+    /// Unit rows.
+    queries: Vec<f32>,
+    /// The row to exclude, for every query.
+    own: Vec<Option<u32>>,
+    best: Vec<Best>,
+}
+
+impl NeighborSearch {
+    /// Starts a search for the `k` nearest rows of each row of `queries`; `itself(q)` is excluded for query q.
+    pub fn new(
+        queries: &[f32],
+        dim: usize,
+        k: usize,
+        itself: impl Fn(usize) -> Option<u32>,
+    ) -> Self {
+        let n = queries.len() / dim;
+        Self {
+            dim,
+            queries: unit_rows(queries, dim),
+            own: (0..n).map(itself).collect(),
+            best: (0..n).map(|_| Best::new(k)).collect(),
+        }
+    }
+
+    /// Adds the rows of the table from number `first` on.
+    pub fn add(&mut self, first: u32, table: &[f32]) {
+        let Self { dim, queries, own, best } = self;
+        let dim = *dim;
+        let unit = unit_rows(table, dim); // once, for all queries
+        let rows = (BLOCK_VALUES / dim).max(1);
+        let queries = queries.par_chunks(QUERIES * dim);
+        let parts = queries.zip(best.par_chunks_mut(QUERIES)).zip(own.par_chunks(QUERIES));
+        parts.for_each(|((queries, best), own)| {
+            let mut scores = vec![0.0; best.len() * rows.min(unit.len() / dim)];
+            for (first, block) in (first..).step_by(rows).zip(unit.chunks(rows * dim)) {
+                let width = block.len() / dim;
+                let scores = &mut scores[..best.len() * width];
+                products(queries, block, dim, scores);
+                for ((best, own), row) in best.iter_mut().zip(own).zip(scores.chunks_exact(width)) {
+                    offer(best, *own, first, row);
+                }
+            }
+        });
+    }
+
+    /// Returns the neighbors found so far of query `q`, in no order.
+    pub fn found(&self, q: usize) -> impl Iterator<Item = Scored> + '_ {
+        self.best[q].kept()
+    }
+
+    /// Returns the neighbors of every query, nearest first.
+    pub fn finish(self) -> Vec<Vec<Scored>> {
+        self.best.into_iter().map(Best::into_sorted).collect()
+    }
+}
+
+/// Offers the scores of consecutive rows, except that of `own`. Groups without a score that could enter are passed over by
+/// their largest.
+fn offer(best: &mut Best, own: Option<u32>, first: u32, scores: &[f32]) {
+    const GROUP: usize = 32;
+    for (first, group) in (first..).step_by(GROUP).zip(scores.chunks(GROUP)) {
+        if best.is_above(group) {
+            continue;
+        }
+        for (number, &score) in (first..).zip(group) {
+            if Some(number) != own {
+                best.offer(number, score);
+            }
+        }
+    }
+}
+
+/// Rows of a table in memory that are normalized at once.
+const WINDOW_ROWS: usize = 1 << 14;
 /// Number of queries compared with a block of the table at once.
 const QUERIES: usize = 128;
 /// Values per block: it stays in the L2 cache while the queries pass over it.
 const BLOCK_VALUES: usize = 1 << 16;
-
-fn n_rows(table: &[f32], dim: usize) -> usize {
-    table.len() / dim
-}
 
 fn to_unit(row: &mut [f32]) {
     let norm = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt();
@@ -160,6 +220,36 @@ mod tests {
                     products(&a, &b, dim, &mut out);
                     assert!(out.iter().all(|x| *x == out[0]), "dim {dim}, {n} x {m}");
                 }
+            }
+        }
+    }
+
+    /// Every value is a quotient of small integers: ties and repeated rows occur in every window.
+    #[test]
+    fn windows_do_not_change_the_neighbors() {
+        let (n, dim, k) = (500, 3, 7);
+        let table = rows(n, dim);
+        let whole = cosine_neighbors(&table, &table, dim, k, |q| Some(q as u32));
+        for window in [1, 33, 64, 499] {
+            let mut search = NeighborSearch::new(&table, dim, k, |q| Some(q as u32));
+            for (first, rows) in (0..).step_by(window).zip(table.chunks(window * dim)) {
+                search.add(first, rows);
+            }
+            for (got, want) in search.finish().iter().zip(&whole) {
+                assert_eq!(got.len(), k);
+                let near = got.iter().zip(want).all(|(x, y)| (x.score - y.score).abs() < 1e-6);
+                assert!(near, "windows of {window}");
+            }
+        }
+        let norm = |x: &[f32]| x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+        for (q, found) in whole.iter().enumerate() {
+            let x = &table[q * dim..][..dim];
+            let cosine = |y: &[f32]| f64::from(dot(x, y)) / (norm(x) * norm(y));
+            let others = table.chunks(dim).enumerate().filter(|&(i, _)| i != q);
+            let mut cosines: Vec<f64> = others.map(|(_, y)| cosine(y)).collect();
+            cosines.sort_by(|a, b| b.total_cmp(a));
+            for (found, want) in found.iter().zip(cosines) {
+                assert!((f64::from(found.score) - want).abs() < 1e-5);
             }
         }
     }

@@ -78,6 +78,21 @@ impl Best {
         }
     }
 
+    /// Whether it is full of candidates above all these scores; NaN is never below.
+    #[inline]
+    pub fn is_above(&self, scores: &[f32]) -> bool {
+        let Some(last) = self.kept.peek().filter(|_| self.kept.len() >= self.k) else {
+            return self.k == 0;
+        };
+        let below = |x: &f32| *x < last.0.score;
+        scores.iter().map(|x| u8::from(!below(x))).fold(0, |any, x| any | x) == 0
+    }
+
+    /// Returns the candidates kept so far, in no order.
+    pub fn kept(&self) -> impl Iterator<Item = Scored> + '_ {
+        self.kept.iter().map(|kept| kept.0)
+    }
+
     /// Returns the candidates kept, highest score first.
     pub fn into_sorted(self) -> Vec<Scored> {
         self.kept.into_sorted_vec().into_iter().map(|kept| kept.0).collect()

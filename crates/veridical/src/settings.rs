@@ -1,5 +1,7 @@
 //! Settings shared by several verbs.
 
+use std::path::{Path, PathBuf};
+
 use veridical_core::{Seed, settings};
 use veridical_data::split::{Short, SplitRule};
 use veridical_io::{ColumnMap, Existing, Input, LabelOptions, Output, RecordOptions, TextOptions};
@@ -160,4 +162,40 @@ impl RunOutput {
     pub fn folder(&self, name: &str) -> Output {
         self.out.clone().unwrap_or_else(|| format!("runs/{name}").into())
     }
+}
+
+settings! {
+    /// Memory and disk that a comparison may use.
+    pub struct Resources in "Resources" {
+        /// Memory to use, in MiB
+        pub memory: Option<usize> = None
+            => [detail(), value("MIB"), at_least(64.0), otherwise("a quarter of the RAM, at most 4096")],
+        /// Folder for rows of tables in different orders that do not fit into memory
+        pub scratch: Option<Output> = None
+            => [detail(), value("FOLDER"), otherwise("the folder for temporary files")],
+    }
+}
+
+impl Resources {
+    /// Returns the memory in bytes.
+    pub fn memory(&self) -> u64 {
+        const MIB: u64 = 1 << 20;
+        self.memory.map_or_else(|| (ram() / 4).clamp(512 * MIB, 4096 * MIB), |mib| mib as u64 * MIB)
+    }
+
+    /// Returns the folder for pieces of tables.
+    pub fn scratch(&self) -> PathBuf {
+        self.scratch.as_deref().map_or_else(std::env::temp_dir, Path::to_owned)
+    }
+}
+
+/// The memory of the machine, or of the container, in bytes; where the system does not tell, 16 GiB are assumed.
+fn ram() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let total = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib << 10)
+    });
+    let limit = read("/sys/fs/cgroup/memory.max").and_then(|text| text.trim().parse::<u64>().ok());
+    total.into_iter().chain(limit).min().unwrap_or(16 << 30)
 }

@@ -1,11 +1,11 @@
-//! `veridical refresh [verify|list|rollback|history]`
+//! `veridical refresh [init|verify|list|rollback|history]`
 
 use clap::{Args, Subcommand};
 use veridical::Result;
 use veridical::core::Observer;
 use veridical::refresh::{
-    self, HistoryOf, ListVersions, Refresh, RefreshTables, Refreshed, RollBack, RolledBack,
-    Verified, VerifyVersion, Versions,
+    self, HistoryOf, Init, Initialized, ListVersions, Refresh, RefreshTables, Refreshed, RollBack,
+    RolledBack, Verified, VerifyVersion, Versions,
 };
 
 use crate::commands::stability::write_report;
@@ -19,14 +19,16 @@ Align, compare, gate, featurize and publish today's vectors in one job.
 The daily job as one command. Today's table is aligned to a fixed reference, compared with it and with the version
 before, checked against a budget of limits, featurized if a spec is given, and published as OUT/VERSION, which becomes
 OUT/current by one rename. The version is --date, else the next number. If a limit is not met, OUT/VERSION.rejected holds
-the report, the current version stays, and the exit code is 1. Without limits the verdict decides. Every verb that takes a
-table takes OUT and means its current version. A killed job continues with --resume and publishes the same bytes.";
+the report, the current version stays, and the exit code is 1. Without limits or a noise floor nothing is published, unless
+--without-limits lets the verdict decide; `refresh init` makes a budget. Every verb that takes a table takes OUT and means
+its current version. A killed job continues with --resume and publishes the same bytes.";
 
 const EXAMPLES: &str = "\
 Examples:
-  veridical refresh --reference A.parquet --new B.parquet --out live --date 2026-11-18
+  veridical refresh init --reference A.parquet --out live --runs runs/i2v --date 2026-11-17
+  veridical refresh --reference A.parquet --new B.parquet --out live --budget live.budget.toml --date 2026-11-18
   veridical refresh --reference A.npy --new B.npy --budget b.toml --out live --prometheus=v.prom
-  veridical refresh --reference A.npy --new B.npy --out live --on-reject notify.sh
+  veridical refresh --reference A.npy --new B.npy --budget b.toml --out live --on-reject notify.sh
   veridical refresh verify live
   veridical refresh rollback live
   veridical refresh history live --html history.html
@@ -44,6 +46,8 @@ pub struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
+    /// Make a budget, a spec and the first publication from a reference and, if there are any, retrained runs.
+    Init(Flags<Init>),
     /// Check every file of a version against its manifest.
     Verify(Flags<VerifyVersion>),
     /// List all versions: current, published, removed, rejected.
@@ -57,6 +61,7 @@ enum Action {
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         match self.action {
+            Some(Action::Init(flags)) => init(flags, terminal),
             Some(Action::Verify(flags)) => verify(flags, terminal),
             Some(Action::List(flags)) => list(flags, terminal),
             Some(Action::Rollback(flags)) => rollback(flags, terminal),
@@ -83,6 +88,11 @@ fn publish(flags: Flags<RefreshTables>, terminal: &Terminal) -> Result<()> {
         terminal.warn(&error.to_string());
         false
     });
+    if let Some(out) = &output.outliers
+        && let Err(error) = refreshed.report.write_outliers(out)
+    {
+        terminal.warn(&error.to_string());
+    }
     if !said {
         terminal.result("refresh", &refreshed, &text(&refreshed))?;
     }
@@ -115,6 +125,21 @@ fn text(refreshed: &Refreshed) -> String {
         text += &format!("removed: {}\n", refreshed.removed.join(", "));
     }
     text
+}
+
+fn init(flags: Flags<Init>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("refresh init")?;
+    let made = refresh::init(&settings, &terminal.job())?;
+    let Initialized { budget, limits, measured, spec, version, folder } = &made;
+    let Init { reference, out, .. } = &settings;
+    let daily = format!(
+        "veridical refresh --reference {reference} --new TODAY --out {out} --budget {budget} --spec {spec}"
+    );
+    let how = if *measured { "measured on the runs" } else { "by rule of thumb" };
+    let text = format!(
+        "budget:  {budget} ({limits} limits, {how})\nspec:    {spec}\nversion: {version}, in {folder}\n\nevery day:\n  {daily}\n"
+    );
+    terminal.result("refresh-init", &made, &text)
 }
 
 fn verify(flags: Flags<VerifyVersion>, terminal: &Terminal) -> Result<()> {

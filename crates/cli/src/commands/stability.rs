@@ -54,8 +54,14 @@ impl Command {
             None => {
                 let settings = self.compare.settings("stability")?;
                 settings.output.check(terminal.is_json())?;
+                if let Some(out) = &settings.output.outliers {
+                    veridical::io::publish::check_new(out, settings.replace.force)?;
+                }
                 let report = stability::stability(&settings.tables, &terminal.job())?;
                 write(&settings.output, &report, terminal)?;
+                if let Some(out) = &settings.output.outliers {
+                    report.write_outliers(out)?;
+                }
                 report.gate()
             }
         }

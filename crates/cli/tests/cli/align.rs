@@ -355,12 +355,11 @@ fn tables_that_cannot_be_aligned_are_refused() {
     );
     refuses(
         "twice.parquet",
-        "twice.parquet: the id 1 occurs twice, in rows 0 and 7; an alignment needs unique ids",
+        "twice.parquet has the id 1 twice, in rows 0 and 7; a join needs each id once; --on-duplicate-id first or mean makes it so",
     );
     refuses(
         "constant.parquet",
-        "constant.parquet: the vectors of all anchors are equal, so no map can be fitted; inspect the table with \
-         `veridical vectors stats`",
+        "constant.parquet: all vectors are equal; there is nothing to compare; was it written before training?",
     );
     refuses(
         "named.parquet",

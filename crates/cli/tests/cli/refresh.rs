@@ -74,7 +74,14 @@ fn a_good_refresh_is_published_whole() {
         ["1", "current", "history.parquet", "log.jsonl", "manifests"]
     );
     assert_eq!(current(&sandbox), Path::new("1"));
-    let files = ["_SUCCESS", "features", "manifest.json", "map.safetensors", "metrics.prom"];
+    let files = [
+        "_SUCCESS",
+        "features",
+        "manifest.json",
+        "map.safetensors",
+        "metrics.prom",
+        "outliers.csv",
+    ];
     assert_eq!(
         names(&sandbox, "live/1"),
         [&files[..], &["report.html", "summary.md", "vectors"]].concat()
@@ -136,7 +143,7 @@ fn a_rejected_day_leaves_a_report_beside_the_current_version() {
     let outcome = sandbox.run(&format!("{} --quiet --date 2026-01-01", broken()));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.only_error().starts_with("nothing was published: "), "{outcome:?}");
-    let rejected = ["manifest.json", "metrics.prom", "report.html", "summary.md"];
+    let rejected = ["manifest.json", "metrics.prom", "outliers.csv", "report.html", "summary.md"];
     assert_eq!(names(&sandbox, "live/2026-01-01.rejected"), rejected);
     sandbox.refuses(
         "vectors stats live",
@@ -164,7 +171,7 @@ fn a_rejected_day_leaves_a_report_beside_the_current_version() {
         ["2026-01-01.rejected.json", "2026-01-02.json", "2026-01-03.json"]
     );
     // Without limits the verdict decides.
-    let line = "refresh --reference a.parquet --new broken.parquet --out other";
+    let line = "refresh --reference a.parquet --new broken.parquet --out other --without-limits";
     assert_eq!(sandbox.run(line).code, Some(1));
     assert!(!sandbox.has("other/current") && sandbox.has("other/1.rejected/report.html"));
 }
@@ -199,9 +206,9 @@ fn versions_are_kept_and_replaced_only_when_asked() {
     assert!(sandbox.has("live/2") && sandbox.has("live/3") && sandbox.has("live/manifests/1.json"));
     // Nothing else is touched.
     sandbox.put("mine/file", "mine");
-    let line = "refresh --reference a.parquet --new b.parquet --out mine --force";
+    let line = "refresh --reference a.parquet --new b.parquet --out mine --force --without-limits";
     sandbox.refuses(line, "mine is not a folder of publications; choose another name");
-    let other = "refresh --reference broken.parquet --new b.parquet --out live --probes 20";
+    let other = "refresh --reference broken.parquet --new b.parquet --out live --probes 20 --without-limits";
     sandbox.refuses_like(other, |error| {
         assert!(error.starts_with("live has the frame of another reference (version "), "{error}");
         assert!(error.ends_with("to another folder, since consumers rely on the frame"), "{error}");
@@ -492,7 +499,7 @@ fn all_forms_of_a_report_in_one_run() {
 fn a_program_that_asks_for_json_gets_errors_as_documents() {
     let sandbox = Sandbox::new();
     for (line, kind) in [
-        ("refresh --reference no.parquet --new no.parquet --out x --json", "file"),
+        ("refresh --reference no.parquet --new no.parquet --out x --without-limits --json", "file"),
         ("refresh list nowhere --json", "missing"),
         ("vectors stats nowhere.parquet --json", "file"),
         ("stability --k 0 a b --json", "setting"),
@@ -560,7 +567,7 @@ fn days_are_remembered() {
     let columns: Vec<&str> =
         metadata.schema_descr().columns().iter().map(|column| column.name()).collect();
     assert_eq!(columns[..6], ["version", "date", "published", "against", "measure", "value"]);
-    assert_eq!(metadata.num_rows(), 22 * 11 + 21 * 11);
+    assert_eq!(metadata.num_rows(), 22 * 13 + 21 * 13);
 }
 
 /// Whether readers find a complete version: its manifest lists files that are all there.

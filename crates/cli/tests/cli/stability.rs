@@ -96,7 +96,8 @@ fn a_rotation_moves_coordinates_and_nothing_else() {
     let report = json(&sandbox, "stability a.parquet turned.parquet");
     for (aspect, want) in [
         ("ids", "stable"),
-        ("coordinates", "unstable"),
+        ("outliers", "stable"),
+        ("coordinates", "stable"), // after alignment
         ("geometry", "stable"),
         ("neighbors", "stable"),
     ] {
@@ -343,7 +344,7 @@ fn bad_input_is_named() {
     .unwrap();
     sandbox.refuses(
         "stability a.parquet twice.parquet",
-        "twice.parquet has the id 0 twice, in rows 0 and 1; a join needs each id once",
+        "twice.parquet has the id 0 twice, in rows 0 and 1; a join needs each id once; --on-duplicate-id first or mean makes it so",
     );
     veridical_io::write_table(&table(&vec![1.0; N * DIM]), &sandbox.path("constant.parquet"))
         .unwrap();

@@ -107,7 +107,7 @@ impl Ensemble {
         };
         let maps =
             iter::once(LinearMap::identity(dim)).chain(runs[1..].iter().map(to_first)).collect();
-        Self { runs: SharedTables { ids: items.ids().clone(), runs }, maps }
+        Self { runs: SharedTables::of(items.ids().clone(), runs), maps }
     }
 
     /// Of the vectors at the end of trainings.

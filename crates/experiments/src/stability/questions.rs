@@ -158,9 +158,10 @@ fn measure(config: &Config, world: &World, ensemble: &Ensemble) -> Result<Measur
         pairs: config.sampled,
         kernel_ids: config.sampled.min(1024),
         seed,
-        kernel: KernelAt { kernel: Kernel::Gaussian, length_scale: 1.0 },
+        unit: false, // they are already
     };
-    let comparison = geometry(&ensemble.runs, None, &settings, &|_| ())?;
+    let kernel = KernelAt { kernel: Kernel::Gaussian, length_scale: 1.0 };
+    let comparison = geometry(&ensemble.runs, None, &settings, &kernel, &|_| ())?;
     let treatments = [Treatment::Raw, Treatment::Aligned];
     let (maps, folds) = (&ensemble.maps, config.folds);
     let downstream =

@@ -8,13 +8,14 @@
 
 use serde::Serialize;
 use veridical_core::{Error, Job, Order, Result, Seed, choices, settings};
-use veridical_data::{VectorTable, fingerprint};
+use veridical_data::{Passes, VectorTable, Window, fingerprint};
 use veridical_learn::{
     LinearMap, PairMoments, Procrustes, generalized_procrustes, low_rank_map, residual, ridge_map,
 };
 
-use super::anchors::{self, Anchors, Pairs};
+use super::anchors::{self, Anchors};
 use super::map::{MapKind, map_id};
+use crate::stability::SharedTables;
 
 /// One anchor in this many is held out.
 const HELD_OUT: usize = 10;
@@ -146,47 +147,133 @@ pub fn fit(
     settings: &FitSettings,
     job: &Job<'_>,
 ) -> Result<Fitted> {
-    usable(reference, &settings.names.0[0])?;
-    usable(new, &settings.names.0[1])?;
-    let method = settings.resolve(reference.dim, new.dim)?;
-    let Names([reference_name, table_name]) = &settings.names;
-    let names = [reference_name.as_str(), table_name.as_str()];
-    let pairs = anchors::pairs(reference, new, &settings.which, names)?;
-    enough(pairs.len(), new.dim.max(reference.dim), settings)?;
-    let split = Split::of(pairs.len(), settings)?;
-    let held_out = Rows::gather(reference, new, &pairs, &split.held_out);
-    let fitted = Rows::gather(reference, new, &pairs, &split.fit);
-    fitted.check(&held_out, names)?;
-    job.check()?;
-    let moments = fitted.moments(0..fitted.len());
-    let (mut ridge, mut rank) = (None, None);
-    let map = match method {
-        Method::Procrustes | Method::Auto => {
-            Procrustes { scale: settings.map.scale, center: settings.map.center }.fit(&moments)
+    let Names(names) = &settings.names;
+    usable(reference, &names[0])?;
+    usable(new, &names[1])?;
+    let shared = veridical_data::join_named(vec![reference.clone(), new.clone()], names);
+    let shared = shared.map_err(|error| match error {
+        Error::Unfit { what, .. } if what.contains("no id in common") => {
+            nothing_shared(names, [reference, new].map(|table| table.ids.get(0)))
         }
-        Method::Ridge | Method::LowRank => {
-            rank = settings.map.rank.filter(|_| method == Method::LowRank);
-            let of = |moments: &PairMoments, lambda: f64| match rank {
-                Some(rank) => low_rank_map(moments, rank, lambda),
-                None => ridge_map(moments, lambda),
-            };
-            let lambda = settings.map.ridge.unwrap_or_else(|| best_ridge(&fitted, &moments, of));
-            ridge = Some(lambda);
-            of(&moments, lambda)
+        other => other,
+    })?;
+    let shared = SharedTables::new(shared.tables, names.to_vec())
+        .ok_or_else(|| Error::Internal("a join returned no tables".into()))?;
+    let mut fitting = Fitting::new(&shared, settings)?;
+    shared.pass(&mut |window| {
+        fitting.add(window);
+        Ok(())
+    })?;
+    fitting.finish(&fingerprint::of_table(reference), job)
+}
+
+/// The error of tables without a shared id; `examples` are ids of each.
+pub fn nothing_shared([a, b]: &[String; 2], [x, y]: [String; 2]) -> Error {
+    Error::unfit(
+        format!(
+            "{a} and {b} share no id: ids of the first look like {x}, ids of the second like {y}"
+        ),
+        "align tables with the same ids (⟨id-column⟩ chooses the column)",
+    )
+}
+
+/// A fit of the second of two tables to the first, whose rows arrive in a pass.
+pub struct Fitting {
+    settings: FitSettings,
+    method: Method,
+    /// The number of shared ids that are anchors.
+    anchors: usize,
+    /// The held-out anchors and those of the fit.
+    parts: [Rows; 2],
+    /// The rows of the pass to keep, rising: the number, the part and the place there.
+    wanted: Vec<(u32, bool, u32)>,
+    next: usize,
+}
+
+impl Fitting {
+    /// Chooses the anchors among the rows that two tables share.
+    ///
+    /// # Errors
+    /// Those of [`fit`] that do not depend on the vectors.
+    pub fn new(shared: &dyn Passes, settings: &FitSettings) -> Result<Self> {
+        let [reference, new] = shared.dims()[..] else {
+            return Err(Error::request("a map takes one table to another", ""));
+        };
+        let method = settings.resolve(reference, new)?;
+        let Names([reference_name, table_name]) = &settings.names;
+        let rows = anchors::rows(shared, &settings.which, [reference_name, table_name])?;
+        let anchors = rows.as_ref().map_or(shared.n(), Vec::len);
+        enough(anchors, new.max(reference), settings)?;
+        let Split { held_out, fit } = Split::of(anchors, settings)?;
+        let mut wanted = Vec::with_capacity(held_out.len() + fit.len());
+        for (part, chosen) in [(false, &held_out), (true, &fit)] {
+            for (place, &anchor) in (0..).zip(chosen) {
+                let row = rows.as_ref().map_or(anchor as u32, |rows| rows[anchor]);
+                wanted.push((row, part, place));
+            }
         }
-    };
-    job.check()?;
-    let fit_residual = residual(&moments, &map);
-    let certificate = held_out.certificate(&map, pairs.len(), fitted.len(), fit_residual);
-    let kind = match method {
-        Method::Ridge => MapKind::Ridge,
-        Method::LowRank => MapKind::LowRank,
-        _ if map.is_rotation() => MapKind::Rotation,
-        _ => MapKind::Similarity,
-    };
-    let reference = fingerprint::of_table(reference);
-    let map_id = map_id(&map, kind, &reference);
-    Ok(Fitted { map, kind, certificate, map_id, reference, ridge, rank })
+        wanted.sort_unstable();
+        let empty = |n: usize| Rows {
+            dims: [reference, new],
+            a: vec![0.0; n * reference],
+            b: vec![0.0; n * new],
+        };
+        let parts = [empty(held_out.len()), empty(fit.len())];
+        Ok(Self { settings: settings.clone(), method, anchors, parts, wanted, next: 0 })
+    }
+
+    /// Takes its rows from the next window of the pass.
+    pub fn add(&mut self, window: Window<'_>) {
+        let last = (window.first + window.len()) as u32;
+        while let Some(&(row, part, place)) = self.wanted.get(self.next).filter(|w| w.0 < last) {
+            let (at, place) = (row as usize - window.first, place as usize);
+            let Rows { dims: [da, db], a, b } = &mut self.parts[usize::from(part)];
+            a[place * *da..][..*da].copy_from_slice(&window.tables[0][at * *da..][..*da]);
+            b[place * *db..][..*db].copy_from_slice(&window.tables[1][at * *db..][..*db]);
+            self.next += 1;
+        }
+    }
+
+    /// Fits the map to the reference with this fingerprint.
+    ///
+    /// # Errors
+    /// Those of [`fit`].
+    pub fn finish(self, reference: &str, job: &Job<'_>) -> Result<Fitted> {
+        let Self { settings, method, anchors, parts: [held_out, fitted], .. } = self;
+        let Names([reference_name, table_name]) = &settings.names;
+        fitted.check(&held_out, [reference_name, table_name])?;
+        job.check()?;
+        let moments = fitted.moments(0..fitted.len());
+        let (mut ridge, mut rank) = (None, None);
+        let map = match method {
+            Method::Procrustes | Method::Auto => {
+                Procrustes { scale: settings.map.scale, center: settings.map.center }.fit(&moments)
+            }
+            Method::Ridge | Method::LowRank => {
+                rank = settings.map.rank.filter(|_| method == Method::LowRank);
+                let of = |moments: &PairMoments, lambda: f64| match rank {
+                    Some(rank) => low_rank_map(moments, rank, lambda),
+                    None => ridge_map(moments, lambda),
+                };
+                let lambda =
+                    settings.map.ridge.unwrap_or_else(|| best_ridge(&fitted, &moments, of));
+                ridge = Some(lambda);
+                of(&moments, lambda)
+            }
+        };
+        job.check()?;
+        let fit_residual = residual(&moments, &map);
+        let certificate = held_out.certificate(&map, anchors, fitted.len(), fit_residual);
+        let kind = match method {
+            Method::Ridge => MapKind::Ridge,
+            Method::LowRank => MapKind::LowRank,
+            _ if map.is_rotation() => MapKind::Rotation,
+            _ => MapKind::Similarity,
+        };
+        let reference = reference.to_owned();
+        let map_id = map_id(&map, kind, &reference);
+        Ok(Fitted { map, kind, certificate, map_id, reference, ridge, rank })
+    }
 }
 
 /// Checks that a table has rows and columns, and the right number of values.
@@ -305,17 +392,6 @@ struct Rows {
 }
 
 impl Rows {
-    fn gather(reference: &VectorTable, new: &VectorTable, pairs: &Pairs, chosen: &[usize]) -> Self {
-        let rows = |table: &VectorTable, side: fn(&(usize, usize)) -> usize| -> Vec<f32> {
-            chosen.iter().flat_map(|&i| table.row(side(&pairs[i]))).copied().collect()
-        };
-        Self {
-            dims: [reference.dim, new.dim],
-            a: rows(reference, |pair| pair.0),
-            b: rows(new, |pair| pair.1),
-        }
-    }
-
     fn len(&self) -> usize {
         self.a.len() / self.dims[0]
     }
@@ -477,11 +553,15 @@ pub fn fit_common(
             ));
         }
     }
-    // Reports ids that repeat or are not shared.
     for (table, name) in tables.iter().zip(names).skip(1) {
-        anchors::pairs(&tables[0], table, &plain.which, [&names[0], name])?;
+        let none_shared =
+            veridical_data::places(&tables[0].ids, &table.ids).iter().all(Option::is_none);
+        if none_shared {
+            let examples = [&tables[0], table].map(|table| table.ids.get(0));
+            return Err(nothing_shared(&[names[0].clone(), name.clone()], examples));
+        }
     }
-    let joined = veridical_data::join(tables)?.tables;
+    let joined = veridical_data::join_named(tables, names)?.tables;
     let shared = joined[0].n_rows();
     let called =
         FitSettings { names: Names([names[0].clone(), "the other tables".into()]), ..plain };

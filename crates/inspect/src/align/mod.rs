@@ -9,6 +9,7 @@ mod map;
 
 pub use self::anchors::Anchors;
 pub use self::fit::{
-    Certificate, Common, FitSettings, Fitted, MapChoice, Method, Names, fit, fit_common,
+    Certificate, Common, FitSettings, Fitted, Fitting, MapChoice, Method, Names, fit, fit_common,
+    nothing_shared,
 };
 pub use self::map::{MAP_FORMAT, MapKind, map_id};

@@ -83,8 +83,8 @@ pub struct Consumer {
     pub own: SharedRows,
     /// Today's table, not normalized.
     pub today: SharedRows,
-    /// The number of ids of its own table before the join.
-    pub had: usize,
+    /// The number of ids of its own table that still exist, and of all ids of its own table.
+    pub ids: [usize; 2],
     /// Its queries, unit rows with the dimension of its table.
     pub queries: Option<Vec<f32>>,
     /// The class of every shared id; empty without labels, `u32::MAX` for ids without one.
@@ -104,9 +104,9 @@ pub fn consumer(
     k: usize,
     seed: Seed,
 ) -> Result<ConsumerReport, veridical_features::Error> {
-    let Consumer { name, own, today, had, queries, labels, classes } = consumer;
+    let Consumer { name, own, today, ids, queries, labels, classes } = consumer;
     let n = own.rows.len() / own.dim;
-    let ids = [n, *had];
+    let (ids, [exist, had]) = (*ids, *ids);
     let blocked = |reason: String| ConsumerReport {
         name: name.clone(),
         ids,
@@ -115,8 +115,8 @@ pub fn consumer(
         verdict: ConsumerVerdict::Blocked,
         reason,
     };
-    if (n as f64) < LEAST_IDS * *had as f64 {
-        return Ok(blocked(format!("only {n} of its {had} ids still exist")));
+    if (exist as f64) < LEAST_IDS * had as f64 {
+        return Ok(blocked(format!("only {exist} of its {had} ids still exist")));
     }
     let (wide, width) = (own.dim, map.map_or(today.dim, LinearMap::output_dim));
     if today.dim != wide && width != wide {

@@ -5,13 +5,13 @@
 
 use rayon::prelude::*;
 use serde::Serialize;
-use veridical_core::{Estimate, Seed};
+use veridical_core::Estimate;
 use veridical_learn::LinearMap;
 
 use crate::stability::SharedTables;
 
 /// The number of ids whose coordinates are compared.
-const SAMPLED: usize = 65_536;
+pub const SAMPLED: usize = 16_384;
 const GROUPS: usize = 20;
 
 /// The change of coordinates between runs.
@@ -42,9 +42,8 @@ struct Block {
     rows: usize,
 }
 
-/// Compares runs of equal dimension; `maps` take each run to the first.
-pub fn coordinates(runs: &SharedTables, maps: &[LinearMap], seed: Seed) -> Coordinates {
-    let sample = runs.sample(SAMPLED, seed, "coordinates");
+/// Compares the ids `sample`, in random order, of runs of equal dimension; `maps` take each run to the first.
+pub fn coordinates(runs: &SharedTables, sample: &[u32], maps: &[LinearMap]) -> Coordinates {
     let blocks = |aligned: bool| -> Vec<Block> {
         let group = |g: usize| {
             let rows: Vec<u32> = sample.iter().skip(g).step_by(GROUPS).copied().collect();

@@ -103,6 +103,13 @@ impl Gate {
         self.outcome == Outcome::Passed
     }
 
+    /// Returns the limit and the measured value in a few words: `min-cka 0.9 (0.853)`.
+    pub fn short(&self) -> String {
+        let found = self.estimate.map_or("undefined".to_owned(), |e| format!("{:.3}", e.value));
+        let doubt = if self.outcome == Outcome::Undecided { ", undecided" } else { "" };
+        format!("{} {} ({found}{doubt})", self.limit, self.allowed)
+    }
+
     /// Returns a one-line summary: the limit and the measured value.
     pub fn sentence(&self) -> String {
         let Self { limit, allowed, estimate, outcome, .. } = self;

@@ -1,11 +1,13 @@
 //! The tables of a comparison: checked, and joined on their ids.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::Serialize;
 use veridical_core::{Error, Job, Result};
-use veridical_data::{Ids, VectorTable, fingerprint, join_named};
+use veridical_data::{Ids, Passes, VectorTable, fingerprint, join_named};
 
+use crate::stability::sanity::mixed;
 use crate::stability::{Sanity, SharedTables, sanity};
 
 /// The fewest shared ids that a comparison needs.
@@ -48,7 +50,17 @@ impl NamedTable {
             let what = format!("{name} has {values} values for {rows} rows of {dim}");
             return Err(Error::shape(what, ""));
         }
-        let sanity = sanity(&table);
+        let report = TableReport::new(name, fingerprint::of_table(&table), sanity(&table), job)?;
+        Ok(Self { report, table })
+    }
+}
+
+impl TableReport {
+    /// Makes the report of a table that was checked.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for a table with only equal vectors.
+    pub fn new(name: String, fingerprint: String, sanity: Sanity, job: &Job<'_>) -> Result<Self> {
         if sanity.constant_columns == sanity.dim && sanity.rows > 1 {
             return Err(Error::unfit(
                 format!("{name}: all vectors are equal"),
@@ -56,11 +68,10 @@ impl NamedTable {
             ));
         }
         if sanity.zero_vectors > 0 {
-            let zero = sanity.zero_vectors;
+            let Sanity { zero_vectors: zero, rows, .. } = sanity;
             job.warn(&format!("{name}: {zero} of {rows} vectors are zero"));
         }
-        let fingerprint = fingerprint::of_table(&table);
-        Ok(Self { report: TableReport { name, fingerprint, sanity }, table })
+        Ok(Self { name, fingerprint, sanity })
     }
 }
 
@@ -68,23 +79,56 @@ impl NamedTable {
 #[derive(Clone, Debug)]
 pub struct Joined {
     /// The rows of the shared ids, for every table.
-    pub runs: SharedTables,
+    pub runs: Arc<dyn Passes>,
     /// The sanity checks of the tables before the join.
     pub reports: Vec<TableReport>,
     /// For every table, the number of ids of the first table that it lacks.
     pub missing: Vec<usize>,
     /// For every table, the number of its ids that the first table lacks.
     pub extra: Vec<usize>,
-    /// The rows of the last table whose ids the first one lacks, with unit norm if requested.
+    /// Some rows of the last table whose ids the first one lacks: at most [`NEW_IDS`].
     pub new_rows: Vec<f32>,
 }
 
-/// Joins tables on their ids; with `unit`, rows are divided by their norms.
+/// The number of new ids whose nearest neighbors are searched.
+pub const NEW_IDS: usize = 500;
+
+impl Joined {
+    /// Makes a join of tables that were read elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] for tables that share fewer than [`LEAST_IDS`] ids.
+    pub fn new(
+        runs: Arc<dyn Passes>,
+        reports: Vec<TableReport>,
+        missing: Vec<usize>,
+        extra: Vec<usize>,
+        new_rows: Vec<f32>,
+    ) -> Result<Self> {
+        let shared = runs.n();
+        let names: Vec<String> = reports.iter().map(|report| report.name.clone()).collect();
+        if shared == 0 {
+            return Err(Error::unfit(
+                format!("{} have no id in common", and(&names)),
+                "are they tables of the same things?",
+            ));
+        }
+        if shared < LEAST_IDS {
+            return Err(Error::unfit(
+                format!("{} share only {shared} ids", and(&names)),
+                format!("a comparison needs at least {LEAST_IDS}"),
+            ));
+        }
+        Ok(Self { runs, reports, missing, extra, new_rows })
+    }
+}
+
+/// Joins tables in memory on their ids.
 ///
 /// # Errors
 /// [`Error::Request`] for fewer than two tables, [`Error::Unfit`] for tables that share fewer than [`LEAST_IDS`] ids, or
 /// with repeated ids or ids of different types.
-pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
+pub fn join(tables: Vec<NamedTable>) -> Result<Joined> {
     let (reports, tables): (Vec<TableReport>, Vec<VectorTable>) =
         tables.into_iter().map(|named| (named.report, named.table)).unzip();
     let names: Vec<String> = reports.iter().map(|report| report.name.clone()).collect();
@@ -93,7 +137,7 @@ pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
         let what = "a comparison needs at least two tables or runs";
         return Err(Error::request(format!("{what}{got}"), ""));
     }
-    let new_rows = new_rows(&tables, unit);
+    let new_rows = new_rows(&tables);
     let joined = join_named(tables, &names).map_err(|e| match e {
         Error::Unfit { what, .. } if what.contains("no id in common") => Error::unfit(
             format!("{} have no id in common", and(&names)),
@@ -102,16 +146,9 @@ pub fn join(tables: Vec<NamedTable>, unit: bool) -> Result<Joined> {
         other => other,
     })?;
     let veridical_data::Joined { tables, missing, extra } = joined;
-    let shared = tables.first().map_or(0, VectorTable::n_rows);
-    if shared < LEAST_IDS {
-        return Err(Error::unfit(
-            format!("{} share only {shared} ids", and(&names)),
-            format!("a comparison needs at least {LEAST_IDS}"),
-        ));
-    }
-    let runs = SharedTables::new(tables, names, unit)
+    let runs = SharedTables::new(tables, names)
         .ok_or_else(|| Error::Internal("a join returned no tables".into()))?;
-    Ok(Joined { runs, reports, missing, extra, new_rows })
+    Joined::new(Arc::new(runs), reports, missing, extra, new_rows)
 }
 
 /// `a and b`, or the first and the last of several.
@@ -123,23 +160,59 @@ fn and(names: &[String]) -> String {
     }
 }
 
-fn new_rows(tables: &[VectorTable], unit: bool) -> Vec<f32> {
+/// Rows of the last table that the first one lacks.
+fn new_rows(tables: &[VectorTable]) -> Vec<f32> {
     let (Some(first), Some(last)) = (tables.first(), tables.last()) else { return Vec::new() };
     let n = last.n_rows();
-    let rows: Vec<usize> = match (&first.ids, &last.ids) {
+    let mut kept = NewRows::new(last.dim);
+    let mut keep = |row: usize| kept.add(row, last.row(row));
+    match (&first.ids, &last.ids) {
         (Ids::Int(first), Ids::Int(last)) => {
             let known: HashSet<i64> = first.values().iter().copied().collect();
-            (0..n).filter(|&r| !known.contains(&last.value(r))).collect()
+            (0..n).filter(|&r| !known.contains(&last.value(r))).for_each(&mut keep);
         }
         (Ids::Text(first), Ids::Text(last)) => {
             let known: HashSet<&str> = first.iter().flatten().collect();
-            (0..n).filter(|&r| !known.contains(last.value(r))).collect()
+            (0..n).filter(|&r| !known.contains(last.value(r))).for_each(&mut keep);
         }
-        _ => Vec::new(), // the join refuses them
-    };
-    let mut vectors: Vec<f32> = rows.iter().flat_map(|&r| last.row(r)).copied().collect();
-    if unit {
-        veridical_learn::to_unit_rows(&mut vectors, last.dim);
+        _ => {} // the join refuses them
     }
-    vectors
+    kept.finish()
+}
+
+/// A sample of at most [`NEW_IDS`] of the rows that are added.
+#[derive(Clone, Debug)]
+pub struct NewRows {
+    dim: usize,
+    /// The hash of the row number, the number, the row.
+    kept: Vec<(u64, usize, Vec<f32>)>,
+}
+
+impl NewRows {
+    /// Starts with no rows.
+    pub const fn new(dim: usize) -> Self {
+        Self { dim, kept: Vec::new() }
+    }
+
+    /// Adds a row with its number.
+    pub fn add(&mut self, number: usize, row: &[f32]) {
+        self.kept.push((mixed(number as u64), number, row.to_vec()));
+        if self.kept.len() >= 2 * NEW_IDS {
+            self.thin();
+        }
+    }
+
+    fn thin(&mut self) {
+        self.kept.sort_unstable_by_key(|(hash, number, _)| (*hash, *number));
+        self.kept.truncate(NEW_IDS);
+    }
+
+    /// Returns the sample, in the order of the numbers.
+    pub fn finish(mut self) -> Vec<f32> {
+        self.thin();
+        self.kept.sort_unstable_by_key(|(_, number, _)| *number);
+        let mut rows = Vec::with_capacity(self.kept.len() * self.dim);
+        self.kept.iter().for_each(|(_, _, row)| rows.extend_from_slice(row));
+        rows
+    }
 }

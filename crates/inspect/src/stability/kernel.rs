@@ -218,7 +218,7 @@ mod tests {
             SharedRows { name: String::new(), dim, rows }
         };
         let ids = Ids::Int((0..n as i64).collect::<Vec<_>>().into());
-        SharedTables { ids, runs: dims.iter().enumerate().map(run).collect() }
+        SharedTables::of(ids, dims.iter().enumerate().map(run).collect())
     }
 
     #[test]

@@ -6,14 +6,14 @@
 //! so the n x n formula is computed exactly in O(d^2) memory. Rows are divided into groups; sums of all groups but one
 //! yield the jackknife.
 
+use rayon::prelude::*;
 use veridical_core::Estimate;
+use veridical_data::passes::window_rows;
 use veridical_learn::{LinearMap, PairMoments, Procrustes, canonical_correlations, residual};
 
 use crate::stability::SharedRows;
 use crate::stability::hsic::{HsicSums, cka};
 
-/// The number of rows gathered at a time.
-const STEP: usize = 4096;
 /// Groups of the jackknife; half as many for wide tables, whose moments are large.
 const GROUPS: usize = 20;
 const WIDE: usize = 512;
@@ -104,27 +104,62 @@ pub struct Linear {
     pub map: Option<LinearMap>,
 }
 
-/// Compares two runs in one pass.
+/// The sums over the rows of two tables, by group of the jackknife.
+pub struct LinearSums {
+    dims: [usize; 2],
+    groups: Vec<Sums>,
+}
+
+impl LinearSums {
+    /// Starts with no rows of these dimensions.
+    pub fn new(dim_x: usize, dim_y: usize) -> Self {
+        let groups = if dim_x.max(dim_y) > WIDE { GROUPS / 2 } else { GROUPS };
+        Self { dims: [dim_x, dim_y], groups: vec![Sums::new(dim_x, dim_y); groups] }
+    }
+
+    /// Adds the rows from number `first` on.
+    pub fn add(&mut self, first: usize, x: &[f32], y: &[f32]) {
+        let [dim_x, dim_y] = self.dims;
+        let (n, groups) = (x.len() / dim_x, self.groups.len());
+        self.groups.par_iter_mut().enumerate().for_each(|(g, sums)| {
+            let own = (g + groups - first % groups) % groups;
+            let gather = |rows: &[f32], dim: usize| -> Vec<f32> {
+                (own..n).step_by(groups).flat_map(|i| &rows[i * dim..][..dim]).copied().collect()
+            };
+            sums.add(&gather(x, dim_x), &gather(y, dim_y));
+        });
+    }
+
+    /// Compares the tables whose rows were added.
+    pub fn finish(self) -> Linear {
+        let Self { dims: [dim_x, dim_y], groups: parts } = self;
+        let mut all = Sums::new(dim_x, dim_y);
+        parts.iter().for_each(|part| all.combine(part, 1.0));
+        finish(all, &parts, [dim_x, dim_y])
+    }
+}
+
+/// Compares two tables in memory.
 pub fn linear(x: &SharedRows, y: &SharedRows) -> Linear {
-    let groups = if x.dim.max(y.dim) > WIDE { GROUPS / 2 } else { GROUPS };
-    let n = x.rows.len() / x.dim;
-    let group = |g: usize| {
-        let mut sums = Sums::new(x.dim, y.dim);
-        let rows: Vec<u32> = (g as u32..n as u32).step_by(groups).collect();
-        rows.chunks(STEP).for_each(|rows| sums.add(&x.gather(rows), &y.gather(rows)));
-        sums
-    };
-    let parts: Vec<Sums> = (0..groups).map(group).collect();
-    let mut all = Sums::new(x.dim, y.dim);
-    parts.iter().for_each(|part| all.combine(part, 1.0));
+    let mut sums = LinearSums::new(x.dim, y.dim);
+    let step = window_rows(&[x.dim, y.dim]);
+    let windows = x.rows.chunks(step * x.dim).zip(y.rows.chunks(step * y.dim));
+    for (first, (x, y)) in (0..).step_by(step).zip(windows) {
+        sums.add(first, x, y);
+    }
+    sums.finish()
+}
+
+fn finish(mut all: Sums, parts: &[Sums], [dim_x, dim_y]: [usize; 2]) -> Linear {
+    let n = all.pair.count();
     let fit = |sums: &Sums| {
         let map = Procrustes::default().fit(&sums.pair);
         (residual(&sums.pair, &map), map)
     };
-    let same_width = x.dim == y.dim;
+    let same_width = dim_x == dim_y;
     let whole = same_width.then(|| fit(&all));
     let (mut ckas, mut residuals) = (Vec::new(), Vec::new());
-    for part in &parts {
+    for part in parts {
         all.combine(part, -1.0);
         ckas.push(all.cka());
         residuals.push(if same_width { fit(&all).0 } else { f64::NAN });
@@ -132,8 +167,8 @@ pub fn linear(x: &SharedRows, y: &SharedRows) -> Linear {
     }
     let spectrum = |moments: &[f64], dim| veridical_learn::eigen(moments, dim).0;
     let centered = all.pair.centered();
-    let spectra = (spectrum(centered.aa(), x.dim), spectrum(centered.bb(), y.dim));
-    let estimate = |value: f64, without: &[f64]| Estimate::jackknife(value, without, n as u64);
+    let spectra = (spectrum(centered.aa(), dim_x), spectrum(centered.bb(), dim_y));
+    let estimate = |value: f64, without: &[f64]| Estimate::jackknife(value, without, n);
     Linear {
         cka: estimate(all.cka(), &ckas),
         residual: whole.as_ref().and_then(|(value, _)| estimate(*value, &residuals)),

@@ -41,7 +41,7 @@ const fn kind(
 }
 
 /// All kinds, in the order of reports.
-pub static KINDS: [Kind; 13] = [
+pub static KINDS: [Kind; 15] = [
     kind("shared_ids", "ids kept", Harm::Low, "", "share of the reference's ids that still exist"),
     kind(
         "new_ids",
@@ -94,17 +94,31 @@ pub static KINDS: [Kind; 13] = [
         "residual after the best rotation, relative to the norm of the table",
     ),
     kind(
+        "outlier_ids",
+        "ids that moved alone",
+        Harm::High,
+        "ids",
+        "share of ids that moved further than the bulk of ids like them, after alignment",
+    ),
+    kind(
+        "norm_outliers",
+        "norms that changed alone",
+        Harm::High,
+        "ids",
+        "share of ids whose norm changed by more than a factor of 2 of the median change",
+    ),
+    kind(
         "gram_noise",
         "noise of inner products",
         Harm::High,
-        "pairs of ids",
+        "ids",
         "sd of an inner product over runs, in units of the sd between pairs",
     ),
     kind(
         "kernel_noise",
         "noise of kernel values",
         Harm::High,
-        "pairs of ids",
+        "ids",
         "sd of a kernel value over runs, in units of the sd between pairs",
     ),
     kind(
@@ -215,11 +229,13 @@ impl Comparison {
     /// # Errors
     /// None, as long as [`KINDS`] contains them all.
     pub fn measures(&self) -> Result<Vec<Measure>> {
-        let all: [(&'static str, &PairMeasure); 6] = [
+        let all: [(&'static str, &PairMeasure); 8] = [
             ("nn_overlap", &self.nn_overlap),
             ("cka", &self.cka),
             ("kernel_cka", &self.kernel_cka),
             ("procrustes_residual", &self.procrustes_residual),
+            ("outlier_ids", &self.outlier_ids),
+            ("norm_outliers", &self.norm_outliers),
             ("gram_noise", &self.gram_noise),
             ("kernel_noise", &self.kernel_noise),
         ];
@@ -235,6 +251,8 @@ impl Comparison {
             "cka" => Some(&self.cka),
             "kernel_cka" => Some(&self.kernel_cka),
             "procrustes_residual" => Some(&self.procrustes_residual),
+            "outlier_ids" => Some(&self.outlier_ids),
+            "norm_outliers" => Some(&self.norm_outliers),
             "gram_noise" => Some(&self.gram_noise),
             "kernel_noise" => Some(&self.kernel_noise),
             _ => None,

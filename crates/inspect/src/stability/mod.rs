@@ -16,14 +16,22 @@ mod changed;
 mod compare;
 pub mod consumers;
 mod coordinates;
+#[cfg(test)]
+mod coverage;
+#[cfg(test)]
+mod damage;
 mod downstream;
+mod drawn;
 mod gate;
+#[cfg(test)]
+mod grid;
 mod hsic;
 mod joined;
 mod kernel;
 mod linear;
 pub mod measures;
 mod neighbors;
+mod outliers;
 mod pairs;
 mod report;
 pub mod run_pairs;
@@ -44,20 +52,22 @@ pub use downstream::{
     Downstream, Labeled, Treated, Treatment, TreatmentScores, accuracy, downstream, macro_f1,
     treatments,
 };
+pub use drawn::Drawn;
 pub use gate::{Gate, Limit, Outcome, floor_of, propose, propose_from};
-pub use joined::{Joined, LEAST_IDS, NamedTable, TableReport, join};
+pub use joined::{Joined, LEAST_IDS, NEW_IDS, NamedTable, NewRows, TableReport, join};
 pub use kernel::{KernelAt, TargetAlignment, target_alignment};
 pub use linear::{Linear, linear};
 pub use measures::{Floor, Harm, Kind, Measure};
 pub use neighbors::Decile;
+pub use outliers::{NORM_FACTOR, OutlierId, Outliers};
 pub use pairs::PairSpread;
 pub use report::{
     ChangedItem, Evidence, KernelReport, NamedId, NewIds, Report, Samples, Settings, assess,
-    check_limits, compare,
+    assess_with, check_limits, compare,
 };
 pub use run_pairs::PairValue;
 pub use runs::{SharedRows, SharedTables};
-pub use sanity::{Sanity, sanity};
+pub use sanity::{Sanity, SanityCount, sanity};
 pub use theory::{Theory, theory};
 pub use variance::{Components, Scores};
-pub use verdict::{Aspect, Level, Verdict, verdict};
+pub use verdict::{Answer, Aspect, Level, OUTLIERS_UNSTABLE, Verdict, verdict};

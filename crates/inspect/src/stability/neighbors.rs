@@ -8,19 +8,14 @@
 
 use serde::Serialize;
 use veridical_core::{Estimate, Seed, Stream};
-use veridical_learn::{Scored, cosine_neighbors};
+use veridical_learn::Scored;
 
-use crate::stability::{SharedRows, SharedTables};
+use crate::stability::runs::sample;
 
 /// Draws `count` probes, by weight if there are weights; rows of weight 0 are never drawn.
-pub fn draw_probes(
-    runs: &SharedTables,
-    weights: Option<&[f64]>,
-    count: usize,
-    seed: Seed,
-) -> Vec<u32> {
+pub fn draw_probes(n: usize, weights: Option<&[f64]>, count: usize, seed: Seed) -> Vec<u32> {
     let Some(weights) = weights else {
-        let mut probes = runs.sample(count, seed, "probes");
+        let mut probes = sample(n, count, seed, "probes");
         probes.sort_unstable();
         return probes;
     };
@@ -37,12 +32,6 @@ pub fn draw_probes(
     let mut probes: Vec<u32> = keyed.into_iter().map(|(_, i)| i).collect();
     probes.sort_unstable();
     probes
-}
-
-/// Returns the k nearest neighbors of every probe in one run.
-pub fn nearest(run: &SharedRows, probes: &[u32], k: usize) -> Vec<Vec<Scored>> {
-    let queries = run.gather(probes);
-    cosine_neighbors(&run.rows, &queries, run.dim, k, |q| Some(probes[q]))
 }
 
 /// Returns the overlap of every probe between two runs.

@@ -13,8 +13,12 @@ use veridical_learn::dot;
 use crate::stability::run_pairs::{PairValue, all_pairs};
 use crate::stability::{KernelAt, SharedTables};
 
-/// The number of groups of pairs for the jackknife intervals.
+/// The number of ids that pairs are drawn from.
+pub const PAIR_IDS: usize = 20_000;
+/// The number of groups of ids for the jackknife intervals.
 const GROUPS: usize = 20;
+/// The number of batches that pairs are drawn in, each from its own random stream.
+const BATCHES: usize = 20;
 /// The number of pairs kept for charts.
 const SHOWN: usize = 2000;
 
@@ -71,77 +75,100 @@ impl Sums {
     }
 }
 
-/// The sums over one group of pairs of ids.
-struct Group {
+/// The sums over pairs between two groups of ids, for every two groups.
+#[derive(Clone)]
+struct Cells(Vec<Sums>);
+
+impl Cells {
+    fn new() -> Self {
+        Self(vec![Sums::default(); GROUPS * GROUPS])
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(sums, other)| sums.merge(other));
+    }
+
+    /// The sums over all pairs without an id of one group.
+    fn without(&self, group: Option<usize>) -> Sums {
+        let mut all = Sums::default();
+        for (cell, sums) in self.0.iter().enumerate() {
+            if ![cell / GROUPS, cell % GROUPS].map(Some).contains(&group) {
+                all.merge(sums);
+            }
+        }
+        all
+    }
+}
+
+/// The sums over the pairs of one batch.
+struct Batch {
     all: Sums,
-    by_runs: Vec<Sums>,
+    by_runs: Vec<Cells>,
     shown: Vec<[f64; 2]>,
 }
 
-/// Returns the spread of inner products and of kernel values over `count` random pairs of different ids.
+/// Returns the spread of inner products and of kernel values over `count` random pairs of different ids of `sample`, which is
+/// in random order.
+///
+/// Pairs with an id in common are dependent, so intervals are those of a jackknife over groups of ids: a group is left out with
+/// all pairs that have an id in it.
 pub fn spreads(
     runs: &SharedTables,
+    sample: &[u32],
     kernel: &KernelAt,
     count: usize,
     seed: Seed,
 ) -> [PairSpread; 2] {
-    let (stream, n) = (Stream::new(seed, "pairs"), runs.n() as u32);
+    let (stream, n) = (Stream::new(seed, "pairs"), sample.len() as u32);
     let two = all_pairs(runs.runs.len());
-    let of_group = |group: usize| {
-        let mut draws = stream.at(0, group as u64).draws();
-        let empty = || Group {
+    let of_batch = |batch: usize| {
+        let mut draws = stream.at(0, batch as u64).draws();
+        let empty = || Batch {
             all: Sums::default(),
-            by_runs: vec![Sums::default(); two.len()],
+            by_runs: vec![Cells::new(); two.len()],
             shown: Vec::new(),
         };
         let mut found = [empty(), empty()];
         let mut values = [vec![0.0; runs.runs.len()], vec![0.0; runs.runs.len()]];
-        for _ in 0..count.div_ceil(GROUPS) {
+        for _ in 0..count.div_ceil(BATCHES) {
             let i = draws.below(n);
             let j = (i + 1 + draws.below(n - 1)) % n;
+            let cell = i as usize % GROUPS * GROUPS + j as usize % GROUPS;
             for (r, run) in runs.runs.iter().enumerate() {
-                let (x, y) = (run.row(i as usize), run.row(j as usize));
+                let [x, y] = [i, j].map(|at| run.row(sample[at as usize] as usize));
                 values[0][r] = f64::from(dot(x, y));
                 values[1][r] = kernel.value(x, y);
             }
-            for (group, values) in found.iter_mut().zip(&values) {
-                group.all.add(values);
-                for (sums, &[a, b]) in group.by_runs.iter_mut().zip(&two) {
-                    sums.add(&[values[a], values[b]]);
+            for (batch, values) in found.iter_mut().zip(&values) {
+                batch.all.add(values);
+                for (cells, &[a, b]) in batch.by_runs.iter_mut().zip(&two) {
+                    cells.0[cell].add(&[values[a], values[b]]);
                 }
-                if group.shown.len() < SHOWN / GROUPS {
-                    group.shown.push([values[0], values[values.len() - 1]]);
+                if batch.shown.len() < SHOWN / BATCHES {
+                    batch.shown.push([values[0], values[values.len() - 1]]);
                 }
             }
         }
         found
     };
-    let groups: Vec<[Group; 2]> = (0..GROUPS).into_par_iter().map(of_group).collect();
+    let batches: Vec<[Batch; 2]> = (0..BATCHES).into_par_iter().map(of_batch).collect();
     [0, 1].map(|which| {
-        let groups = || groups.iter().map(move |group| &group[which]);
+        let batches = || batches.iter().map(move |batch| &batch[which]);
         let ratio = |(pair, &runs): (usize, &[usize; 2])| {
-            let without = |g: Option<usize>| {
-                let kept = groups().enumerate().filter(|&(at, _)| Some(at) != g);
-                total(kept.map(|(_, group)| &group.by_runs[pair]))
-            };
-            let replicates: Vec<f64> = (0..GROUPS).map(|g| without(Some(g)).ratio()).collect();
-            let whole = without(None);
-            let estimate = Estimate::jackknife(whole.ratio(), &replicates, whole.pairs as u64);
-            PairValue::new(runs, estimate)
+            let mut cells = Cells::new();
+            batches().for_each(|batch| cells.merge(&batch.by_runs[pair]));
+            let without: Vec<f64> = (0..GROUPS).map(|g| cells.without(Some(g)).ratio()).collect();
+            let value = cells.without(None).ratio();
+            PairValue::new(runs, Estimate::jackknife(value, &without, u64::from(n)))
         };
-        let all = total(groups().map(|group| &group.all));
+        let mut all = Sums::default();
+        batches().for_each(|batch| all.merge(&batch.all));
         PairSpread {
             pairs: all.pairs as usize,
             noise: all.noise(),
             spread: all.spread(),
             ratios: two.iter().enumerate().map(ratio).collect(),
-            shown: groups().flat_map(|group| group.shown.iter().copied()).collect(),
+            shown: batches().flat_map(|batch| batch.shown.iter().copied()).collect(),
         }
     })
-}
-
-fn total<'a>(sums: impl Iterator<Item = &'a Sums>) -> Sums {
-    let mut all = Sums::default();
-    sums.for_each(|part| all.merge(part));
-    all
 }

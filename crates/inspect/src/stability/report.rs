@@ -5,11 +5,15 @@ use std::collections::HashMap;
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error, Estimate, Job, Seed, settings};
+use veridical_data::{Passes, Window};
 use veridical_features::{FeatureMap, FeatureSpec, Kernel, Normalize, length_scale};
-use veridical_learn::cosine_neighbors;
+use veridical_learn::NeighborSearch;
 
 use crate::Result;
-use crate::stability::joined::{Joined, NamedTable, TableReport, join};
+use crate::stability::compare::Survey;
+use crate::stability::drawn::{Drawn, Prepared};
+use crate::stability::joined::{Joined, NEW_IDS, NamedTable, TableReport, join};
+use crate::stability::runs::sample;
 use crate::stability::{
     CompareSettings, Comparison, Consumer, ConsumerReport, Downstream, Gate, KernelAt, Labeled,
     Limit, Measure, Sanity, SharedRows, SharedTables, TargetAlignment, Theory, Verdict, changed,
@@ -24,8 +28,6 @@ const SHOWN_ITEMS: usize = 50;
 const SHOWN_NEIGHBORS: usize = 5;
 /// The fewest runs for a limit on an sd.
 const RUNS_FOR_SD: usize = 5;
-/// The number of new ids whose nearest neighbors are searched.
-const NEW_IDS: usize = 500;
 
 settings! {
     /// The sizes and the random seed of all samples.
@@ -211,7 +213,7 @@ pub struct Report {
 /// # Ok::<(), veridical_inspect::Error>(())
 /// ```
 pub fn compare(tables: Vec<NamedTable>, settings: &Settings, job: &Job<'_>) -> Result<Report> {
-    assess(join(tables, settings.samples.unit())?, &Evidence::default(), settings, job)
+    assess(join(tables)?, &Evidence::default(), settings, job)
 }
 
 /// Compares joined tables with optional labels, weights, limits and consumers.
@@ -233,7 +235,7 @@ pub fn compare(tables: Vec<NamedTable>, settings: &Settings, job: &Job<'_>) -> R
 /// let settings = Settings { samples, ..Settings::default() };
 /// let limits = vec![Limit::new("min-nn-overlap", 0.9)?];
 /// let evidence = Evidence { limits, ..Evidence::default() };
-/// let report = assess(join(tables, settings.samples.unit())?, &evidence, &settings, &job)?;
+/// let report = assess(join(tables)?, &evidence, &settings, &job)?;
 /// // Reversed rows belong to other ids, so neighbors are not kept.
 /// assert_eq!(report.passed, Some(false));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -249,58 +251,96 @@ pub fn assess(
     settings: &Settings,
     job: &Job<'_>,
 ) -> Result<Report> {
+    assess_with(joined, evidence, settings, &mut |_| (), job)
+}
+
+/// As [`assess`]; `raw` sees every window of the shared rows as it is, once.
+///
+/// # Errors
+/// Those of [`assess`].
+pub fn assess_with(
+    joined: Joined,
+    evidence: &Evidence,
+    settings: &Settings,
+    raw: &mut dyn FnMut(Window<'_>),
+    job: &Job<'_>,
+) -> Result<Report> {
     let Joined { runs, reports, missing, extra, new_rows } = joined;
-    check_limits(&evidence.limits, evidence.labeled.is_some(), runs.runs.len())?;
+    let runs: &dyn Passes = &*runs;
+    let (n, seed) = (runs.n(), settings.samples.seed()?);
+    check_limits(&evidence.limits, evidence.labeled.is_some(), reports.len())?;
     settings.check()?;
-    check_rows(evidence, runs.n())?;
-    let (spec, given) = base_spec(evidence.spec.as_ref(), settings, &runs)?;
-    let kernel = KernelAt { kernel: spec.kernel().clone(), length_scale: spec.length_scale() };
+    check_rows(evidence, n)?;
     let weights = evidence.weights.as_deref();
     let compare_settings = CompareSettings {
         k: settings.samples.k,
         probes: settings.samples.probes,
         pairs: settings.samples.pairs,
         kernel_ids: settings.samples.kernel_ids,
-        seed: settings.samples.seed()?,
-        kernel: kernel.clone(),
+        seed,
+        unit: settings.samples.unit(),
     };
-    let comparison = observed(&runs, weights, &compare_settings, "comparing", job)?;
-    let target_alignment = alignments(&runs, evidence.labeled.as_ref(), settings, &kernel);
-    let mut measures = sanity_measures(&reports, &missing, &extra, runs.n())?;
+    check_spec(evidence.spec.as_ref(), runs)?;
+    job.check()?;
+    let bar = job.progress("comparing", "steps", Some(STEPS));
+    let step = |_: &str| bar.advance(1);
+    let median = sample(n, MEDIAN_ROWS, seed, "median");
+    let of_new = sample(n, NEW_IDS, seed, "new ids");
+    let labeled = evidence.labeled.as_ref().map_or(&[][..], |labeled| &labeled.rows);
+    let also = [median.as_slice(), &of_new, labeled];
+    let survey = Survey::take(runs, weights, &compare_settings, &also, raw, &step)?;
+    job.check()?;
+    let (spec, given) = base_spec(evidence.spec.as_ref(), settings, &survey.drawn, &median)?;
+    let kernel = KernelAt { kernel: spec.kernel().clone(), length_scale: spec.length_scale() };
+    let mut new_ids = NewIdSearch::new(&survey.drawn, &new_rows, &of_new);
+    let also = &mut |window: &Prepared<'_>| new_ids.iter_mut().for_each(|new| new.add(window));
+    let comparison = survey.compare(runs, weights, &kernel, also, &step)?;
+    drop(bar);
+    job.check()?;
+    let labeled = evidence
+        .labeled
+        .as_ref()
+        .map(|labeled| Labeled { rows: comparison.drawn.places(&labeled.rows), ..labeled.clone() });
+    let target_alignment =
+        alignments(&comparison.drawn.tables, labeled.as_ref(), settings, &kernel);
+    let mut measures = sanity_measures(&reports, &missing, &extra, n)?;
     measures.extend(comparison.measures()?);
     let mut noise_floor = Vec::new();
     if let Some(floor) = &evidence.noise_floor {
-        let compared = observed(&floor.runs, None, &compare_settings, "noise floor", job)?;
+        let bar = job.progress("noise floor", "steps", Some(STEPS));
+        let step = |_: &str| bar.advance(1);
+        let compared = geometry(&*floor.runs, None, &compare_settings, &kernel, &step)?;
+        job.check()?;
         noise_floor = floor.reports.iter().map(|report| report.name.clone()).collect();
         for measure in &mut measures {
             measure.floor = floor_of(&compared, noise_floor.len(), measure.key);
         }
     }
-    let downstream = match &evidence.labeled {
-        Some(labeled) => Some(models(&runs, &comparison, labeled, &spec, settings, job)?),
+    let downstream = match &labeled {
+        Some(labeled) => Some(models(&comparison, labeled, &spec, settings, job)?),
         None => None,
     };
     if let Some(downstream) = &downstream {
         measures.extend(metric_measures(downstream)?);
     }
-    let verdict = verdict(&measures, &comparison, downstream.as_ref());
     let consumers = reached(&evidence.consumers, &comparison, &spec, settings)?;
-    let gates = gates(&evidence.limits, &measures)?;
-    let passed = (!gates.is_empty()).then(|| gates.iter().all(Gate::is_kept));
+    let gates = gates(&evidence.limits, &measures, downstream.as_ref())?;
+    let verdict = verdict(&measures, &gates, &comparison, downstream.as_ref());
+    let passed = (!gates.is_empty()).then(|| verdict.is_safe());
     Ok(Report {
         verdict,
         passed,
         gates,
         measures,
-        shared_ids: runs.n(),
+        shared_ids: n,
         gone_and_new: missing.iter().zip(&extra).map(|(gone, new)| [*gone, *new]).collect(),
-        new_ids: new_ids(&runs, &new_rows, settings.samples.seed()?),
+        new_ids: new_ids.map(|new| new.finish(extra.last().copied().unwrap_or(0))),
         noise_floor,
         theory: theory(&comparison, &spec, target_alignment.first()),
         target_alignment,
         downstream,
         consumers,
-        changed: changed_items(&runs, &comparison, weights, &evidence.names),
+        changed: changed_items(&comparison, weights, &evidence.names),
         comparison,
         kernel: KernelReport {
             kernel: spec.kernel().name().to_owned(),
@@ -352,51 +392,81 @@ fn check_rows(evidence: &Evidence, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// The outcome of every limit; a limit without a measure is an error, never ignored.
-fn gates(limits: &[Limit], measures: &[Measure]) -> Result<Vec<Gate>> {
+/// The outcome of every limit; a limit that cannot be measured is an error, never ignored.
+fn gates(
+    limits: &[Limit],
+    measures: &[Measure],
+    downstream: Option<&Downstream>,
+) -> Result<Vec<Gate>> {
     let gate = |limit: &Limit| {
-        let measure = measures.iter().find(|m| m.key == limit.kind.key).ok_or_else(|| {
-            let what = format!("{} limits a measure that was not computed", limit.kind.limit());
+        let (name, kind) = (limit.kind.limit(), limit.kind);
+        let measure = measures.iter().find(|m| m.key == kind.key).ok_or_else(|| {
+            let what = format!("{name} limits a measure that was not computed");
             Error::missing(what, "remove the limit")
         })?;
+        let estimate = measure.estimate.ok_or_else(|| {
+            let what = format!("{name} cannot be measured: {} is undefined for these tables", kind.label);
+            Error::unfit(what, "tables of different dimensions, or all equal, have no such measure; remove the limit")
+        })?;
+        if ["outlier_ids", "norm_outliers"].contains(&kind.key) {
+            measurable(limit, estimate.n)?;
+        }
+        if kind.key.starts_with("metric") && downstream.is_some_and(Downstream::at_chance) {
+            let what = format!(
+                "{name} cannot be measured: no classifier on these labels beats the most frequent class"
+            );
+            return Err(Error::unfit(
+                what,
+                "check that the labels belong to these ids, or remove the limit",
+            )
+            .into());
+        }
         Ok(Gate::new(limit, measure))
     };
     limits.iter().map(gate).collect()
 }
 
-fn observed(
-    runs: &SharedTables,
-    weights: Option<&[f64]>,
-    settings: &CompareSettings,
-    what: &str,
-    job: &Job<'_>,
-) -> Result<Comparison> {
-    job.check()?;
-    let bar = job.progress(what, "steps", Some(5));
-    let comparison = geometry(runs, weights, settings, &|_| bar.advance(1))?;
-    job.check()?;
-    Ok(comparison)
+/// Checks that a share below the limit can be told from 0 with this many ids.
+fn measurable(limit: &Limit, ids: u64) -> Result<()> {
+    let [_, least] = Estimate::share(0, ids).interval();
+    if limit.value >= least || limit.value <= 0.0 {
+        return Ok(());
+    }
+    // Wilson's upper end of 0 of n is z^2 / (n + z^2).
+    let needed = (least * ids as f64 / (1.0 - least) * (1.0 / limit.value - 1.0)).ceil();
+    let Limit { kind, value } = limit;
+    let what = format!("{} {value} cannot be measured with {ids} ids", kind.limit());
+    let why = format!("without a single outlier their share may be up to {least:.4}");
+    Err(Error::unfit(what, format!("{why}: use a limit above that, or {needed} ids")).into())
 }
 
-/// The given spec, or one by the median rule on the first table.
+/// The number of steps of a comparison.
+const STEPS: u64 = 5;
+
+/// Checks that a given spec fits the first table.
+fn check_spec(given: Option<&FeatureSpec>, runs: &dyn Passes) -> Result<()> {
+    let (takes, dim) = (given.map(FeatureSpec::input_dim), runs.dims()[0]);
+    let Some(takes) = takes.filter(|takes| *takes != dim) else { return Ok(()) };
+    let name = runs.names()[0].to_owned();
+    Err(Error::shape(
+        format!("⟨spec⟩ is for vectors of dimension {takes}, {name} has dimension {dim}"),
+        format!("make one with `veridical featurize new ⟨data⟩ {name}`"),
+    )
+    .into())
+}
+
+/// The given spec, or one by the median rule on rows of the first table.
 fn base_spec(
     given: Option<&FeatureSpec>,
     settings: &Settings,
-    runs: &SharedTables,
+    drawn: &Drawn,
+    median: &[u32],
 ) -> Result<(FeatureSpec, bool)> {
-    let first = &runs.runs[0];
+    let first = &drawn.tables.runs[0];
     if let Some(spec) = given {
-        if spec.input_dim() != first.dim {
-            let (takes, SharedRows { name, dim, .. }) = (spec.input_dim(), first);
-            return Err(Error::shape(
-                format!("⟨spec⟩ is for vectors of dimension {takes}, {name} has dimension {dim}"),
-                format!("make one with `veridical featurize new ⟨data⟩ {name}`"),
-            )
-            .into());
-        }
         return Ok((spec.clone(), true));
     }
-    let rows = first.gather(&runs.sample(MEDIAN_ROWS, settings.samples.seed()?, "median"));
+    let rows = first.gather(&drawn.places(median));
     let kernel = Kernel::Gaussian;
     let length_scale =
         length_scale::from_median(veridical_core::Rows::new(&rows, first.dim)?, &kernel)?;
@@ -427,13 +497,13 @@ fn alignments(
 }
 
 fn models(
-    runs: &SharedTables,
     comparison: &Comparison,
     labeled: &Labeled,
     spec: &FeatureSpec,
     settings: &Settings,
     job: &Job<'_>,
 ) -> Result<Downstream> {
+    let runs = &comparison.drawn.tables;
     let can_align = !comparison.maps.is_empty();
     let treatments = treatments(spec, &settings.multiples, can_align)?;
     let averages = treatments.iter().filter(|t| t.is_average()).count();
@@ -499,36 +569,48 @@ fn metric_measures(downstream: &Downstream) -> Result<Vec<Measure>> {
     Ok(vec![Measure::new("metric", mean, 0)?, Measure::new("metric_sd", scores.sd, 0)?])
 }
 
-fn new_ids(runs: &SharedTables, new_rows: &[f32], seed: Seed) -> Option<NewIds> {
-    let last = runs.runs.last()?;
-    let count = new_rows.len() / last.dim;
-    if count == 0 {
-        return None;
+/// The search for the shared ids nearest to new ones, and to shared ones for comparison.
+struct NewIdSearch {
+    table: usize,
+    new: NeighborSearch,
+    kept: NeighborSearch,
+}
+
+impl NewIdSearch {
+    /// Starts with rows of the last table that the first one lacks; `None` without any.
+    fn new(drawn: &Drawn, new_rows: &[f32], kept: &[u32]) -> Option<Self> {
+        let last = drawn.tables.runs.last().filter(|_| !new_rows.is_empty())?;
+        let rows = last.gather(&drawn.places(kept));
+        Some(Self {
+            table: drawn.tables.runs.len() - 1,
+            new: NeighborSearch::new(new_rows, last.dim, 1, |_| None),
+            kept: NeighborSearch::new(&rows, last.dim, 1, |q| Some(kept[q])),
+        })
     }
-    let nearest = |queries: &[f32], itself: &(dyn Fn(usize) -> Option<u32> + Sync)| {
-        let found = cosine_neighbors(&last.rows, queries, last.dim, 1, itself);
-        let cosines = found.iter().filter_map(|best| Some(f64::from(best.first()?.score)));
-        Estimate::mean(cosines.collect::<Vec<f64>>())
-    };
-    let stride = count.div_ceil(NEW_IDS).max(1);
-    let sampled: Vec<f32> =
-        new_rows.chunks_exact(last.dim).step_by(stride).flatten().copied().collect();
-    let kept = runs.sample(NEW_IDS, seed, "new ids");
-    Some(NewIds {
-        count,
-        nearest_cosine: nearest(&sampled, &|_| None),
-        kept_nearest_cosine: nearest(&last.gather(&kept), &|q| Some(kept[q])),
-    })
+
+    fn add(&mut self, window: &Prepared<'_>) {
+        let (first, rows) = (window.first as u32, window.tables[self.table]);
+        self.new.add(first, rows);
+        self.kept.add(first, rows);
+    }
+
+    fn finish(self, count: usize) -> NewIds {
+        let nearest = |search: NeighborSearch| {
+            let found = search.finish();
+            let cosines = found.iter().filter_map(|best| Some(f64::from(best.first()?.score)));
+            Estimate::mean(cosines.collect::<Vec<f64>>())
+        };
+        NewIds { count, nearest_cosine: nearest(self.new), kept_nearest_cosine: nearest(self.kept) }
+    }
 }
 
 fn changed_items(
-    runs: &SharedTables,
     comparison: &Comparison,
     weights: Option<&[f64]>,
     names: &HashMap<String, String>,
 ) -> Vec<ChangedItem> {
     let named = |row: u32| {
-        let id = runs.ids.get(row as usize);
+        let id = comparison.probed.ids.get(&row).cloned().unwrap_or_default();
         NamedId { name: names.get(&id).cloned(), id }
     };
     let list = |rows: &[u32]| rows.iter().take(SHOWN_NEIGHBORS).map(|&r| named(r)).collect();

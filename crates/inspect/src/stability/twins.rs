@@ -29,7 +29,7 @@ fn runs(n: usize, dim: usize, count: u64) -> SharedTables {
         let rows = signal.iter().zip(noise).map(|(s, e)| (s + 0.6 * e) as f32).collect();
         SharedRows { name: format!("run {r}"), dim, rows }
     };
-    SharedTables { ids: Ids::numbered(0, n), runs: (0..count).map(run).collect() }
+    SharedTables::of(Ids::numbered(0, n), (0..count).map(run).collect())
 }
 
 fn kernel() -> KernelAt {
@@ -37,11 +37,11 @@ fn kernel() -> KernelAt {
 }
 
 fn settings(n: usize) -> CompareSettings {
-    CompareSettings { k: 5, probes: n, pairs: 400, kernel_ids: n, seed: seed(), kernel: kernel() }
+    CompareSettings { k: 5, probes: n, pairs: 400, kernel_ids: n, seed: seed(), unit: false }
 }
 
 fn compared(runs: &SharedTables, weights: Option<&[f64]>) -> Comparison {
-    geometry(runs, weights, &settings(runs.n()), &|_| ()).unwrap()
+    geometry(runs, weights, &settings(runs.n()), &kernel(), &|_| ()).unwrap()
 }
 
 fn inner(x: &[f32], y: &[f32]) -> f64 {
@@ -170,15 +170,17 @@ fn procrustes_residual_is_that_of_the_best_rotation_of_the_plane() {
 #[test]
 fn noise_and_spread_are_those_of_all_drawn_pairs() {
     let runs = runs(30, 3, 3);
+    let sample: Vec<u32> = (0..30).rev().collect();
     let mut drawn = Vec::new();
-    for group in 0..20 {
-        let mut draws = Stream::new(seed(), "pairs").at(0, group).draws();
+    for batch in 0..20 {
+        let mut draws = Stream::new(seed(), "pairs").at(0, batch).draws();
         for _ in 0..20 {
             let i = draws.below(30);
-            drawn.push((i as usize, ((i + 1 + draws.below(29)) % 30) as usize));
+            let j = (i + 1 + draws.below(29)) % 30;
+            drawn.push((29 - i as usize, 29 - j as usize));
         }
     }
-    let found = spreads(&runs, &kernel(), 400, seed());
+    let found = spreads(&runs, &sample, &kernel(), 400, seed());
     for (found, value) in found.iter().zip([inner, gaussian as fn(&[f32], &[f32]) -> f64]) {
         let of = |chosen: &[usize]| {
             let r = chosen.len() as f64;
@@ -212,7 +214,8 @@ fn coordinates_move_as_their_variances_say() {
     let (n, dim, count) = (30, 4, 3);
     let runs = runs(n, dim, count);
     let maps = vec![LinearMap::identity(dim); count as usize];
-    let got = coordinates(&runs, &maps, seed());
+    let sample: Vec<u32> = (0..n as u32).collect();
+    let got = coordinates(&runs, &sample, &maps);
     let at = |r: usize, i: usize, k: usize| f64::from(runs.runs[r].row(i)[k]);
     let variance = |k: usize| -> f64 {
         let of_id = |i: usize| {
@@ -319,9 +322,9 @@ fn rates_are_those_of_the_propositions() {
     let moved = comparison.coordinates.as_ref().unwrap();
     let noise = moved.variance.iter().sum::<f64>() / d;
     let ratio = noise / (moved.size.powi(2) - noise);
-    close(got.noise_to_signal.unwrap()[0], ratio.sqrt(), 1e-12);
+    close(got.noise_to_signal.unwrap()[0].unwrap(), ratio.sqrt(), 1e-12);
     // q = min(8, d / 2) = 3 directions of signal.
-    close(got.estimation_rate.unwrap()[0], ratio * 3.0 / n * (d / 3.0).ln(), 1e-12);
+    close(got.estimation_rate.unwrap()[0].unwrap(), ratio * 3.0 / n * (d / 3.0).ln(), 1e-12);
     let m = spec.n_directions() as f64;
     let [directions, ids] = got.alignment_rate.unwrap();
     // A Gaussian of length scale 2 has E |w|^2 = d / 4.
@@ -343,18 +346,18 @@ fn what_cannot_be_compared_is_refused_early() {
     assert!(matches!(NamedTable::new("a", empty, &job), Err(Error::Unfit { .. })));
     let ragged = VectorTable { ids: Ids::numbered(0, 2), dim: 3, vectors: vec![0.0; 5] };
     assert!(matches!(NamedTable::new("a", ragged, &job), Err(Error::Shape { .. })));
-    assert!(matches!(join(Vec::new(), true), Err(Error::Request { .. })));
-    assert!(matches!(join(vec![named("a", 60, 0)], true), Err(Error::Request { .. })));
-    let apart = join(vec![named("a", 60, 0), named("b", 60, 100)], true);
+    assert!(matches!(join(Vec::new()), Err(Error::Request { .. })));
+    assert!(matches!(join(vec![named("a", 60, 0)]), Err(Error::Request { .. })));
+    let apart = join(vec![named("a", 60, 0), named("b", 60, 100)]);
     let expected = "a and b have no id in common; are they tables of the same things?";
     assert_eq!(apart.unwrap_err().to_string(), expected);
-    let few = join(vec![named("a", 60, 0), named("b", 60, 50)], true);
+    let few = join(vec![named("a", 60, 0), named("b", 60, 50)]);
     let expected = "a and b share only 10 ids; a comparison needs at least 50";
     assert_eq!(few.unwrap_err().to_string(), expected);
 
     let two = runs(40, 3, 2);
     let refused = |runs: &SharedTables, weights: Option<&[f64]>, settings: &CompareSettings| {
-        geometry(runs, weights, settings, &|_| ()).unwrap_err()
+        geometry(runs, weights, settings, &kernel(), &|_| ()).unwrap_err()
     };
     assert!(matches!(refused(&runs(40, 3, 1), None, &settings(40)), Error::Request { .. }));
     assert!(matches!(refused(&runs(3, 3, 2), None, &settings(3)), Error::Unfit { .. }));
@@ -366,7 +369,7 @@ fn what_cannot_be_compared_is_refused_early() {
 #[test]
 fn limits_are_checked_or_refused() {
     let job = Job::silent();
-    let tables = || join(vec![named("a", 60, 0), named("b", 60, 0)], true).unwrap();
+    let tables = || join(vec![named("a", 60, 0), named("b", 60, 0)]).unwrap();
     let samples = Samples { pairs: 200, ..Samples::default() };
     let settings = Settings { samples, ..Settings::default() };
     let with = |limits: Vec<Limit>| {

@@ -129,6 +129,19 @@ pub fn read_labels(
     options: &LabelOptions,
     ids: &IdMap,
 ) -> Result<(Labels, Vec<String>)> {
+    read_labels_of(path, options, ids.len(), &|cell| ids.find(cell))
+}
+
+/// Reads the classes of `n` nodes as [`read_labels`] does; `find` returns the number of an id.
+///
+/// # Errors
+/// Those of [`read_labels`].
+pub fn read_labels_of(
+    path: &Path,
+    options: &LabelOptions,
+    n: usize,
+    find: &dyn Fn(Cell<'_>) -> Option<u32>,
+) -> Result<(Labels, Vec<String>)> {
     let mut roles = vec![ID, CLASS];
     roles.extend(options.relation.iter().map(|_| RELATION));
     let mut classes = Interner::new(false);
@@ -147,7 +160,7 @@ pub fn read_labels(
         }
         all += 1;
         let (id, class) = (row.cell(0).unwrap_or(Cell::Missing), row.cell(1));
-        let Some(node) = ids.find(id) else {
+        let Some(node) = find(id) else {
             if unknown == 0 {
                 example = id.shown();
             }
@@ -186,11 +199,11 @@ pub fn read_labels(
     }
     let (classes, places) = classes.finish();
     pairs.iter_mut().for_each(|(_, class)| *class = places[*class as usize]);
-    let mut of = Lists::collect(ids.len(), pairs.into_iter());
+    let mut of = Lists::collect(n, pairs.into_iter());
     of.sort_and_dedup();
     let bare = of.iter().filter(|list| list.is_empty()).count();
     if bare > 0 {
-        notes.push(format!("{bare} of {} ids have no class", ids.len()));
+        notes.push(format!("{bare} of {n} ids have no class"));
     }
     Ok((Labels { classes, of }, notes))
 }

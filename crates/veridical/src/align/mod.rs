@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error, Job, settings};
-use veridical_data::{VectorTable, fingerprint};
+use veridical_data::VectorTable;
+use veridical_data::fingerprint::{self, TableContent};
 pub use veridical_inspect::align::{
-    Anchors, Certificate, Common, FitSettings, Fitted, MapChoice, MapKind, Method, Names, fit,
-    fit_common,
+    Anchors, Certificate, Common, FitSettings, Fitted, Fitting, MapChoice, MapKind, Method, Names,
+    fit, fit_common, nothing_shared,
 };
 use veridical_io::publish;
 use veridical_io::{
@@ -27,7 +28,8 @@ use veridical_io::{
 pub use self::apply::{ALIGNED_TO, Applied, MAP_ID, apply};
 pub use self::dates::{DateSettings, Dates};
 pub use self::file::MapFile;
-use crate::{JobOptions, Result};
+use crate::settings::Resources;
+use crate::{JobOptions, Result, stability};
 
 /// Name of the output table that holds the mean of all tables.
 const MEAN: &str = "mean";
@@ -62,6 +64,8 @@ settings! {
         pub dates: DateSettings,
         /// How tables are read and written.
         pub options: JobOptions,
+        /// Memory and disk.
+        pub resources: Resources,
     }
 }
 
@@ -231,25 +235,24 @@ pub fn align(settings: &Align, job: &Job<'_>) -> Result<Aligned> {
     })
 }
 
-/// Reads a reference table; rejects one that is itself the result of an alignment.
+/// Rejects a reference that is itself the result of an alignment.
 ///
 /// # Errors
 /// [`Error::Request`] for a chain, [`crate::Error::Io`] if the table cannot be read.
-pub fn load_reference(
-    source: &Source,
-    options: &ReadOptions,
-    allow_chain: bool,
-    job: &Job<'_>,
-) -> Result<VectorTable> {
-    let reader = open(source, options, job)?;
-    if let Some(first) = reader.metadata(ALIGNED_TO).filter(|_| !allow_chain) {
+pub(crate) fn refuse_chain(source: &Source, options: &ReadOptions, allow: bool) -> Result<()> {
+    if allow || *source == Source::Stream {
+        return Ok(());
+    }
+    let bare = ReadOptions { ids: None, ..options.clone() };
+    let reader = TableReader::open(source, &bare)?;
+    if let Some(first) = reader.metadata(ALIGNED_TO) {
         return Err(Error::request(
             format!("{source} is itself aligned, to the table {first}: errors accumulate along a chain of days"),
             "align to that original table, or pass ⟨allow-chain⟩",
         )
         .into());
     }
-    Ok(veridical_io::collect_table(reader)?)
+    Ok(())
 }
 
 /// Opens a table to fit on. Extra columns are not needed for fitting, and row names apply only to tables without
@@ -443,8 +446,12 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
     }
     let mut file = MapFile::load(path)?;
     if let Some(reference) = settings.reference.as_ref().map(Input::source) {
-        let table = veridical_io::collect_table(open(&reference, &settings.options.read, job)?)?;
-        let found = fingerprint::of_table(&table);
+        let mut reader = open(&reference, &settings.options.read, job)?;
+        let mut content = TableContent::new(reader.schema().dim);
+        while let Some(chunk) = reader.next_chunk()? {
+            content.add(&chunk.ids, &chunk.vectors);
+        }
+        let found = content.finish();
         if found != file.reference {
             let (path, leads) = (path.display(), &file.reference);
             return Err(Error::request(
@@ -462,33 +469,58 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
     Ok(Maps { files, reference, mean: None })
 }
 
+/// Fits the map from the second table to the first in two passes over their rows.
+fn fit_files(
+    tables: [&Source; 2],
+    fitting: &FitSettings,
+    settings: &Align,
+    job: &Job<'_>,
+) -> Result<Fitted> {
+    let path = |source: &Source| source.path().map_or_else(|| PathBuf::from("-"), Path::to_owned);
+    let table = |source: &Source| stability::table(&path(source), &settings.options.read);
+    let tables = tables.into_iter().map(table).collect::<Result<Vec<_>>>()?;
+    let shared = stability::share(tables, &settings.resources, job)?;
+    if shared.rows.n() == 0 {
+        let examples = [shared.examples[0].clone(), shared.examples[1].clone()];
+        return Err(nothing_shared(&fitting.names.0, examples).into());
+    }
+    let mut fitting = Fitting::new(&*shared.rows, fitting)?;
+    shared.rows.pass(&mut |window| {
+        job.check()?;
+        fitting.add(window);
+        Ok(())
+    })?;
+    Ok(fitting.finish(&shared.reports[0].fingerprint, job)?)
+}
+
 fn fitted(settings: &Align, job: &Job<'_>) -> Result<Maps> {
     let Some(source) = &settings.reference.as_ref().map(Input::source) else {
         let what = "pass a table to align to with ⟨reference⟩, or a map with ⟨apply⟩";
         return Err(Error::request(what, "").into());
     };
     let read = &settings.options.read;
-    let reference = load_reference(source, read, settings.allow_chain, job)?;
+    refuse_chain(source, read, settings.allow_chain)?;
     // A table that is also written reports there how it is read.
-    let once: &Job<'_> = if settings.out.is_some() { &Job::silent() } else { job };
-    let load = |table: &Source| -> Result<VectorTable> {
-        Ok(veridical_io::collect_table(open(table, read, once)?)?)
-    };
+    let once: &Job<'_> = if settings.out.is_some() { &job.quiet() } else { job };
     let (dates, fitting) = (settings.dates.get()?, settings.fitting()?);
     let inputs = settings.sources();
     let saved = |fitted: Fitted| (MapFile::new(&fitted, dates.clone()), Some(fitted));
-    let names = |table: &Source| Names([source.to_string(), table.to_string()]);
     if !settings.generalized {
-        let one = |table: &Source| {
-            let settings = FitSettings { names: names(table), ..fitting.clone() };
-            Ok(saved(fit(&reference, &load(table)?, &settings, job)?))
+        let one = |table: &Source| -> Result<Fitted> {
+            let names = Names([source.to_string(), table.to_string()]);
+            let fitting = FitSettings { names, ..fitting.clone() };
+            fit_files([source, table], &fitting, settings, once)
         };
-        let files = inputs.iter().map(one).collect::<Result<Vec<_>>>()?;
-        return Ok(Maps { files, reference: fingerprint::of_table(&reference), mean: None });
+        let fitted = inputs.iter().map(one).collect::<Result<Vec<Fitted>>>()?;
+        let reference = fitted.first().map_or(String::new(), |fitted| fitted.reference.clone());
+        return Ok(Maps { files: fitted.into_iter().map(saved).collect(), reference, mean: None });
     }
+    let load = |table: &Source| -> Result<VectorTable> {
+        Ok(veridical_io::collect_table(open(table, read, once)?)?)
+    };
     let called: Vec<String> =
         [source].into_iter().chain(&inputs).map(ToString::to_string).collect();
-    let mut tables = vec![reference];
+    let mut tables = vec![load(source)?];
     for table in &inputs {
         tables.push(load(table)?);
     }

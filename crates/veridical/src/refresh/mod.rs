@@ -10,11 +10,13 @@
 //! | `features/` | features of the vectors as published, if a spec was given |
 //! | `map.safetensors` | the alignment map |
 //! | `report.html`, `summary.md`, `metrics.prom` | the stability report, for people, tickets and monitoring |
+//! | `outliers.csv` | the ids that moved alone, worst first |
 //! | `manifest.json` | version, frame, ids of spec and map, every limit, measure and file |
 //! | `_SUCCESS` | marks the folder as complete |
 
 mod history;
 mod hooks;
+mod init;
 mod manage;
 mod page;
 mod place;
@@ -25,35 +27,39 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use veridical_core::settings::{Settings as _, TimeLimit};
 use veridical_core::{Job, settings};
-use veridical_data::VectorTable;
+use veridical_data::Window;
 use veridical_features::FeatureSpec;
 use veridical_inspect::{Limit, Measure};
 use veridical_io::publications::{FORMAT, FileEntry, MANIFEST, Manifest, SUCCESS};
+use veridical_io::shared::SharedTable;
 use veridical_io::{
     Input, Output, ReadOptions, Source, TableReader, WriteOptions, publish, write_atomically,
 };
+use veridical_learn::LinearMap;
 
 pub use self::history::{Accepted, History, HistoryOf, MeasureTrend, Point, history};
 pub use self::hooks::HookReport;
+pub use self::init::{Init, Initialized, init};
 pub use self::manage::{
     ListVersions, Listed, RollBack, RolledBack, Verified, VerifyVersion, Versions, list, rollback,
     verify,
 };
 use self::place::{Place, Step};
 use crate::align::{
-    self, AnchorFiles, Certificate, DateSettings, Dates, FitSettings, Fitted, MapChoice, MapFile,
-    Names,
+    self, AnchorFiles, Certificate, DateSettings, Dates, FitSettings, Fitted, Fitting, MapChoice,
+    MapFile, Names,
 };
 use crate::featurize::{self, Apply};
+use crate::settings::Resources;
 use crate::stability::{
-    self, EvidenceFiles, Labels, Limits, NamedTable, Settings, Stability, StabilityOutput,
-    StabilityReport,
+    self, EvidenceFiles, Labels, Limits, Settings, Stability, StabilityOutput, StabilityReport,
 };
 use crate::{Error, JobOptions, Result};
 
 const REPORT: &str = "report.html";
 const SUMMARY: &str = "summary.md";
 const METRICS: &str = "metrics.prom";
+const OUTLIERS: &str = "outliers.csv";
 const VECTORS: &str = "vectors";
 const FEATURES: &str = "features";
 
@@ -74,6 +80,8 @@ settings! {
         pub on_reject: Option<String> = None => [value("CMD"), dashes()],
         /// Time limit of these commands
         pub hook_time: TimeLimit = TimeLimit::seconds(60) => [detail(), value("TIME")],
+        /// Publish on the verdict alone, without limits or a noise floor
+        pub without_limits: bool = false => [switch(), heading("Limits (exit code 1 if one is not met)")],
         /// Accept a reference that is itself aligned to another table
         pub allow_chain: bool = false => [detail(), switch()],
     } with {
@@ -93,6 +101,8 @@ settings! {
         pub read: ReadOptions,
         /// How vectors and features are written.
         pub write: WriteOptions,
+        /// Memory and disk.
+        pub resources: Resources,
     } besides {
         /// The command line, for the footer of the report.
         pub command: String,
@@ -118,8 +128,22 @@ impl Refresh {
             evidence: self.evidence.clone(),
             settings: self.compare.clone(),
             read: self.read.clone(),
+            resources: self.resources.clone(),
             ..Stability::default()
         }
+    }
+
+    /// Rejects a job that nothing could stop: a verdict by fixed thresholds does not know this table.
+    fn refuse_no_limits(&self, limits: &[Limit]) -> Result<()> {
+        let floor = !self.evidence.noise_floor.is_empty();
+        if self.without_limits || floor || !limits.is_empty() {
+            return Ok(());
+        }
+        Err(Error::request(
+            "there are no limits that this table must meet: pass ⟨budget⟩, single limits or ⟨noise-floor⟩",
+            "`veridical refresh init` makes a budget, from retrained runs if there are any; ⟨without-limits⟩ publishes on the \
+             verdict alone",
+        ))
     }
 
     fn fitting(&self) -> Result<FitSettings> {
@@ -205,10 +229,15 @@ struct Today {
 /// publishing, or the folder has another frame. A failed gate is not an error here: see [`Refreshed::gate`].
 pub fn refresh(settings: &Refresh, job: &Job<'_>) -> Result<Refreshed> {
     settings.check()?;
+    let limits = settings.limits.read()?;
+    settings.refuse_no_limits(&limits)?;
     let mut place = Place::open(settings, job)?;
-    let today = today(settings, &place, job)?;
+    let mut today = today(settings, limits, &place, job)?;
     job.check()?;
-    let published = is_safe(&today.report);
+    let published = today.report.verdict.is_safe();
+    let word = if published { "Published" } else { "Not published" };
+    let sentence = &mut today.report.0.verdict.sentence;
+    *sentence = format!("{word}. {sentence}");
     let (manifest, removed) = match published {
         true => publish(settings, &mut place, &today, job)?,
         false => reject(settings, &mut place, &today, job)?,
@@ -244,7 +273,11 @@ impl Refreshed {
         }
         let why = match self.report.gate() {
             Err(error) => error.to_string(),
-            Ok(()) => self.report.verdict.sentence.clone(),
+            Ok(()) => {
+                let limits = self.report.verdict.deciding_limits().join("; ");
+                let sentence = self.report.verdict.sentence.trim_start_matches("Not published. ");
+                format!("{sentence} To accept it, set a limit: {limits}")
+            }
         };
         let why = why.trim_end_matches('.');
         let folder = &self.folder;
@@ -253,7 +286,7 @@ impl Refreshed {
 
     /// Says in one line what happened.
     pub fn headline(&self) -> String {
-        headline(&self.version, self.published)
+        headline(&self.version)
     }
 
     /// Formats the outcome as Markdown, in at most twelve lines.
@@ -279,9 +312,9 @@ impl Refreshed {
     }
 }
 
-fn headline(version: &str, published: bool) -> String {
-    let word = if published { "published" } else { "NOT published" };
-    format!("Veridical refresh {version}: {word}.")
+/// The verdict's sentence goes on with what became of it.
+fn headline(version: &str) -> String {
+    format!("Veridical refresh {version}:")
 }
 
 fn metrics(report: &StabilityReport, version: &str, published: bool, rows: u64) -> String {
@@ -298,45 +331,47 @@ fn metrics(report: &StabilityReport, version: &str, published: bool, rows: u64) 
     text
 }
 
-/// Returns whether all limits are met or, without limits, whether the verdict is safe.
-fn is_safe(report: &StabilityReport) -> bool {
-    report.passed.unwrap_or(report.verdict.treatment != "none")
-}
-
 /// Reads, aligns and compares.
-fn today(settings: &Refresh, place: &Place, job: &Job<'_>) -> Result<Today> {
+fn today(settings: &Refresh, limits: Vec<Limit>, place: &Place, job: &Job<'_>) -> Result<Today> {
     let dates = settings.dates.get()?;
     let spec = settings.evidence.spec.as_deref().map(featurize::load_spec).transpose()?;
-    let (comparison, limits) = (settings.comparison(), settings.limits.read()?);
+    let comparison = settings.comparison();
     stability::check_limits(&comparison, &limits, 2)?;
     let read = table_state(settings)?;
-    let source = settings.reference.source();
-    let reference = align::load_reference(&source, &settings.read, settings.allow_chain, job)?;
-    let new = veridical_io::read_table(&settings.new.source(), &settings.read)?;
-    let fitted = align::fit(&reference, &new, &settings.fitting()?, job)?;
-    place.refuse_other_frame(&fitted.reference)?;
-    let aligned = place.previous().map(|_| VectorTable {
-        ids: new.ids.clone(),
-        dim: fitted.map.output_dim(),
-        vectors: fitted.map.apply(&new.vectors),
-    });
-    let [first, second] = [&settings.reference, &settings.new].map(ToString::to_string);
-    let tables = vec![NamedTable::new(first, reference, job)?, NamedTable::new(second, new, job)?];
+    align::refuse_chain(&settings.reference.source(), &settings.read, settings.allow_chain)?;
+    let tables = [&settings.reference, &settings.new]
+        .into_iter()
+        .map(|path| stability::table(path, &settings.read))
+        .collect::<Result<Vec<_>>>()?;
+    let new = tables[1].clone();
+    let shared = stability::share(tables, &settings.resources, job)?;
+    let fitting = settings.fitting()?;
+    if shared.rows.n() == 0 {
+        let examples = [shared.examples[0].clone(), shared.examples[1].clone()];
+        return Err(align::nothing_shared(&fitting.names.0, examples).into());
+    }
+    place.refuse_other_frame(&shared.reports[0].fingerprint)?;
+    let mut fitting = Fitting::new(&*shared.rows, &fitting)?;
+    let fingerprints = [0, 1].map(|table| shared.reports[table].fingerprint.clone());
+    let raw = &mut |window: Window<'_>| fitting.add(window);
+    let limited = by_name(&limits);
+    let today = Some(new.clone());
+    let report = stability::compared(&comparison, shared, today, spec.clone(), limits, raw, job)?;
+    let fitted = fitting.finish(&fingerprints[0], job)?;
     let inputs = json!({
-        "reference": tables[0].report.fingerprint,
-        "new": tables[1].report.fingerprint,
+        "reference": fingerprints[0],
+        "new": fingerprints[1],
         "spec_id": spec.as_ref().map(FeatureSpec::spec_id),
         "map_id": fitted.map_id,
-        "limits": by_name(&limits),
+        "limits": limited,
         "previous": place.previous(),
         "write": settings.write.describe(),
         "dtype": settings.write.dtype.name(),
         "keep_columns": settings.write.keep_columns,
     });
-    let report = stability::compared(&comparison, tables, spec.clone(), limits, job)?;
-    let yesterday = match (place.previous(), aligned) {
-        (Some(version), Some(aligned)) => yesterday(settings, place, version, aligned, job)?,
-        _ => None,
+    let yesterday = match place.previous() {
+        Some(version) => yesterday(settings, place, version, new, &fitted.map, job)?,
+        None => None,
     };
     let (version, date) = (place.version().to_owned(), settings.dates.day()?);
     Ok(Today { version, date, spec, fitted, dates, yesterday, report, job: inputs, read })
@@ -357,7 +392,8 @@ fn yesterday(
     settings: &Refresh,
     place: &Place,
     version: &str,
-    aligned: VectorTable,
+    new: SharedTable,
+    map: &LinearMap,
     job: &Job<'_>,
 ) -> Result<Option<Yesterday>> {
     let folder = place.folder_of(version).join(VECTORS);
@@ -365,18 +401,21 @@ fn yesterday(
         job.warn(&format!("no comparison with version {version}: {why}"));
         Ok(None)
     };
-    let before = match veridical_io::read_table(&Source::Path(folder), &ReadOptions::default()) {
-        Ok(before) if before.dim == aligned.dim => before,
-        Ok(before) => return skipped(&format!("it has dimension {}", before.dim)),
+    let quiet = job.quiet();
+    let before = stability::table(&folder, &ReadOptions::default())
+        .map(|table| SharedTable { name: version.to_owned(), ..table });
+    let shared = before.and_then(|before| {
+        let new = SharedTable { name: place.version().to_owned(), ..new };
+        stability::share_mapped(vec![before, new], Some(map), &settings.resources, &quiet)
+    });
+    let shared = match shared {
+        Ok(shared) if shared.rows.same_width() => shared,
+        Ok(shared) => return skipped(&format!("it has dimension {}", shared.rows.dims()[0])),
+        Err(error) if error.is_interrupted() => return Err(error),
         Err(error) => return skipped(&error.to_string()),
     };
-    let quiet = job.quiet();
-    let tables = vec![
-        NamedTable::new(version.to_owned(), before, &quiet)?,
-        NamedTable::new(place.version().to_owned(), aligned, &quiet)?,
-    ];
     let request = Stability { settings: settings.compare.clone(), ..Stability::default() };
-    match stability::compared(&request, tables, None, Vec::new(), &quiet) {
+    match stability::compared(&request, shared, None, None, Vec::new(), &mut |_| (), &quiet) {
         Ok(report) => {
             Ok(Some(Yesterday { version: version.to_owned(), measures: report.0.measures }))
         }
@@ -449,9 +488,10 @@ impl Today {
         };
         let rows = if published { self.report.tables[1].sanity.rows as u64 } else { 0 };
         let metrics = metrics(&self.report, &self.version, published, rows);
-        let summary = self.report.to_markdown_under(&headline(&self.version, published));
+        let summary = self.report.to_markdown_under(&headline(&self.version));
         write_atomically(&folder.join(REPORT), page.to_html(command).as_bytes())?;
         write_atomically(&folder.join(SUMMARY), summary.as_bytes())?;
+        self.report.write_outliers(&folder.join(OUTLIERS))?;
         Ok(write_atomically(&folder.join(METRICS), metrics.as_bytes())?)
     }
 }

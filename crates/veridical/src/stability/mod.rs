@@ -7,6 +7,7 @@
 mod budget;
 mod consumers;
 mod limits;
+mod outliers;
 mod page;
 mod tables;
 mod text;
@@ -18,13 +19,14 @@ use std::path::Path;
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Error as Refused, Job, settings};
-use veridical_data::IdMap;
+use veridical_data::{Cell, Passes, Window};
 use veridical_features::FeatureSpec;
 pub use veridical_inspect::stability::{
     ChangedItem, KernelReport, NamedId, NamedTable, NewIds, Report, Samples, Settings, TableReport,
 };
-use veridical_inspect::stability::{Evidence, Joined, assess, join};
-use veridical_inspect::{Labeled, Limit, SharedTables};
+use veridical_inspect::stability::{Evidence, Joined, assess_with};
+use veridical_inspect::{Labeled, Limit};
+use veridical_io::shared::SharedTable;
 use veridical_io::{
     ColumnMap, Input, LabelOptions, Output, ReadOptions, RecordOptions, Replace, publish,
     read_names, read_weights,
@@ -33,10 +35,12 @@ use veridical_io::{
 pub use self::budget::read_budget;
 pub(crate) use self::consumers::files_of_consumers;
 pub use self::limits::Limits;
-use self::tables::{expand, read};
+use self::tables::expand;
+pub(crate) use self::tables::{Shared, share, share_mapped, table};
 pub(crate) use self::text::Labels;
 pub(crate) use self::text::with_interval;
 use crate::refresh::Accepted;
+use crate::settings::Resources;
 use crate::{Error, Result, featurize};
 
 settings! {
@@ -78,6 +82,8 @@ settings! {
         pub limits: Limits,
         /// How tables are read.
         pub read: ReadOptions,
+        /// Memory and disk.
+        pub resources: Resources,
     }
 }
 
@@ -90,6 +96,8 @@ settings! {
         pub markdown: Option<Output> = None => [bare("-")],
         /// Prometheus gauges, to stdout or to a file
         pub prometheus: Option<Output> = None => [bare("-")],
+        /// Table of the ids that moved alone, worst first: .csv, .tsv, .jsonl, .parquet or .arrow
+        pub outliers: Option<Output> = None => [detail()],
     }
 }
 
@@ -147,6 +155,8 @@ settings! {
         pub samples: Samples,
         /// How tables are read.
         pub read: ReadOptions,
+        /// Memory and disk.
+        pub resources: Resources,
     }
 }
 
@@ -180,6 +190,7 @@ pub fn propose_budget(settings: &ProposeBudget, job: &Job<'_>) -> Result<Propose
         evidence: EvidenceFiles { weights: settings.weights.clone(), ..EvidenceFiles::default() },
         settings: Settings { samples: settings.samples.clone(), ..Settings::default() },
         read: settings.read.clone(),
+        resources: settings.resources.clone(),
         ..Stability::default()
     };
     let (limits, text) = stability(&request, job)?.propose_budget()?;
@@ -259,11 +270,10 @@ pub fn stability(request: &Stability, job: &Job<'_>) -> Result<StabilityReport> 
     let limits = request.limits.read()?;
     check_limits(request, &limits, paths.len())?;
     let spec = request.evidence.spec.as_deref().map(featurize::load_spec).transpose()?;
-    let mut tables = Vec::new();
-    for path in &paths {
-        tables.push(read(path, &request.read, job)?);
-    }
-    compared(request, tables, spec, limits, job)
+    let tables = paths.iter().map(|path| table(path, &request.read)).collect::<Result<Vec<_>>>()?;
+    let today = tables.last().cloned();
+    let shared = share(tables, &request.resources, job)?;
+    compared(request, shared, today, spec, limits, &mut |_| (), job)
 }
 
 /// Rejects limits that cannot be evaluated before any work is done.
@@ -272,20 +282,20 @@ pub(crate) fn check_limits(request: &Stability, limits: &[Limit], runs: usize) -
     Ok(veridical_inspect::stability::check_limits(limits, with_labels, runs)?)
 }
 
-/// Compares tables that are already loaded.
+/// Compares tables that were read once; `today` is the last of them, for consumers, and `raw` sees every window of rows once.
 pub(crate) fn compared(
     request: &Stability,
-    tables: Vec<NamedTable>,
+    shared: Shared,
+    today: Option<SharedTable>,
     spec: Option<FeatureSpec>,
     limits: Vec<Limit>,
+    raw: &mut dyn FnMut(Window<'_>),
     job: &Job<'_>,
 ) -> Result<StabilityReport> {
     let settings = &request.settings;
     let listed =
         request.evidence.consumers.as_deref().map(consumers::read_consumers).transpose()?;
-    // Consumers are joined with today's table on their own ids.
-    let today = listed.as_ref().and_then(|_| tables.last().map(|t| t.table.clone()));
-    let joined = join(tables, settings.samples.unit())?;
+    let joined = shared.joined()?;
     let names = match &request.evidence.names {
         Some(path) => read_names(path, &request.name_options())?,
         None => HashMap::new(),
@@ -293,19 +303,19 @@ pub(crate) fn compared(
     let mut reached = Vec::new();
     if let (Some(listed), Some(today)) = (listed, today) {
         for named in &listed {
-            reached.push(named.read(&today, settings.samples.unit(), job)?);
+            reached.push(named.read(&today, request, job)?);
         }
     }
     let evidence = Evidence {
-        weights: weights(request, &joined.runs, job)?,
-        labeled: labeled(request, &joined.runs, job)?,
+        weights: weights(request, &*joined.runs, job)?,
+        labeled: labeled(request, &*joined.runs, job)?,
         names,
         noise_floor: noise_floor(request, job)?,
         spec,
         limits,
         consumers: reached,
     };
-    Ok(StabilityReport(assess(joined, &evidence, settings, job)?))
+    Ok(StabilityReport(assess_with(joined, &evidence, settings, raw, job)?))
 }
 
 fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
@@ -318,28 +328,28 @@ fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
         let what = format!("{what}, got only {}", paths[0].display());
         return Err(Refused::request(what, "").into());
     }
-    let mut tables = Vec::new();
-    for path in &paths {
-        tables.push(read(path, &request.read, job)?);
-    }
-    Ok(Some(join(tables, request.settings.samples.unit())?))
+    let tables = paths.iter().map(|path| table(path, &request.read)).collect::<Result<Vec<_>>>()?;
+    Ok(Some(share(tables, &request.resources, job)?.joined()?))
 }
 
-fn weights(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Option<Vec<f64>>> {
+fn weights(request: &Stability, runs: &dyn Passes, job: &Job<'_>) -> Result<Option<Vec<f64>>> {
     let Some(path) = &request.evidence.weights else { return Ok(None) };
-    let by_id = read_weights(path, &request.name_options())?;
-    let weight = |i| by_id.get(&runs.ids.get(i)).copied();
-    let found: Vec<Option<f64>> = (0..runs.n()).map(weight).collect();
+    let n = runs.n();
+    let mut found: Vec<Option<f64>> = vec![None; n];
+    for (id, weight) in read_weights(path, &request.name_options())? {
+        if let Some(row) = runs.find(&id) {
+            found[row as usize] = Some(weight);
+        }
+    }
     let without = found.iter().filter(|w| w.is_none()).count();
-    if without == runs.n() {
+    if without == n {
         let what = format!("{}: none of the ids in the tables has a weight", path.display());
         return Err(Refused::unfit(what, "the ids must match those of the tables").into());
     }
     if without > 0 {
         job.note(&format!(
-            "{}: {without} of {} ids have no weight; it is set to 0",
+            "{}: {without} of {n} ids have no weight; it is set to 0",
             path.display(),
-            runs.n()
         ));
     }
     let weights: Vec<f64> = found.into_iter().map(|w| w.unwrap_or(0.0)).collect();
@@ -349,19 +359,32 @@ fn weights(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Op
     Ok(Some(weights))
 }
 
-fn labeled(request: &Stability, runs: &SharedTables, job: &Job<'_>) -> Result<Option<Labeled>> {
+/// The shared row of an id in a file.
+fn find_cell(rows: &dyn Passes, cell: Cell<'_>) -> Option<u32> {
+    match cell {
+        Cell::Text(text) => rows.find(text.trim()),
+        Cell::Int(id) => rows.find(&id.to_string()),
+        Cell::Float(id) if id.fract() == 0.0 && id.abs() < 9.0e15 => {
+            rows.find(&(id as i64).to_string())
+        }
+        Cell::Float(_) | Cell::Missing => None,
+    }
+}
+
+fn labeled(request: &Stability, runs: &dyn Passes, job: &Job<'_>) -> Result<Option<Labeled>> {
     let Some(path) = &request.evidence.labels else { return Ok(None) };
     let refused = |what: &str, hint: &str| {
         Err(Refused::unfit(format!("{}: {what}", path.display()), hint).into())
     };
-    let (map, number_of) = IdMap::of(&runs.ids);
-    let (labels, notes) = veridical_io::read_labels(path, &request.label_options(), &map)?;
+    let find = |cell: Cell<'_>| find_cell(runs, cell);
+    let options = request.label_options();
+    let (labels, notes) = veridical_io::read_labels_of(path, &options, runs.n(), &find)?;
     notes.iter().for_each(|note| job.note(note));
     let folds = request.settings.folds;
     let mut members = vec![Vec::new(); labels.classes.len()];
     let mut several = 0;
-    for (row, &number) in number_of.iter().enumerate() {
-        let classes = labels.of.get(number as usize);
+    for row in 0..runs.n() {
+        let classes = labels.of.get(row);
         several += usize::from(classes.len() > 1);
         if let Some(&class) = classes.first() {
             members[class as usize].push(row as u32);
@@ -418,6 +441,12 @@ impl StabilityReport {
         }
         let broken = self.gates.iter().filter(|gate| !gate.is_kept());
         let broken: Vec<&str> = broken.map(|gate| gate.limit.as_str()).collect();
+        if broken.is_empty() {
+            // All limits are met, and yet the table is not safe: an aspect without a limit is unstable.
+            let (sentence, limits) = (&self.verdict.sentence, self.verdict.deciding_limits());
+            let what = format!("{sentence} To accept it, set a limit: {}", limits.join("; "));
+            return Err(Error::GateFailed(format!("the gate failed: {what}")));
+        }
         let what = format!("{} of {} limits", broken.len(), self.gates.len());
         Err(Error::GateFailed(format!("the gate failed: {what} not met ({})", broken.join(", "))))
     }

@@ -68,24 +68,16 @@ impl StabilityReport {
     }
 
     fn banner(&self) -> Verdict {
-        let level = match self.passed {
-            Some(true) => Color::Good,
-            Some(false) => Color::Bad,
-            None => color(self.verdict.level),
-        };
+        let level = color(self.verdict.level);
         let mut banner = Verdict::new(level, self.verdict.sentence.clone());
-        if let Some(passed) = self.passed {
-            let kept = self.gates.iter().filter(|g| g.outcome == Outcome::Passed).count();
-            let word = if passed { "Gate passed" } else { "Gate failed, do not publish" };
-            banner = banner.detail(format!("{word}: {kept} of {} limits met.", self.gates.len()));
-        }
         let todo = match self.verdict.treatment.as_str() {
             "none" => "Do not ship".to_owned(),
             "raw" => "Use the vectors without treatment".to_owned(),
-            "aligned" => "Use aligned vectors (`veridical align`)".to_owned(),
+            "aligned" => "Use aligned vectors".to_owned(),
             treatment => format!("Use {treatment}"),
         };
         banner = banner.detail(format!("{todo}: {}.", self.verdict.evidence));
+        banner = banner.detail(format!("{}.", self.resolution()));
         self.verdict
             .notes
             .iter()
@@ -134,6 +126,7 @@ impl StabilityReport {
             card("shared_ids", "ids kept", "ids", true),
             card("cka", "geometry kept (CKA)", "geometry", false),
             card("nn_overlap", "neighbors kept", "neighbors", true),
+            card("outlier_ids", "ids that moved alone", "outliers", true),
             coordinates,
             unretrained,
         ]
@@ -179,6 +172,19 @@ impl StabilityReport {
             ]
         });
         let aspects = Table::new("Aspects", ["aspect", "verdict", "why"]).rows(rows);
+        let answers = self.verdict.answers.iter().map(|answer| {
+            let word = format!("{:?}", answer.level).to_lowercase();
+            let (consumer, treatment) = (answer.consumer, answer.treatment);
+            vec![
+                format!("a consumer that {consumer}").into(),
+                Cell::level(color(answer.level), word),
+                treatment.into(),
+                answer.reason.clone().into(),
+            ]
+        });
+        let answers = Table::new("Consumers by kind", ["for", "verdict", "vectors", "why"])
+            .explain("Each kind of consumer relies on other aspects; the verdict is that of the one who fares worst.")
+            .rows(answers);
         let intro = match self.noise_floor.len() {
             0 => "What held and what moved. Without `--noise-floor` the thresholds are absolute."
                 .to_owned(),
@@ -186,7 +192,29 @@ impl StabilityReport {
                 "What held and what moved, next to how much {n} runs on the same data differ."
             ),
         };
-        page.section("What moved", intro).table(aspects)
+        let page = page.section("What moved", intro).table(answers).table(aspects);
+        let worst = self.worst_ids();
+        if worst.is_empty() {
+            return page;
+        }
+        let rows = worst.iter().map(|id| {
+            [
+                id.id.clone().into(),
+                id.what.into(),
+                Cell::number(id.cosine, 3),
+                Cell::number(id.times, 1),
+                Cell::number(id.norm_factor, 2),
+            ]
+        });
+        let head =
+            ["id", "what", "cosine to its old vector", "times the median move", "norm factor"];
+        let table = Table::new("Ids that moved alone", head)
+            .explain(
+                "After alignment, compared with the bulk of ids like them; worst first. `--outliers FILE` writes them as a table.",
+            )
+            .rows(rows)
+            .first(10);
+        page.table(table)
     }
 
     fn measures_section(&self, page: Page) -> Page {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use veridical_core::Estimate;
+use veridical_inspect::stability::OUTLIERS_UNSTABLE;
 use veridical_inspect::{ConsumerVerdict, Level, Measure, Outcome};
 use veridical_io::publish::METRICS;
 
@@ -57,6 +58,7 @@ impl StabilityReport {
             }
         }
         let _ = writeln!(text, "\n  use: {} ({})", self.verdict.treatment, self.verdict.evidence);
+        let _ = writeln!(text, "  {}", self.resolution());
         for note in &self.verdict.notes {
             let _ = writeln!(text, "  note: {note}");
         }
@@ -67,6 +69,22 @@ impl StabilityReport {
             });
         }
         text
+    }
+
+    /// Says which share of damaged ids this comparison could have seen.
+    pub(super) fn resolution(&self) -> String {
+        let outliers = self.comparison.outliers.as_ref();
+        let Some(share) = outliers.and_then(|found| found.detectable(self.outlier_limit())) else {
+            return "single ids that changed cannot be told apart in these tables".into();
+        };
+        format!("this comparison would have seen {:.1} % of ids replaced by noise", 100.0 * share)
+    }
+
+    /// The share of ids that moved alone from which on the table counts as unstable.
+    fn outlier_limit(&self) -> f64 {
+        let gate = self.gates.iter().find(|gate| gate.limit == "max-outlier-ids");
+        let floor = self.measures.iter().find(|m| m.key == "outlier_ids").and_then(|m| m.floor);
+        gate.map(|gate| gate.allowed).or(floor.map(|f| f.quantile)).unwrap_or(OUTLIERS_UNSTABLE)
     }
 
     fn downstream_text(&self, text: &mut String) {

@@ -141,7 +141,10 @@ fn two_runs_are_compared_aligned_and_refreshed() {
     };
     let rejected = refresh::refresh(&strict, &job).unwrap();
     assert!(!rejected.published && rejected.gate().is_err());
-    std::fs::write(at("loose.toml"), "min-shared-ids = 0.5\n").unwrap();
+    // Two short trainings differ in everything, and a limit on each aspect accepts that.
+    let loose = "min-shared-ids = 0.5\nmin-cka = 0.0\nmin-nn-overlap = 0.0\nmax-procrustes-residual = 2.0\n\
+                 max-outlier-ids = 1.0\nmax-norm-outliers = 1.0\nmax-norm-change = 1.0\n";
+    std::fs::write(at("loose.toml"), loose).unwrap();
     let loose = refresh::Refresh { limits: Limits::of_budget(at("loose.toml")), ..strict };
     let published = refresh::refresh(&loose, &job).unwrap();
     assert!(published.published && at("live/current/_SUCCESS").exists());

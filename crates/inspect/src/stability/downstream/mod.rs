@@ -32,6 +32,8 @@ const K: usize = 10;
 const VALIDATION: usize = 5;
 /// Differences of mean accuracy below this are negligible.
 const NEGLIGIBLE: f64 = 0.005;
+/// A gain over the most frequent class up to this is chance.
+const CHANCE: f64 = 0.01;
 
 /// Labeled ids.
 #[derive(Clone, Debug)]
@@ -122,6 +124,16 @@ pub struct Downstream {
     pub treatments: Vec<TreatmentScores>,
     /// The recommended treatments.
     pub recommendation: Recommendation,
+}
+
+impl Downstream {
+    /// Whether no treatment beats the most frequent class: by two standard errors over folds, and by a percentage point.
+    pub fn at_chance(&self) -> bool {
+        self.treatments.iter().all(|t| {
+            let gains = t.by_fold[0].iter().map(|accuracy| accuracy - self.majority);
+            Estimate::mean(gains).is_none_or(|gain| gain.value <= (2.0 * gain.error).max(CHANCE))
+        })
+    }
 }
 
 /// Scores of one run under a treatment, by fold: logistic accuracy, F1, k-NN, Nadaraya-Watson, not retrained.

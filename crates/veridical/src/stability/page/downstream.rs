@@ -160,10 +160,14 @@ impl StabilityReport {
         let two = |pair: Option<[f64; 2]>, names: [&str; 2]| {
             pair.map(|[a, b]| format!("{} {}, {} {}", names[0], shown(a), names[1], shown(b)))
         };
+        let either = |pair: Option<[Option<f64>; 2]>| {
+            let of = |x: Option<f64>| x.map_or("no signal left".to_owned(), shown);
+            pair.map(|[raw, aligned]| format!("raw {}, aligned {}", of(raw), of(aligned)))
+        };
         let lines = [
-            two(t.noise_to_signal, ["raw", "aligned"])
+            either(t.noise_to_signal)
                 .map(|x| format!("Noise-to-signal ratio of a coordinate (proposition 3): {x}.")),
-            two(t.estimation_rate, ["raw", "aligned"])
+            either(t.estimation_rate)
                 .map(|x| format!("Its rate (s_e^2 / s_h^2) (q / n) ln(d / q), without constant: {x}.")),
             two(t.alignment_rate, ["directions", "ids"])
                 .map(|x| format!("Proposition 4 at epsilon 0.1, divergence 1, without constant: {x}.")),
