@@ -167,10 +167,11 @@ fn the_gate_has_exit_codes() {
     assert_eq!(outcome.code, Some(1));
     assert!(outcome.stdout.lines().count() <= 12, "{}", outcome.stdout);
     assert!(outcome.only_error().contains("1 of 1 limits not met (min-cka)"), "{outcome:?}");
-    sandbox.put("budget.toml", "min-cka = 0.9\nmin-nn-overlap = 0.9\n");
+    sandbox
+        .put("budget.toml", "min-cka = 0.9\nmin-nn-overlap = 0.9\nmax-procrustes-residual = 1\n");
     assert_eq!(code("--budget budget.toml"), Some(0));
     // A flag overrides a limit of the file.
-    assert_eq!(code("--budget budget.toml --min-cka 2"), Some(1));
+    assert_eq!(code("--budget budget.toml --max-procrustes-residual 0"), Some(1));
 }
 
 /// Few probes leave an overlap of about two thirds undecided against a limit next to it.
@@ -383,6 +384,21 @@ fn bad_input_is_named() {
     sandbox.refuses(
         "stability a.parquet turned.parquet --budget budget.toml",
         "budget.toml: there is no limit `min-ckaa`; did you mean `min-cka`?",
+    );
+    sandbox.put("budget.toml", "max-latency = 0.9\n");
+    sandbox.refuses_like("stability a.parquet turned.parquet --budget budget.toml", |error| {
+        let start =
+            "budget.toml: there is no limit `max-latency`; there are min-shared-ids, max-new-ids, ";
+        assert!(error.starts_with(start), "{error}");
+    });
+    sandbox.put("budget.toml", "min-cka = 2\n");
+    sandbox.refuses(
+        "stability a.parquet turned.parquet --budget budget.toml",
+        "budget.toml: `min-cka` must be a number from -1 to 1, got 2",
+    );
+    sandbox.refuses(
+        "stability a.parquet turned.parquet --min-cka 2",
+        "--min-cka must be a number from -1 to 1, got 2",
     );
     sandbox.refuses_like(
         "stability a.parquet turned.parquet --max-metric-sd 0.1 --labels labels.csv",

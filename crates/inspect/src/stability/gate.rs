@@ -47,13 +47,20 @@ impl Limit {
     /// Makes a limit from a name such as `min-cka`.
     ///
     /// # Errors
-    /// [`Error::Request`] for an unknown name, [`Error::Setting`] for a value that is not finite.
+    /// [`Error::Request`] for an unknown name, [`Error::Setting`] for a value that is not finite or outside the range of the
+    /// measure.
     pub fn new(name: &str, value: f64) -> Result<Self> {
         let kind = Kind::of_limit(name)?;
-        if !value.is_finite() {
-            return Err(Error::setting(name.to_owned(), "a finite number", value));
-        }
-        Ok(Self { kind, value })
+        let [least, most] = kind.range();
+        let must_be = match (least.is_finite(), most.is_finite()) {
+            _ if value.is_finite() && (least..=most).contains(&value) => {
+                return Ok(Self { kind, value });
+            }
+            (true, true) => format!("a number from {least} to {most}"),
+            (true, false) => format!("a number of at least {least}"),
+            _ => "a finite number".to_owned(),
+        };
+        Err(Error::setting(name.to_owned(), must_be, value))
     }
 }
 
@@ -162,7 +169,8 @@ pub fn propose_from(mut ends: Vec<f64>, kind: &'static Kind) -> Option<Limit> {
         Harm::Low => (value * 1e4).floor() / 1e4,
         Harm::High => (value * 1e4).ceil() / 1e4,
     };
-    Some(Limit { kind, value: rounded })
+    let [least, most] = kind.range();
+    Some(Limit { kind, value: rounded.clamp(least, most) })
 }
 
 fn harmful_quantile(kind: &Kind, values: &mut [f64]) -> Option<f64> {
@@ -193,6 +201,31 @@ mod tests {
         assert!(
             gate("min-nn-overlap", 0.5, at(0.55)).sentence().contains("440 probes would decide")
         );
+    }
+
+    #[test]
+    fn a_limit_outside_the_range_of_its_measure_is_refused() {
+        let refused = |name: &str, value| Limit::new(name, value).unwrap_err().to_string();
+        assert_eq!(refused("min-cka", 2.0), "⟨min-cka⟩ must be a number from -1 to 1, got 2");
+        assert_eq!(
+            refused("min-nn-overlap", -0.1),
+            "⟨min-nn-overlap⟩ must be a number from 0 to 1, got -0.1"
+        );
+        assert_eq!(
+            refused("max-new-ids", 5.0),
+            "⟨max-new-ids⟩ must be a number from 0 to 1, got 5"
+        );
+        assert_eq!(
+            refused("max-gram-noise", -1.0),
+            "⟨max-gram-noise⟩ must be a number of at least 0, got -1"
+        );
+        for value in [f64::NAN, f64::INFINITY] {
+            assert!(refused("max-norm-change", value).contains("at least 0, got "));
+        }
+        for (name, value) in [("min-cka", -0.01), ("min-shared-ids", 1.0), ("max-norm-change", 7.0)]
+        {
+            assert_eq!(Limit::new(name, value).unwrap().value, value);
+        }
     }
 
     #[test]

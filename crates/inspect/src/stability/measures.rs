@@ -141,29 +141,36 @@ impl Kind {
     /// Returns the kind with a JSON key such as `cka`.
     ///
     /// # Errors
-    /// [`Error::Request`] suggests the nearest existing key.
+    /// [`Error::Request`] suggests a similar key, or lists all.
     pub fn of_key(key: &str) -> Result<&'static Self> {
         KINDS.iter().find(|kind| kind.key == key).ok_or_else(|| {
-            let nearest = nearest(key, KINDS.iter().map(|kind| kind.key.to_owned()));
-            Error::request(
-                format!("there is no measure `{key}`"),
-                format!("did you mean `{nearest}`?"),
-            )
+            let names = KINDS.iter().map(|kind| kind.key.to_owned()).collect();
+            Error::request(format!("there is no measure `{key}`"), suggestion(key, names))
         })
     }
 
     /// Returns the kind of a limit with a budget or flag name such as `min-cka`.
     ///
     /// # Errors
-    /// [`Error::Request`] suggests the nearest existing limit.
+    /// [`Error::Request`] suggests a similar limit, or lists all.
     pub fn of_limit(limit: &str) -> Result<&'static Self> {
         KINDS.iter().find(|kind| kind.limit() == limit).ok_or_else(|| {
-            let nearest = nearest(limit, KINDS.iter().map(Self::limit));
-            Error::request(
-                format!("there is no limit `{limit}`"),
-                format!("did you mean `{nearest}`?"),
-            )
+            let names = KINDS.iter().map(Self::limit).collect();
+            Error::request(format!("there is no limit `{limit}`"), suggestion(limit, names))
         })
+    }
+
+    /// Returns the least and the largest value that a limit on it can have: outside, every table or none would pass.
+    pub fn range(&self) -> [f64; 2] {
+        match self.key {
+            "shared_ids" | "new_ids" | "zero_vectors" | "duplicate_vectors" | "nn_overlap"
+            | "metric" | "metric_sd" => [0.0, 1.0],
+            "cka" | "kernel_cka" => [-1.0, 1.0], // debiased, so that unrelated tables may have a value below 0
+            "norm_change" | "procrustes_residual" | "gram_noise" | "kernel_noise" => {
+                [0.0, f64::INFINITY]
+            }
+            _ => [f64::NEG_INFINITY, f64::INFINITY],
+        }
     }
 
     /// Returns the name of a limit on it: `min-cka`, `max-gram-noise`.
@@ -260,9 +267,14 @@ impl Comparison {
     }
 }
 
-/// The name with the smallest edit distance (Levenshtein 1966).
-fn nearest(word: &str, names: impl Iterator<Item = String>) -> String {
-    names.min_by_key(|name| edits(word, name)).unwrap_or_default()
+/// Suggests the name with the smallest edit distance (Levenshtein 1966), if at most a third of its letters differ; else lists
+/// all names.
+fn suggestion(word: &str, names: Vec<String>) -> String {
+    let nearest = names.iter().min_by_key(|name| edits(word, name));
+    match nearest.filter(|name| 3 * edits(word, name) <= name.len().max(word.len())) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", names.join(", ")),
+    }
 }
 
 fn edits(a: &str, b: &str) -> usize {
@@ -299,6 +311,17 @@ mod tests {
         assert_eq!(
             message(Measure::new("cka ", None, 0).unwrap_err()),
             "there is no measure `cka `; did you mean `cka`?"
+        );
+        // `min-` alone makes nothing similar.
+        for unrelated in ["min-foo", "max-drift", "latency", "min-", ""] {
+            let refused = message(Kind::of_limit(unrelated).unwrap_err());
+            assert!(!refused.contains("did you mean"), "{refused}");
+            let start =
+                format!("there is no limit `{unrelated}`; there are min-shared-ids, max-new-ids, ");
+            assert!(refused.starts_with(&start) && refused.ends_with("max-metric-sd"), "{refused}");
+        }
+        assert!(
+            message(Kind::of_limit("max-cka").unwrap_err()).ends_with("did you mean `min-cka`?")
         );
         for kind in &KINDS {
             assert_eq!(Kind::of_limit(&kind.limit()).unwrap(), kind);

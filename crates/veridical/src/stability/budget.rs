@@ -19,8 +19,8 @@ use crate::Result;
 /// Reads a budget file.
 ///
 /// # Errors
-/// [`Error::Missing`] for a file that cannot be read; [`Error::Unfit`] names the file, the key and the nearest valid
-/// name.
+/// [`Error::Missing`] for a file that cannot be read; [`Error::Unfit`] names the file, the key and the valid names or
+/// values.
 pub fn read_budget(path: &Path) -> Result<Vec<Limit>> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Error::missing(format!("{}: cannot read the budget: {e}", path.display()), "")
@@ -40,7 +40,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Limit>, String> {
 }
 
 fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
-    let kind = Kind::of_limit(key).map_err(|e| e.to_string())?;
+    Kind::of_limit(key).map_err(|e| e.to_string())?;
     let value = match value {
         toml::Value::Float(x) => Some(*x),
         toml::Value::Integer(x) => Some(*x as f64),
@@ -48,7 +48,10 @@ fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
     };
     let value = value.filter(|x| x.is_finite());
     let value = value.ok_or_else(|| format!("`{key}` must be a number, such as 0.9"))?;
-    Ok(Limit { kind, value })
+    Limit::new(key, value).map_err(|e| match e {
+        Error::Setting { must_be, got, .. } => format!("`{key}` must be {must_be}, got {got}"),
+        other => other.to_string(),
+    })
 }
 
 /// Returns the limits that runs on identical data meet, and the text of the budget file.
@@ -100,6 +103,19 @@ mod tests {
         assert_eq!(
             parse("min-overlap = 1").unwrap_err(),
             "there is no limit `min-overlap`; did you mean `min-nn-overlap`?"
+        );
+        let listed = parse("latency = 1").unwrap_err();
+        assert!(
+            listed.starts_with("there is no limit `latency`; there are min-shared-ids, "),
+            "{listed}"
+        );
+        assert_eq!(
+            parse("min-cka = 2").unwrap_err(),
+            "`min-cka` must be a number from -1 to 1, got 2"
+        );
+        assert_eq!(
+            parse("max-gram-noise = -0.5").unwrap_err(),
+            "`max-gram-noise` must be a number of at least 0, got -0.5"
         );
         assert!(parse("min-cka = \"a\"").unwrap_err().contains("must be a number"));
         assert!(parse("min-cka = nan").unwrap_err().contains("must be a number"));
