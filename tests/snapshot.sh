@@ -660,7 +660,7 @@ run stability-both "${compare[@]}" --markdown --prometheus --min-shared-ids 0.5
 both stability-runs stability runs/i2v --labels shop/items.csv --spec specs/spec.json --multiples 2,4 --folds 3 \
     --names data/names.csv --html pages/runs%.html
 both stability-budget stability budget runs/i2v --out budget%.toml
-run stability-budget-stdout stability budget runs/i2v/seed-0 runs/i2v/seed-1 --weights data/weights.csv --seed 3
+run stability-budget-stdout stability budget runs/i2v/seed-0 runs/i2v/seed-1 runs/i2v/seed-2 --weights data/weights.csv --seed 3
 run stability-budget-force stability budget runs/i2v --k 5 --probes 50 --keep-norms --out budget-json.toml --force
 both stability-limits "${compare[@]}" --budget budget.toml --min-cka 0.1 --min-nn-overlap 0.01 --max-gram-noise 5
 expect 1 stability-gate "${compare[@]}" --budget budget.toml --min-cka 0.9999 --markdown
@@ -1086,6 +1086,7 @@ bad stability-floor "${compare[@]}" --noise-floor runs/bpr
 bad stability-probes "${compare[@]}" --probes 1
 bad stability-formats "${compare[@]}" --prometheus --json
 bad budget-one stability budget runs/bpr
+bad budget-pair stability budget runs/i2v/seed-0 runs/i2v/seed-1
 bad budget-there stability budget runs/i2v --out budget.toml
 bad refresh-there "${refresh[@]}" --new days/day-1.parquet --date 2026-02-08 --out published
 bad refresh-not-a-refresh "${refresh[@]}" --new days/day-1.parquet --out data --force

@@ -223,6 +223,23 @@ fn a_budget_from_runs_lets_them_pass_and_stops_noise() {
 }
 
 #[test]
+fn a_budget_from_one_pair_is_refused_and_says_how_to_make_more_runs() {
+    let sandbox = sandbox();
+    let more = "train more of them: `veridical train METHOD --seeds 10 --out RUNS` with the flags of the first, and \
+                `veridical stability budget RUNS`";
+    let needs = "a budget needs at least 3 runs on identical data, got";
+    for (runs, found) in
+        [("a.parquet turned.parquet", "2, which are one pair"), ("a.parquet", "one")]
+    {
+        let line = format!("stability budget {runs} --out budget.toml");
+        sandbox.refuses(&line, &format!("{needs} {found}; {more}"));
+        assert!(!sandbox.path("budget.toml").exists());
+    }
+    let three = runs(&sandbox, 3);
+    assert!(sandbox.ok(&format!("stability budget {three}")).contains("3 pairs"));
+}
+
+#[test]
 fn models_with_labels_show_what_alignment_repairs() {
     let sandbox = sandbox();
     let runs = runs(&sandbox, 5);

@@ -54,11 +54,34 @@ fn limit(key: &str, value: &toml::Value) -> std::result::Result<Limit, String> {
     })
 }
 
+/// The fewest runs for a budget: two are one pair, which says nothing on how much pairs differ.
+const LEAST_RUNS: usize = 3;
+
+/// Rejects too few runs for a budget, before any work is done.
+///
+/// # Errors
+/// [`Error::Request`] says how to make more.
+pub fn check_runs(runs: usize) -> Result<()> {
+    if runs >= LEAST_RUNS {
+        return Ok(());
+    }
+    let found = match runs {
+        0 => "got none".to_owned(),
+        1 => "got one".to_owned(),
+        _ => format!("got {runs}, which are one pair"),
+    };
+    let what = format!("a budget needs at least {LEAST_RUNS} runs on identical data, {found}");
+    let hint = "train more of them: `veridical train METHOD ⟨seeds⟩ 10 ⟨out⟩ RUNS` with the flags of the first, and \
+                `veridical stability budget RUNS`";
+    Err(Error::request(what, hint).into())
+}
+
 /// Returns the limits that runs on identical data meet, and the text of the budget file.
 ///
 /// # Errors
-/// None, as long as the manually set limits have measures.
+/// Those of [`check_runs`].
 pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> Result<(Vec<Limit>, String)> {
+    check_runs(runs)?;
     let pairs = floor.nn_overlap.pairs.len();
     let mut limits: Vec<Limit> = KINDS.iter().filter_map(|kind| propose(floor, kind)).collect();
     let mut text = format!(

@@ -140,7 +140,7 @@ settings! {
 settings! {
     /// Settings of [`propose_budget`].
     pub struct ProposeBudget {
-        /// Two or more runs on identical data: an ensemble, or its seeds
+        /// Three or more runs on identical data: an ensemble, or its seeds
         pub runs: Vec<Input> = Vec::new() => [positional(), value("RUN"), excludes(&["from-history"])],
         /// Folder of publications: propose limits from its published days instead
         pub from_history: Option<Input> = None => [value("FOLDER"), root()],
@@ -172,7 +172,7 @@ pub struct ProposedBudget {
 /// Proposes limits from runs on identical data, and writes them if an output file is given.
 ///
 /// # Errors
-/// As [`stability`], and an existing file unless it may be replaced.
+/// As [`stability`], fewer than three runs, and an existing file unless it may be replaced.
 pub fn propose_budget(settings: &ProposeBudget, job: &Job<'_>) -> Result<ProposedBudget> {
     if let Some(out) = &settings.out {
         publish::check_new(out, settings.replace.force)?;
@@ -185,6 +185,7 @@ pub fn propose_budget(settings: &ProposeBudget, job: &Job<'_>) -> Result<Propose
         }
         return Ok(ProposedBudget { limits: accepted.limits, text });
     }
+    budget::check_runs(expand(&settings.runs).len())?;
     let request = Stability {
         tables: settings.runs.clone(),
         evidence: EvidenceFiles { weights: settings.weights.clone(), ..EvidenceFiles::default() },
@@ -426,7 +427,7 @@ impl StabilityReport {
     /// Returns the limits that these tables, taken as runs on identical data, meet, and the text of a budget file.
     ///
     /// # Errors
-    /// None, as long as the manually set limits have measures.
+    /// [`Refused::Request`] for fewer than three runs.
     pub fn propose_budget(&self) -> Result<(Vec<Limit>, String)> {
         budget::proposed(&self.comparison, self.tables.len(), self.seed)
     }
