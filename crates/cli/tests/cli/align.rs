@@ -442,6 +442,44 @@ fn maps_that_are_none_or_of_another_width_are_refused() {
     );
 }
 
+#[test]
+fn a_certificate_that_was_edited_is_refused_and_an_older_map_without_its_digest_is_noted() {
+    use veridical_io::models::affine;
+
+    let sandbox = sandbox();
+    sandbox.ok(&format!("{ALIGN} --reference-date 2026-01-01 --date 2026-01-05"));
+    let (map, metadata) = affine::read(&sandbox.path("map.safetensors")).unwrap();
+    let apply = "align --apply m.safetensors b.parquet --out d.parquet --force";
+    let with = |changes: &[(&str, Option<&str>)]| {
+        let mut metadata = metadata.clone();
+        for (key, value) in changes {
+            assert!(metadata.remove(*key).is_some(), "{key}");
+            metadata.extend(value.map(|value| ((*key).to_owned(), value.to_owned())));
+        }
+        affine::write(&map, &metadata, &sandbox.path("m.safetensors")).unwrap();
+    };
+    for (key, value) in [
+        ("residual", "0.000001"),
+        ("held_out", "99"),
+        ("anchors", "1000000"),
+        ("date", "2026-01-02"),
+    ] {
+        with(&[(key, Some(value))]);
+        sandbox.refuses(
+            apply,
+            "m.safetensors: its certificate or its dates do not match its certificate_id: the file was changed or damaged; \
+             fit it again",
+        );
+    }
+    let unverified = "m.safetensors: the map is from before certificates had a digest: its certificate is unverified";
+    with(&[("certificate_id", None)]);
+    let outcome = sandbox.run(apply);
+    assert!(outcome.code == Some(0) && outcome.stderr.contains(unverified), "{outcome:?}");
+    with(&[]);
+    let outcome = sandbox.run(apply);
+    assert!(outcome.code == Some(0) && !outcome.stderr.contains("unverified"), "{outcome:?}");
+}
+
 /// phi(hR; U) = phi(h; UR'): U in f32 is off by 2^-24 of entries of size up to 5, six of them in a projection.
 #[test]
 fn a_rotation_folds_into_the_directions() {

@@ -1,10 +1,14 @@
 //! An alignment map on disk: safetensors with `from`, `matrix` and `to` in f64, and provenance as metadata.
 //!
-//! `map_id` identifies the content; see [`veridical_inspect::align::map_id`].
+//! `map_id` identifies the content; see [`veridical_inspect::align::map_id`]. `certificate_id` covers everything else that the file
+//! says of the map: SHA-256 of one line `key value` each for `map_id`, `anchors`, `held_out`, `residual` and, if there are dates,
+//! `reference_date` and `date`. Files from before it are read with a note.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+use veridical_core::Job;
 use veridical_inspect::align::{Fitted, MAP_FORMAT, MapKind, map_id};
 use veridical_io::models::{Affine, affine, onnx};
 use veridical_learn::LinearMap;
@@ -29,6 +33,8 @@ pub struct MapFile {
     pub residual: f64,
     /// Dates of reference and table, if the user supplied them.
     pub dates: Option<Dates>,
+    /// Whether these numbers are those that were written with the map; files without a `certificate_id` leave it open.
+    pub is_verified: bool,
 }
 
 impl MapFile {
@@ -43,7 +49,26 @@ impl MapFile {
             held_out: certificate.held_out,
             residual: certificate.residual,
             dates,
+            is_verified: true,
         }
+    }
+
+    /// Returns the digest of what the file says of the map: its certificate and its dates.
+    pub fn certificate_id(&self) -> String {
+        let mut lines = vec![
+            ("map_id", self.map_id()),
+            ("anchors", self.anchors.to_string()),
+            ("held_out", self.held_out.to_string()),
+            ("residual", self.residual.to_string()),
+        ];
+        if let Some(dates) = &self.dates {
+            lines.extend([
+                ("reference_date", dates.reference.clone()),
+                ("date", dates.date.clone()),
+            ]);
+        }
+        let lines: String = lines.iter().map(|(key, value)| format!("{key} {value}\n")).collect();
+        Sha256::digest(lines).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Returns the id of this map.
@@ -72,6 +97,9 @@ impl MapFile {
             metadata.insert("date".into(), dates.date.clone());
             metadata.insert("age_days".into(), dates.age_days().to_string());
         }
+        if self.is_verified {
+            metadata.insert("certificate_id".into(), self.certificate_id());
+        }
         Ok(affine::write(&self.affine(), &metadata, path)?)
     }
 
@@ -83,11 +111,25 @@ impl MapFile {
         Ok(onnx::write_affine(&self.affine(), &self.map_id(), path)?)
     }
 
+    /// Reads and validates a map file, and notes if nothing vouches for its certificate.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_noted(path: &Path, job: &Job<'_>) -> Result<Self> {
+        let file = Self::load(path)?;
+        if !file.is_verified {
+            let what =
+                "the map is from before certificates had a digest: its certificate is unverified";
+            job.note(&format!("{}: {what}", path.display()));
+        }
+        Ok(file)
+    }
+
     /// Reads and validates a map file.
     ///
     /// # Errors
     /// [`Error::Io`] for files that are damaged or cannot be read; [`veridical_core::Error::Damaged`] for files that are
-    /// not maps, and for a map whose id does not match its content.
+    /// not maps, for a map whose id does not match its content, and for a certificate or dates that were changed.
     pub fn load(path: &Path) -> Result<Self> {
         let (Affine { from, matrix, to }, metadata) = affine::read(path)?;
         let refused = |what: String, hint: &str| {
@@ -130,12 +172,23 @@ impl MapFile {
             held_out: number("held_out")? as u64,
             residual: number("residual")?,
             dates,
+            is_verified: metadata.contains_key("certificate_id"),
         };
         if file.map_id() != get("map_id")? {
             let what = "its values do not match its map_id: the file was changed or damaged";
             return Err(refused(what.into(), "fit it again"));
         }
+        if metadata.get("certificate_id").is_some_and(|id| *id != file.certificate_id()) {
+            let what = "its certificate or its dates do not match its certificate_id: the file was changed or damaged";
+            return Err(refused(what.into(), "fit it again"));
+        }
         Ok(file)
+    }
+
+    /// Whether two files are equal, be they verified or not.
+    pub(super) fn says_the_same_as(&self, other: &Self) -> bool {
+        let other = Self { is_verified: self.is_verified, ..other.clone() };
+        *self == other
     }
 
     pub(crate) fn affine(&self) -> Affine {

@@ -289,7 +289,7 @@ impl Place {
         if let Some(path) = &self.map {
             // A resumed job finds the map it wrote before.
             let same = self.if_exists == IfExists::Resume
-                && MapFile::load(path).is_ok_and(|before| before == *file);
+                && MapFile::load(path).is_ok_and(|before| before.says_the_same_as(file));
             if !same {
                 publish::check_file(path, self.if_exists == IfExists::Force)?;
                 file.save(path)?;
@@ -444,7 +444,7 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
             "⟨apply⟩ uses an existing map, ⟨generalized⟩ fits new ones; pass only one of them";
         return Err(Error::request(what, "").into());
     }
-    let mut file = MapFile::load(path)?;
+    let mut file = MapFile::load_noted(path, job)?;
     if let Some(reference) = settings.reference.as_ref().map(Input::source) {
         let mut reader = open(&reference, &settings.options.read, job)?;
         let mut content = TableContent::new(reader.schema().dim);

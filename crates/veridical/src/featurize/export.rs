@@ -134,7 +134,7 @@ pub struct ExportedFile {
 pub fn export(settings: &Export, job: &Job<'_>) -> Result<Exported> {
     let (out, force) = (&*settings.out, settings.replace.force);
     let spec = load_spec(&settings.spec)?;
-    let map = settings.map.as_deref().map(MapFile::load).transpose()?;
+    let map = settings.map.as_deref().map(|path| MapFile::load_noted(path, job)).transpose()?;
     let to = ExportFormat::resolve(settings.to, out)?;
     if settings.external_data && to != ExportFormat::Onnx {
         return Err(Refusal::request("⟨external-data⟩ is for ⟨to⟩ onnx", "").into());
