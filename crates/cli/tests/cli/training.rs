@@ -42,6 +42,35 @@ fn document(sandbox: &Sandbox, run: &str) -> Value {
 }
 
 #[test]
+fn flipped_bytes_in_a_table_of_a_run_are_refused_by_what_reads_it() {
+    let sandbox = sandbox();
+    for (out, seed) in [("a", 1), ("b", 2)] {
+        sandbox.ok(&format!(
+            "train bpr --interactions r.csv --dim 6 --epochs 1 --seed {seed} --out {out} --quiet"
+        ));
+    }
+    let table = &document(&sandbox, "b")["tables"][0];
+    let name = table["name"].as_str().unwrap();
+    let file = format!("b/vectors/{name}.parquet");
+    let mut bytes = sandbox.bytes(&file);
+    assert_eq!(table["bytes"], bytes.len());
+    assert!(table["digest"].as_str().unwrap().starts_with("blake3:"));
+    sandbox.ok(&format!("vectors stats b --table {name}"));
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 1;
+    sandbox.put(&file, &bytes);
+    for line in [
+        format!("vectors stats b --table {name}"),
+        format!("vectors stats {file}"),
+        format!("stability a b --table {name}"),
+        format!("align --reference a b --table {name} --out c.parquet"),
+    ] {
+        let why = "has changed: its digest is not that of run.json of the run; train the run again, or restore the file";
+        sandbox.refuses(&line, &format!("{file}: {why}"));
+    }
+}
+
+#[test]
 fn every_method_has_the_same_bytes_for_1_2_and_5_threads() {
     let sandbox = sandbox();
     for (method, flags) in METHODS {

@@ -499,7 +499,10 @@ fn open_part(part: &Part, options: &ReadOptions) -> Result<Box<dyn PartReader>> 
     let path: &Path = &part.path;
     Ok(match part.format {
         None => Box::new(arrow::StreamPart::stdin(options)?),
-        Some(Format::Parquet) => Box::new(arrow::ParquetPart::open(path, options)?),
+        Some(Format::Parquet) => {
+            crate::run::check_table(path)?;
+            Box::new(arrow::ParquetPart::open(path, options)?)
+        }
         Some(Format::Arrow) => arrow::open_ipc(path, options)?,
         Some(Format::Npy) => Box::new(npy::NpyPart::open(path, options)?),
         Some(Format::Npz) => Box::new(npz::NpzPart::open(path, options)?),

@@ -1,6 +1,6 @@
 //! Run folders: the output of one training run with one random seed.
 //!
-//! run.json              full configuration, seed, split, fingerprints of the data, list of tables
+//! run.json              full configuration, seed, split, fingerprints of the data, list of tables with their digests
 //! metrics.jsonl         one object per epoch
 //! vectors/T.parquet     one table per T of item, user, word, doc, context; optionally with a `bias` column
 //! model.safetensors     all learned parameters
@@ -9,6 +9,7 @@
 //!
 //! A run is written to `OUT.partial/` and published by one rename.
 
+mod digests;
 mod ensemble;
 mod tensors;
 mod writer;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use veridical_core::Error as Core;
 use veridical_data::TensorMap;
 
+pub(crate) use self::digests::check as check_table;
 pub use self::ensemble::EnsembleWriter;
 pub use self::tensors::{read_tensors, write_tensors};
 pub use self::writer::{RunWriter, check_output};

@@ -171,13 +171,15 @@ impl RunWriter {
         writer.finish(&Cancel::default())
     }
 
-    /// Completes the run: writes the model and the final document, and renames the folder.
+    /// Completes the run: writes the model and the final document, which gets the digests of the tables, and renames the folder.
     ///
     /// # Errors
     /// [`Error::Write`] if writing fails.
     pub fn publish(mut self, document: &Value, model: &[NamedTensor<'_>]) -> Result<()> {
         write_tensors(&self.partial.join(MODEL), model)?;
-        publish::put(&self.partial.join(DOCUMENT), &publish::pretty(document))?;
+        let mut document = document.clone();
+        super::digests::add(&self.partial, &mut document)?;
+        publish::put(&self.partial.join(DOCUMENT), &publish::pretty(&document))?;
         self.lock.publish()
     }
 
