@@ -38,8 +38,8 @@ const RUNS: u64 = 10;
 const LIVE: &str = "live";
 const TUESDAY: &str = "2026-01-06";
 const WEDNESDAY: &str = "2026-01-07";
-/// Multiples of the embedding dimension at which feature maps are evaluated.
-const MULTIPLES: [usize; 2] = [2, 8];
+/// Multiples of the embedding dimension at which feature maps are evaluated; the second is that of the spec.
+const MULTIPLES: [usize; 2] = [2, 4];
 
 /// Measurements and outcomes of the demo.
 #[derive(Clone, Debug, Serialize)]
@@ -60,6 +60,8 @@ pub struct Demo {
     pub models: Vec<TreatmentAccuracy>,
     /// Accuracy of always predicting the most frequent genre.
     pub chance: f64,
+    /// Dimension D of the features of `spec.json`.
+    pub output_dim: usize,
     /// Number of limits in the budget.
     pub limits: usize,
     /// Outcome of publishing Tuesday's table.
@@ -153,10 +155,11 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
     let found = stability::stability(&ensemble, job)?;
     let report = at("stability.html");
     let command = format!(
-        "veridical stability {} --labels {} --spec {} --multiples 2,8 --html {}",
+        "veridical stability {} --labels {} --spec {} --multiples {} --html {}",
         at("runs").display(),
         at("shop/items.csv").display(),
         at("spec.json").display(),
+        MULTIPLES.map(|multiple| multiple.to_string()).join(","),
         report.display()
     );
     publish::put(&report, found.to_html(&command).as_bytes())?;
@@ -198,6 +201,7 @@ pub fn run(settings: &DemoOutput, job: &Job<'_>) -> Result<Demo> {
         cka: found.comparison.cka.estimate,
         models: models.collect(),
         chance: 1.0 / GENRES as f64,
+        output_dim: spec.output_dim(),
         limits: limits.len(),
         tuesday,
         broken,

@@ -27,13 +27,17 @@ pub fn run(flags: Flags<DemoOutput>, terminal: &Terminal) -> Result<()> {
     Ok(())
 }
 
-/// Treatments of the short table: the label of the row, and the treatment's name in the result.
-const SHOWN: [(&str, &str); 4] = [
-    ("vectors as they are", "raw"),
-    ("aligned", "aligned"),
-    ("phi, D = 128", "phi orthogonal D=128"),
-    ("align, then phi", "align-then-phi orthogonal D=128"),
-];
+/// Treatments of the short table: the label of the row, and the treatment's name in the result. Features are those of the spec.
+fn shown(output_dim: usize) -> [(String, String); 4] {
+    let text = |label: &str, name: &str| (label.to_owned(), name.to_owned());
+    let phi = format!("phi orthogonal D={output_dim}");
+    [
+        text("vectors as they are", "raw"),
+        text("aligned", "aligned"),
+        (format!("phi, D = {output_dim}"), phi.clone()),
+        text("align, then phi", &format!("align-then-{phi}")),
+    ]
+}
 
 fn text(demo: &Demo) -> String {
     let percent = |x: f64| format!("{:.1} %", 100.0 * x);
@@ -62,7 +66,7 @@ A genre model on these vectors (chance {}):
         percent(value(demo.nn_overlap)),
         percent(demo.chance),
     );
-    for (label, name) in SHOWN {
+    for (label, name) in shown(demo.output_dim) {
         if let Some(model) = demo.models.iter().find(|m| m.treatment == name) {
             let [retrained, sd, left] =
                 [model.retrained, model.sd, model.unretrained].map(|e| e.value);

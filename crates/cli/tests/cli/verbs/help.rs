@@ -32,7 +32,11 @@ fn the_demo_runs_once_and_again_only_by_force() {
     };
     assert!(model("raw")[0] > 0.9 && model("raw")[1] < 0.5, "{:?}", model("raw"));
     assert!(model("aligned")[1] > 0.9);
-    assert!(model("align-then-phi orthogonal D=128")[1] > 0.9);
+    // The features that are shown are those of the spec that is written.
+    let spec: Value = serde_json::from_str(&sandbox.text("demo/spec.json")).unwrap();
+    assert_eq!(demo["output_dim"], spec["output_dim"]);
+    let phi = format!("phi orthogonal D={}", spec["output_dim"]);
+    assert!(model(&phi)[0] > 0.9 && model(&format!("align-then-{phi}"))[1] > 0.9);
     assert_eq!(demo["tuesday"]["published"], true);
     assert_eq!(demo["broken"]["published"], false);
     assert_eq!(demo["tuesday"]["out"], "demo/live/2026-01-06");
@@ -52,6 +56,8 @@ fn the_demo_runs_once_and_again_only_by_force() {
     let text = sandbox.ok("demo --out demo --force");
     assert!(text.starts_with("wrote\n  demo/shop/interactions.csv\n"), "{text}");
     assert!(text.contains("the geometry stays"), "{text}");
+    assert!(text.contains(&format!("\n  phi, D = {} ", spec["output_dim"])), "{text}");
+    assert!(text.contains("\n  align, then phi "), "{text}");
     assert!(without_logs() == before, "the demo is the same every time");
 }
 
