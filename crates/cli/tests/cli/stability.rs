@@ -165,13 +165,31 @@ fn the_gate_has_exit_codes() {
     let outcome =
         sandbox.run("stability a.parquet noise.parquet --min-cka 0.99 --markdown --quiet");
     assert_eq!(outcome.code, Some(1));
-    assert!(outcome.stdout.lines().count() <= 12, "{}", outcome.stdout);
+    assert!(outcome.stdout.lines().count() == 7, "{}", outcome.stdout);
     assert!(outcome.only_error().contains("1 of 1 limits not met (min-cka)"), "{outcome:?}");
     sandbox
         .put("budget.toml", "min-cka = 0.9\nmin-nn-overlap = 0.9\nmax-procrustes-residual = 1\n");
     assert_eq!(code("--budget budget.toml"), Some(0));
     // A flag overrides a limit of the file.
     assert_eq!(code("--budget budget.toml --max-procrustes-residual 0"), Some(1));
+}
+
+#[test]
+fn a_markdown_summary_has_six_to_twelve_lines() {
+    let sandbox = sandbox();
+    let lines = |flags: &str| {
+        let line = format!("stability a.parquet noise.parquet --quiet --markdown {flags}");
+        sandbox.run(&line).stdout.lines().count()
+    };
+    assert_eq!(lines(""), 6);
+    let all = "--min-cka 1 --min-kernel-cka 1 --min-nn-overlap 1 --max-procrustes-residual 0 --max-gram-noise 0 \
+               --max-kernel-noise 0 --max-norm-change 0";
+    assert_eq!(lines(all), 12);
+    for (verb, help) in
+        [("stability", sandbox.ok("stability --help")), ("refresh", sandbox.ok("refresh --help"))]
+    {
+        assert!(help.contains("Markdown summary of six to twelve lines"), "{verb}");
+    }
 }
 
 /// Few probes leave an overlap of about two thirds undecided against a limit next to it.

@@ -289,7 +289,7 @@ impl Refreshed {
         headline(&self.version)
     }
 
-    /// Formats the outcome as Markdown, in at most twelve lines.
+    /// Formats the outcome as Markdown, in six to twelve lines.
     pub fn to_markdown(&self) -> String {
         self.report.to_markdown_under(&self.headline())
     }

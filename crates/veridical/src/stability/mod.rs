@@ -92,7 +92,7 @@ settings! {
     pub struct StabilityOutput in "Output" {
         /// HTML report to write (one self-contained page)
         pub html: Option<Output> = None,
-        /// Markdown summary of at most twelve lines, to stdout or to a file
+        /// Markdown summary of six to twelve lines, to stdout or to a file
         pub markdown: Option<Output> = None => [bare("-")],
         /// Prometheus gauges, to stdout or to a file
         pub prometheus: Option<Output> = None => [bare("-")],

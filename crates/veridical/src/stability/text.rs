@@ -112,7 +112,7 @@ impl StabilityReport {
         let _ = writeln!(text, "  {:<32} {:>4}  {majority:.2}", "(most frequent class)", "");
     }
 
-    /// Formats the comparison as Markdown, in at most twelve lines.
+    /// Formats the comparison as Markdown, in six lines, and up to twelve with limits that are not met, consumers and notes.
     pub fn to_markdown(&self) -> String {
         self.to_markdown_under("Veridical:")
     }
