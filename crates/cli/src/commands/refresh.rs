@@ -105,7 +105,7 @@ fn publish(flags: Flags<RefreshTables>, terminal: &Terminal) -> Result<()> {
 }
 
 fn text(refreshed: &Refreshed) -> String {
-    let mut text = format!("{}\n\n{}", refreshed.headline(), refreshed.report.to_text());
+    let mut text = format!("{}\n\n{}", refreshed.headline(), refreshed.to_text());
     if let Some(yesterday) = &refreshed.yesterday {
         let kept = |key: &str| {
             let found = yesterday.measures.iter().find(|m| m.key == key)?.estimate?;

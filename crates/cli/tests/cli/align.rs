@@ -442,6 +442,25 @@ fn maps_that_are_none_or_of_another_width_are_refused() {
     );
 }
 
+/// `next:` of `align` is to compare what it wrote with the reference.
+#[test]
+fn a_table_that_is_aligned_is_not_to_be_aligned_again() {
+    let (sandbox, a) = (Sandbox::new(), rows(300, DIM));
+    sandbox.put_table("a.parquet", &a).put_table("b.parquet", &retrained(&a, 10, 0.3, 0));
+    sandbox.ok("align --reference a.parquet b.parquet --out c.parquet");
+    let before = sandbox.ok("stability a.parquet b.parquet --html b.html");
+    assert!(before.contains("\n  use: aligned (only alignment restores"), "{before}");
+    let after = sandbox.ok("stability a.parquet c.parquet --html c.html");
+    assert!(
+        after.contains("\n  use: the vectors as they are (they are aligned already)"),
+        "{after}"
+    );
+    assert!(
+        sandbox.text("c.html").contains("Use the vectors as they are: they are aligned already.")
+    );
+    assert!(!sandbox.text("c.html").contains("makes them"));
+}
+
 #[test]
 fn a_certificate_that_was_edited_is_refused_and_an_older_map_without_its_digest_is_noted() {
     use veridical_io::models::affine;

@@ -107,6 +107,22 @@ fn a_good_refresh_is_published_whole() {
             && summary.starts_with("**Veridical refresh 1: published.** ")
     );
     assert!(sandbox.text("live/1/report.html").contains("<title>Refresh 1: published</title>"));
+    // The vectors are aligned: nobody is told to do it again.
+    let text = sandbox.ok(&LINE.replace("--out live", "--out other"));
+    assert!(text.contains("\n  the refresh aligns the vectors (only alignment restores"), "{text}");
+    assert!(summary.contains("\n- the refresh aligns the vectors (only"), "{summary}");
+    let page = sandbox.text("live/1/report.html");
+    assert!(page.contains("<li>The refresh aligns the vectors: only"));
+    for said in [&text, &summary, &page] {
+        assert!(!said.contains("use: aligned") && !said.contains("veridical align"));
+    }
+    let compared = sandbox.ok("stability a.parquet b.parquet --html b.html");
+    assert!(compared.contains("\n  use: aligned (only alignment restores"), "{compared}");
+    assert!(
+        sandbox
+            .text("b.html")
+            .contains("Use aligned vectors (<code>veridical align</code> makes them)")
+    );
     // The reversal is undone, for new ids too; every verb takes the folder.
     let (a, published) = (sandbox.table("a.parquet"), sandbox.table("live"));
     assert_eq!(published.n_rows(), 402);

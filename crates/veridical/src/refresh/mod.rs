@@ -52,7 +52,8 @@ use crate::align::{
 use crate::featurize::{self, Apply};
 use crate::settings::Resources;
 use crate::stability::{
-    self, EvidenceFiles, Labels, Limits, Settings, Stability, StabilityOutput, StabilityReport,
+    self, EvidenceFiles, Labels, Limits, Reader, Settings, Stability, StabilityOutput,
+    StabilityReport,
 };
 use crate::{Error, JobOptions, Result};
 
@@ -289,9 +290,14 @@ impl Refreshed {
         headline(&self.version)
     }
 
+    /// Formats the comparison for a terminal.
+    pub fn to_text(&self) -> String {
+        self.report.to_text_for(Reader::Refreshes)
+    }
+
     /// Formats the outcome as Markdown, in six to twelve lines.
     pub fn to_markdown(&self) -> String {
-        self.report.to_markdown_under(&self.headline())
+        self.report.to_markdown_under(&self.headline(), Reader::Refreshes)
     }
 
     /// Formats the outcome as Prometheus gauges.
@@ -488,7 +494,8 @@ impl Today {
         };
         let rows = if published { self.report.tables[1].sanity.rows as u64 } else { 0 };
         let metrics = metrics(&self.report, &self.version, published, rows);
-        let summary = self.report.to_markdown_under(&headline(&self.version));
+        let headline = headline(&self.version);
+        let summary = self.report.to_markdown_under(&headline, Reader::Refreshes);
         write_atomically(&folder.join(REPORT), page.to_html(command).as_bytes())?;
         write_atomically(&folder.join(SUMMARY), summary.as_bytes())?;
         self.report.write_outliers(&folder.join(OUTLIERS))?;

@@ -3,7 +3,7 @@
 use veridical_report::{Cell, Level, Page, Table};
 
 use super::{MapReport, Yesterday};
-use crate::stability::{StabilityReport, with_interval};
+use crate::stability::{Reader, StabilityReport, with_interval};
 
 /// What a day came to.
 pub struct Outcome<'a> {
@@ -18,7 +18,8 @@ impl Outcome<'_> {
     pub fn to_html(&self, command: &str) -> String {
         let word = if self.published { "published" } else { "NOT published" };
         let title = format!("Refresh {}: {word}", self.version);
-        let mut page = self.report.to_page(&title, command).metadata("date", self.version);
+        let page = self.report.to_page(&title, command, Reader::Refreshes);
+        let mut page = page.metadata("date", self.version);
         page = page.metadata("status", if self.published { "published" } else { "rejected" });
         page = self.map_section(page);
         if let Some(yesterday) = self.yesterday {

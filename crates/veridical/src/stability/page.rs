@@ -7,7 +7,7 @@ use veridical_core::Estimate;
 use veridical_inspect::{ConsumerVerdict, Level, Measure, Outcome};
 use veridical_report::{Card, Cell, Foot, Level as Color, Page, Table, Verdict};
 
-use super::StabilityReport;
+use super::{Reader, StabilityReport};
 
 /// Accuracy lost without retraining above which the card is red.
 const LOST: f64 = 0.05;
@@ -37,12 +37,12 @@ fn short(name: &str) -> String {
 impl StabilityReport {
     /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
-        self.to_page("Is this refresh safe to ship?", command).to_html()
+        self.to_page("Is this refresh safe to ship?", command, Reader::Compares).to_html()
     }
 
     /// Returns the page, for callers that extend it.
-    pub(crate) fn to_page(&self, title: &str, command: &str) -> Page {
-        let mut page = Page::new(title).verdict(self.banner()).cards(self.cards());
+    pub(crate) fn to_page(&self, title: &str, command: &str, reader: Reader) -> Page {
+        let mut page = Page::new(title).verdict(self.banner(reader)).cards(self.cards());
         page = self.limits(page);
         page = self.aspects(page);
         page = self.consumer_lines(page);
@@ -67,16 +67,24 @@ impl StabilityReport {
         page.foot(foot).data(self)
     }
 
-    fn banner(&self) -> Verdict {
+    fn banner(&self, reader: Reader) -> Verdict {
         let level = color(self.verdict.level);
         let mut banner = Verdict::new(level, self.verdict.sentence.clone());
-        let todo = match self.verdict.treatment.as_str() {
-            "none" => "Do not ship".to_owned(),
-            "raw" => "Use the vectors without treatment".to_owned(),
-            "aligned" => "Use aligned vectors".to_owned(),
-            treatment => format!("Use {treatment}"),
-        };
-        banner = banner.detail(format!("{todo}: {}.", self.verdict.evidence));
+        let evidence = &self.verdict.evidence;
+        banner = banner.detail(match (self.verdict.treatment.as_str(), reader) {
+            ("none", _) => format!("Do not ship: {evidence}."),
+            ("raw", _) => format!("Use the vectors without treatment: {evidence}."),
+            ("aligned", Reader::Refreshes) => {
+                format!("The refresh aligns the vectors: {evidence}.")
+            }
+            ("aligned", _) if self.is_aligned() => {
+                "Use the vectors as they are: they are aligned already.".to_owned()
+            }
+            ("aligned", _) => {
+                format!("Use aligned vectors (`veridical align` makes them): {evidence}.")
+            }
+            (treatment, _) => format!("Use {treatment}: {evidence}."),
+        });
         banner = banner.detail(format!("{}.", self.resolution()));
         self.verdict
             .notes

@@ -3,11 +3,14 @@
 use std::fmt::Write as _;
 
 use veridical_core::Estimate;
-use veridical_inspect::stability::OUTLIERS_UNSTABLE;
+use veridical_inspect::stability::{Coordinates, OUTLIERS_UNSTABLE};
 use veridical_inspect::{ConsumerVerdict, Level, Measure, Outcome};
 use veridical_io::publish::METRICS;
 
 use super::{StabilityReport, TableReport};
+
+/// Coordinates that alignment brings closer by less than this share are in one frame already.
+const SAME_FRAME: f64 = 0.05;
 
 /// Formats shares and correlations with three digits, small values with more.
 pub(super) fn number(x: f64) -> String {
@@ -33,9 +36,44 @@ fn word(level: Level) -> &'static str {
     }
 }
 
+/// Who reads a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Someone who compares tables, and treats them afterwards.
+    Compares,
+    /// Someone whose job aligns the vectors that it publishes.
+    Refreshes,
+}
+
 impl StabilityReport {
+    /// Whether alignment would change nothing, since the tables are in one frame.
+    pub(super) fn is_aligned(&self) -> bool {
+        let sds = |c: &Coordinates| Some((c.relative_sd?.value, c.aligned_relative_sd?.value));
+        let found = self.comparison.coordinates.as_ref().and_then(sds);
+        found.is_some_and(|(raw, aligned)| raw - aligned <= SAME_FRAME * raw)
+    }
+
+    /// Says in one line which treatment to use; not one that the vectors have had.
+    fn advice(&self, reader: Reader) -> String {
+        let (treatment, evidence) = (self.verdict.treatment.as_str(), &self.verdict.evidence);
+        match (treatment, reader) {
+            ("aligned", Reader::Refreshes) => {
+                format!("the refresh aligns the vectors ({evidence})")
+            }
+            ("aligned", _) if self.is_aligned() => {
+                "use: the vectors as they are (they are aligned already)".to_owned()
+            }
+            _ => format!("use: {treatment} ({evidence})"),
+        }
+    }
+
     /// Formats the comparison for a terminal.
     pub fn to_text(&self) -> String {
+        self.to_text_for(Reader::Compares)
+    }
+
+    /// Formats the comparison for a terminal and a reader.
+    pub(crate) fn to_text_for(&self, reader: Reader) -> String {
         let mut text = format!("{}\n\n", self.verdict.sentence);
         // Writing to a String cannot fail.
         for aspect in &self.verdict.aspects {
@@ -57,7 +95,7 @@ impl StabilityReport {
                 let _ = writeln!(text, "  {:<16} {verdict:<8} {}", consumer.name, consumer.reason);
             }
         }
-        let _ = writeln!(text, "\n  use: {} ({})", self.verdict.treatment, self.verdict.evidence);
+        let _ = writeln!(text, "\n  {}", self.advice(reader));
         let _ = writeln!(text, "  {}", self.resolution());
         for note in &self.verdict.notes {
             let _ = writeln!(text, "  note: {note}");
@@ -114,11 +152,11 @@ impl StabilityReport {
 
     /// Formats the comparison as Markdown, in six lines, and up to twelve with limits that are not met, consumers and notes.
     pub fn to_markdown(&self) -> String {
-        self.to_markdown_under("Veridical:")
+        self.to_markdown_under("Veridical:", Reader::Compares)
     }
 
     /// Formats the comparison as Markdown below a headline, by whose first word a summary is recognized.
-    pub(crate) fn to_markdown_under(&self, headline: &str) -> String {
+    pub(crate) fn to_markdown_under(&self, headline: &str, reader: Reader) -> String {
         let value = |key: &str| {
             let found = self.measures.iter().find(|m| m.key == key);
             found.map_or("-".into(), |m: &Measure| {
@@ -146,7 +184,7 @@ impl StabilityReport {
                 value("procrustes_residual"),
                 value("shared_ids")
             ),
-            format!("- use: {} ({})", self.verdict.treatment, self.verdict.evidence),
+            format!("- {}", self.advice(reader)),
         ];
         let broken = self.gates.iter().filter(|gate| gate.outcome != Outcome::Passed);
         let mut more: Vec<String> = broken.map(|gate| format!("- {}", gate.sentence())).collect();
