@@ -49,13 +49,22 @@ impl Limits {
     }
 }
 
+/// What a limit needs to be measured, for its help.
+fn needs(kind: &Kind) -> &'static str {
+    match kind.key {
+        "metric" => " (needs ⟨labels⟩)",
+        "metric_sd" => " (needs ⟨labels⟩ and five runs)",
+        _ => "",
+    }
+}
+
 impl Settings for Limits {
     fn fields() -> Vec<Field> {
         let budget =
             Field::new::<Option<Input>>(BUDGET, "Budget file with limits (TOML)", &None, ORIGIN);
         let limit = |kind: &Kind| {
             let bound = if kind.harm == Harm::Low { "Minimum" } else { "Maximum" };
-            let help = format!("{bound} {}: {}", kind.label, kind.meaning);
+            let help = format!("{bound} {}: {}{}", kind.label, kind.meaning, needs(kind));
             Field::new::<Option<f64>>(&kind.limit(), &help, &None, ORIGIN)
         };
         let limits = KINDS.iter().map(limit);
@@ -105,6 +114,10 @@ mod tests {
             fields[7].help
         );
         assert!(fields[2].help.starts_with("Maximum new ids: "), "{}", fields[2].help);
+        for field in fields {
+            let of_models = field.name.contains("metric");
+            assert_eq!(of_models, field.help.contains("(needs ⟨labels⟩"), "{}", field.help);
+        }
     }
 
     #[test]
