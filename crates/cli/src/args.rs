@@ -17,7 +17,7 @@ use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 #[derive(Debug, Parser)]
-#[command(name = "veridical", version, about = ABOUT, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "veridical", version, about = ABOUT, after_help = AFTER_HELP, max_term_width = 120)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -53,13 +53,13 @@ pub struct Common {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train embeddings on interactions or text, or a network on images, tables or documents.
+    /// Train embeddings, or a network on images, tables or documents.
     #[command(long_about = train::ABOUT)]
     Train(train::Command),
     /// Tune hyperparameters by grid search on validation data.
     #[command(long_about = tune::ABOUT)]
     Tune(tune::Command),
-    /// Evaluate runs or vector tables on held-out interactions, or networks on test data.
+    /// Evaluate runs, vector tables or networks on held-out data.
     #[command(long_about = evaluate::ABOUT, after_help = evaluate::EXAMPLES)]
     Evaluate(Flags<Evaluate>),
     /// Write the top-k items of every user.
@@ -77,7 +77,7 @@ pub enum Command {
     /// Compare vector tables and report whether a refresh is safe to ship.
     #[command(long_about = stability::ABOUT)]
     Stability(stability::Command),
-    /// Align, compare, gate, featurize and publish today's vectors in one job.
+    /// Align, compare, gate, featurize and publish today's vectors.
     #[command(long_about = refresh::ABOUT)]
     Refresh(refresh::Command),
     /// Align retrained vectors to the coordinate frame of a reference.
@@ -90,7 +90,7 @@ pub enum Command {
     Vectors(vectors::Command),
     /// Describe, split and generate data; build graphs; embed documents.
     Data(data::Command),
-    /// Train on generated data, measure what retraining changes, gate two refreshes.
+    /// Show it all on generated data: train, measure, gate two refreshes.
     #[command(long_about = demo::ABOUT)]
     Demo(Flags<DemoOutput>),
     /// Run the experiments that test the papers' claims.

@@ -19,7 +19,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   veridical train text --text reviews.csv --column text --label-column label --out runs/reviews
   veridical train text --text imdb.csv --split-column split --cell gru --hidden 32 --validation 0.1 \\
-      --patience 5 --epochs 50 --lr 1e-4 --weight-decay 1e-4 --out runs/imdb
+      --patience 5 --epochs 50 --out runs/imdb
   veridical train doc2vec --text imdb.csv --column text --dim 32 --out runs/words
   veridical train text --text imdb.csv --split-column split --vectors runs/words --out runs/fixed
   veridical evaluate --run runs/imdb
