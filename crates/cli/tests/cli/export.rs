@@ -187,7 +187,7 @@ fn an_output_that_is_there_is_replaced_only_by_force_and_only_if_it_is_an_export
 #[test]
 fn an_output_that_cannot_be_written_is_refused() {
     let sandbox = sandbox();
-    for out in ["no/phi.onnx", "no/u.safetensors", "no/m --to saved-model"] {
+    for out in ["no/phi.onnx", "no/u.safetensors"] {
         sandbox.refuses(
             &format!("{EXPORT} {out}"),
             "no does not exist or is not a folder; create it first",
@@ -200,6 +200,23 @@ fn an_output_that_cannot_be_written_is_refused() {
             assert!(error.starts_with(&format!("{place}: cannot write: ")), "{error}");
         });
     }
+}
+
+/// TensorFlow Serving takes `models/NAME/VERSION`.
+#[test]
+fn folders_above_an_exported_folder_are_created() {
+    let sandbox = sandbox();
+    for (out, file) in [
+        ("models/phi/1 --to saved-model", "models/phi/1/saved_model.pb"),
+        ("models/phi/2 --to saved-model", "models/phi/2/saved_model.pb"),
+        ("new/conformance --to conformance", "new/conformance/README.md"),
+    ] {
+        sandbox.ok(&format!("{EXPORT} {out}"));
+        assert!(sandbox.has(file), "{file}");
+    }
+    sandbox.refuses_like(&format!("{EXPORT} spec.json/m --to saved-model"), |error| {
+        assert!(error.starts_with("spec.json does not exist or is not a folder"), "{error}");
+    });
 }
 
 #[test]

@@ -155,10 +155,14 @@ pub fn export(settings: &Export, job: &Job<'_>) -> Result<Exported> {
         }
         ExportFormat::SavedModel => {
             saved_model::check_size(d, m)?;
+            make_parent(out)?;
             publish::check_folder(out, force, &saved_model::NAMES)?;
         }
         ExportFormat::Safetensors => publish::check_file(out, force)?,
-        ExportFormat::Conformance => publish::check_folder(out, force, &CONFORMANCE)?,
+        ExportFormat::Conformance => {
+            make_parent(out)?;
+            publish::check_folder(out, force, &CONFORMANCE)?;
+        }
     }
     let mut paths = vec![out.to_owned()];
     match to {
@@ -173,6 +177,16 @@ pub fn export(settings: &Export, job: &Job<'_>) -> Result<Exported> {
         files: files(paths)?,
         spec: describe(&spec),
         map: map.map(|map| ExportedMap { map_id: map.file.map_id(), folded: map.folded }),
+    })
+}
+
+/// Creates the folders above an output folder: servers take models from folders of versions, such as `models/phi/1`.
+fn make_parent(out: &Path) -> Result<()> {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty() && !parent.exists());
+    let Some(parent) = parent else { return Ok(()) };
+    fs::create_dir_all(parent).map_err(|e| {
+        let what = format!("{}: cannot create the folder: {e}", parent.display());
+        Refusal::missing(what, "").into()
     })
 }
 
