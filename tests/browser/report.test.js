@@ -111,6 +111,20 @@ for (const file of files) {
       await picture(page, file, 'phone');
     }, { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
 
+    for (const width of [1280, 390]) {
+      on(file, `at ${width} px no table hides its most important column`, async page => {
+        const hidden = await page.$$eval('figure.table', tables => tables.flatMap(figure => {
+          const heads = [...figure.querySelectorAll('th')];
+          const key = heads.find(head => head.classList.contains('key')) ?? heads[Math.min(1, heads.length - 1)];
+          const scroll = figure.querySelector('.scroll').getBoundingClientRect();
+          const [first, { left, right }] = [heads[0], key].map(head => head.getBoundingClientRect());
+          const seen = right <= Math.min(scroll.right, innerWidth) + 1 && left >= Math.max(0, scroll.left) - 1 && (key === heads[0] || left >= first.right - 1);
+          return seen ? [] : [`${figure.querySelector('h3').textContent}, ${key.textContent}: ${left} to ${right} of ${scroll.left} to ${scroll.right}`];
+        }));
+        assert.deepEqual(hidden, []);
+      }, { viewport: { width, height: 844 } });
+    }
+
     on(file, 'a dark setting is followed, and paper is white, without buttons, with whole charts', async page => {
       assert.notEqual(await background(page), WHITE);
       await page.pdf({ path: file.replace(/html$/, 'pdf'), format: 'A4' });
@@ -155,9 +169,23 @@ describe('pieces with known numbers', () => {
     await figure(page, 'Treatments').getByRole('button', { name: 'Copy' }).click();
     await figure(page, 'Treatments').getByRole('button', { name: 'Copied' }).waitFor();
     assert.deepEqual((await clipboard(page)).split('\n').slice(0, 2), [
-      'treatment\tretrained\tretrained low\tretrained high\tnot retrained\tD\tverdict',
-      'raw h\t0.898\t0.892\t0.904\t0.217\t32\tblocked',
+      'treatment\tnot retrained\tretrained\tretrained low\tretrained high\tD\tverdict',
+      'raw h\t0.217\t0.898\t0.892\t0.904\t32\tblocked',
     ]);
+  });
+
+  test('what is decided and what is lost are key columns', async () => {
+    for (const [name, caption, column] of [['published', 'Limits', 'outcome'], ['stopped', 'Limits', 'outcome'], ['stability', 'Treatments', 'not retrained']]) {
+      for (const width of [1280, 390]) {
+        const { page, close } = await open(browser, join(PAGES, `${name}.html`), { viewport: { width, height: 844 } });
+        const head = figure(page, caption).locator('th.key');
+        assert.equal(await head.innerText(), column);
+        const cells = await figure(page, caption).locator('tbody tr:visible td:nth-child(2)').evaluateAll(all => all.map(cell => cell.getBoundingClientRect().right));
+        assert.ok(cells.length > 2);
+        cells.forEach(right => assert.ok(right <= width, `${name}: ${right} of ${width}`));
+        await close();
+      }
+    }
   });
 
   on(gallery, 'a chart is copied as numbers and saved as a picture', async page => {

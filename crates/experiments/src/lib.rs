@@ -284,6 +284,7 @@ impl Outcome {
             ]
         };
         Table::new("Numbers", ["what", "paper", "theory", "measured", "seeds", "claim"])
+            .key("claim")
             .explain("Brackets are intervals at the level that the rule names.")
             .rows(self.rows.iter().map(row))
     }

@@ -74,6 +74,7 @@ fn top() -> Page {
 
 fn treatments() -> Table {
     Table::new("Treatments", ["treatment", "retrained", "not retrained", "D", "verdict"])
+        .key("not retrained")
         .explain("Accuracy of logistic regression over ten runs; brackets are 95 % intervals.")
         .row([
             Cell::from("raw h"),

@@ -26,6 +26,7 @@ pub struct Table {
     head: Vec<String>,
     rows: Vec<Vec<Cell>>,
     first: usize,
+    key: Option<usize>,
 }
 
 /// A cell of a table. `from` converts text, integers, and numbers, which are shown with about four digits.
@@ -51,7 +52,24 @@ impl Table {
     ) -> Self {
         let head = head.into_iter().map(Into::into).collect();
         let (explain, rows) = (String::new(), Vec::new());
-        Self { caption: caption.into(), explain, head, rows, first: usize::MAX }
+        Self { caption: caption.into(), explain, head, rows, first: usize::MAX, key: None }
+    }
+
+    /// Marks the most important column: it stands beside the first one, where no screen cuts it off.
+    pub fn key(mut self, column: &str) -> Self {
+        self.key = self.head.iter().position(|name| name == column);
+        debug_assert!(self.key.is_some(), "there is no column `{column}`");
+        self
+    }
+
+    /// The columns in the order in which they are shown.
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.head.len()).collect();
+        if let Some(key) = self.key.filter(|key| *key > 0) {
+            order.remove(key);
+            order.insert(1, key);
+        }
+        order
     }
 
     /// Adds a sentence on how to read the table.
@@ -95,21 +113,29 @@ impl Table {
             let _ = writeln!(html, "<p class=\"explain\">{}</p>", prose(&self.explain));
         }
         html.push_str("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>");
-        let numeric: Vec<bool> = (0..self.head.len()).map(|c| self.is_numeric(c)).collect();
-        for (name, is_numeric) in self.head.iter().zip(&numeric) {
+        let order = self.order();
+        for &column in &order {
+            let class = match (self.is_numeric(column), self.key == Some(column)) {
+                (true, true) => " class=\"number key\"",
+                (true, false) => " class=\"number\"",
+                (false, true) => " class=\"key\"",
+                (false, false) => "",
+            };
+            let name = escape(&self.head[column]);
             let _ = write!(
                 html,
-                "<th scope=\"col\"{}><button type=\"button\" data-do=\"sort\">{}</button></th>",
-                if *is_numeric { " class=\"number\"" } else { "" },
-                escape(name)
+                "<th scope=\"col\"{class}><button type=\"button\" data-do=\"sort\">{name}</button></th>"
             );
         }
         html.push_str("</tr></thead>\n<tbody>\n");
         for (i, row) in self.rows.iter().enumerate() {
             html.push_str(if i < self.first { "<tr>" } else { "<tr class=\"more\">" });
-            let cells = row.iter().zip(&numeric);
-            cells.for_each(|(cell, is_numeric)| cell.write(html, *is_numeric));
-            (row.len()..self.head.len()).for_each(|_| html.push_str("<td></td>"));
+            for &column in &order {
+                match row.get(column) {
+                    Some(cell) => cell.write(html, self.is_numeric(column)),
+                    None => html.push_str("<td></td>"),
+                }
+            }
             html.push_str("</tr>\n");
         }
         html.push_str("</tbody>\n</table></div>\n");
@@ -277,6 +303,22 @@ mod tests {
             )
         );
         assert_eq!(html.matches("<td></td>").count(), 4);
+    }
+
+    #[test]
+    fn the_key_column_stands_beside_the_first() {
+        let table = Table::new("t", ["limit", "measured", "allowed", "outcome", "more"])
+            .key("outcome")
+            .row(["a", "b", "c", "d"]);
+        let html = html(&table);
+        let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} in {html}"));
+        assert!(html.contains(
+            "<th scope=\"col\" class=\"key\"><button type=\"button\" data-do=\"sort\">outcome<"
+        ));
+        assert!(at(">limit<") < at(">outcome<") && at(">outcome<") < at(">measured<"));
+        assert!(html.contains("<td>a</td><td>d</td><td>b</td><td>c</td><td></td>"), "{html}");
+        // A table whose first column is the most important one is left as it is.
+        assert_eq!(table.key("limit").order(), [0, 1, 2, 3, 4]);
     }
 
     #[test]

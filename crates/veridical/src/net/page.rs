@@ -68,7 +68,8 @@ impl NetEvaluation {
         } else {
             &["run", "seed", "examples", "loss", "rmse", "mae", "R2"]
         };
-        let mut table = Table::new("All runs", heads.iter().copied());
+        let key = if is_classes { "accuracy" } else { "rmse" };
+        let mut table = Table::new("All runs", heads.iter().copied()).key(key);
         for model in &self.models {
             for (seed, m) in model.seeds.iter().zip(&model.runs) {
                 let mut cells = vec![
@@ -116,7 +117,9 @@ impl NetEvaluation {
                 Cell::interval(share.value, share.interval(), 4),
             ]
         };
-        Table::new("Accuracy by class", ["class", "examples", "accuracy"]).rows(rows.map(row))
+        Table::new("Accuracy by class", ["class", "examples", "accuracy"])
+            .key("accuracy")
+            .rows(rows.map(row))
     }
 }
 

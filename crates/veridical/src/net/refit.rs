@@ -293,14 +293,13 @@ impl RefitHead {
             let n = compared.before.n;
             RefitHead::rows(compared).into_iter().map(move |(name, before, after)| {
                 [
-                    Cell::text(format!("{part} ({n} examples)")),
-                    Cell::text(name),
+                    Cell::text(format!("{part} {name} ({n} examples)")),
                     Cell::number(before, 4),
                     Cell::number(after, 4),
                 ]
             })
         });
-        let table = Table::new("Before and after", ["part", "metric", "before", "after"])
+        let table = Table::new("Before and after", ["metric", "before", "after"])
             .explain("The loss is the one the method minimizes.")
             .rows(rows);
         let points = |of: fn(&Tried) -> Option<f64>| -> Vec<[f64; 2]> {

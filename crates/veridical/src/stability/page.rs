@@ -165,6 +165,7 @@ impl StabilityReport {
             ]
         });
         let table = Table::new("Limits", ["limit", "measured [95 %]", "allowed", "outcome", "to decide"])
+            .key("outcome")
             .explain("The harmful end of the interval is compared with the limit; undecided counts as failed.")
             .rows(rows);
         page.section("Limits", "What the budget allows, and what was measured.").table(table)

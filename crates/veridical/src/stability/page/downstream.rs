@@ -74,6 +74,7 @@ impl StabilityReport {
             "sd: both",
         ];
         let table = Table::new("Treatments", head)
+            .key("not retrained")
             .explain(format!(
                 "Standard deviations in percentage points. {} ids of {} classes, the same {} folds for all; most frequent class {:.1} %. \
                  Variance components may be negative: they are then indistinguishable from 0.",
@@ -103,7 +104,7 @@ impl StabilityReport {
             });
             let table = Table::new(
                 "Kernel-target alignment",
-                ["table", "centred", "uncentered", "E[1[Y=Y'] K]", "E[K]"],
+                ["table", "centered", "uncentered", "E[1[Y=Y'] K]", "E[K]"],
             )
             .rows(rows);
             page = page.table(table);
@@ -148,7 +149,7 @@ impl StabilityReport {
         ];
         let intro =
             format!("{} ids are in all tables. Most broken refreshes show here.", self.shared_ids);
-        let table = Table::new("Tables", head).rows(rows);
+        let table = Table::new("Tables", head).key("ids gone").rows(rows);
         page.section("Tables", intro).table(table)
     }
 

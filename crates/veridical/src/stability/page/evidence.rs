@@ -142,6 +142,7 @@ impl StabilityReport {
             "Heaviest ids whose neighbors changed",
             ["id", "weight", "kept", "before", "after"],
         )
+        .key("kept")
         .explain(
             "Sorted by weight times the share of neighbors that changed. Inspect these before you ship.",
         )
