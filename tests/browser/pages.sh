@@ -15,7 +15,7 @@ items=work/run/vectors/item.parquet
 veridical featurize new --data $items --out work/spec.json
 veridical featurize check --spec work/spec.json $items --html check.html
 veridical data generate images --images 200 --test-images 60 --size 8 --classes 3 --out work/images
-veridical train net --model mlp:16 --data work/images --epochs 4 --validation 0.2 --out work/net
+veridical train net --model mlp:16 --data work/images --epochs 3 --validation 0.2 --out work/net
 veridical evaluate --run work/net --html network.html
 veridical refit-head --run work/net --html refit.html --out work/refit
 # Ten trainings of one shop, a refresh that is published and one that is stopped.

@@ -188,6 +188,29 @@ describe('pieces with known numbers', () => {
     }
   });
 
+  /** The value axes of a chart by caption: where they begin and end, and their labels. */
+  const scales = (page, caption) => figure(page, caption).locator('.plot').evaluate(place => ['xAxis', 'yAxis'].map(name => {
+    const { scale } = place.chart.echarts.getModel().getComponent(name).axis;
+    return { type: scale.type, extent: scale.getExtent(), labels: scale.getTicks().map(tick => tick.value) };
+  }).filter(({ type }) => type !== 'ordinal'));
+
+  on(join(PAGES, 'evaluate.html'), 'the axis of AUC ends at 1, and no share goes beyond', async page => {
+    const [{ extent, labels }] = await scales(page, 'auc');
+    assert.deepEqual([extent, labels], [[0, 1], [0, 0.25, 0.5, 0.75, 1]]);
+    for (const caption of await page.locator('figure:has(.plot) h3').allInnerTexts()) {
+      for (const { extent: [low, high] } of await scales(page, caption)) assert.ok(low >= 0 && high <= 1, `${caption}: ${low} to ${high}`);
+    }
+  });
+
+  on(join(PAGES, 'network.html'), 'the axis of epochs ends at whole numbers, and accuracy at 1', async page => {
+    for (const measure of ['loss', 'accuracy']) {
+      const [epochs, values] = await scales(page, `${measure} over epochs`);
+      assert.deepEqual(epochs.extent, [1, 3]);
+      assert.deepEqual(epochs.labels, [1, 2, 3]);
+      assert.ok(values.extent[0] >= 0 && (measure === 'loss' || values.extent[1] <= 1), `${values.extent}`);
+    }
+  });
+
   on(gallery, 'a chart is copied as numbers and saved as a picture', async page => {
     const heat = figure(page, 'CKA of all pairs of runs');
     await heat.getByRole('button', { name: 'Copy' }).click();

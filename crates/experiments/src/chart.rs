@@ -46,7 +46,10 @@ impl Chart {
 
     /// As a piece of a page.
     pub(super) fn piece(&self) -> veridical_report::Chart {
-        let [x, y] = self.axes.each_ref().map(Axis::new);
+        let [x, y] = self.axes.each_ref().map(|name| match name.as_str() {
+            "epoch" => Axis::new(name).integers(),
+            _ => Axis::new(name),
+        });
         let explain = "Names in the legend switch their points off and on.";
         match self.shape {
             ChartKind::Lines => {

@@ -82,12 +82,24 @@ function frame(c, { x, y, names, width, tooltip }) {
     }
     return {
       ...common, type: axis.log ? 'log' : 'value', logBase: axis.base, scale: !axis.zero, splitNumber: width < NARROW && side === 'x' ? 3 : 5,
+      ...(axis.bounds ? bounded(axis) : {}),
+      ...(Number.isFinite(axis.end) ? { max: axis.end } : {}),
+      ...(axis.integers ? { min: ({ min }) => Math.floor(min), max: ({ max }) => Math.ceil(max), minInterval: 1 } : {}),
       ...(axis.whole ? { min: 0, max: 1, interval: 0.25 } : {}),
       ...(axis.names ? { min: 0, max: Math.max(1, axis.names.length - 1), minInterval: 1 } : {}),
       axisLabel: { ...label, hideOverlap: true, formatter: value => show(axis, value) },
       splitLine: { lineStyle: { color: c.line } }, minorTick: { show: false },
     };
   }
+}
+
+/** Ends of an axis that does not go beyond what its values can be, where rounding to the next label would. */
+function bounded({ bounds: [least, most], zero }) {
+  const room = ({ min, max }) => 0.35 * (max - (zero ? Math.min(0, min) : min));
+  return {
+    min: range => Number.isFinite(least) && (range.min - room(range) <= least || range.min === range.max) ? least : null,
+    max: range => Number.isFinite(most) && (range.max + room(range) >= most || range.min === range.max) ? most : null,
+  };
 }
 
 /** The limits on both axes: lines, and invisible points that keep them in view. */
@@ -134,7 +146,8 @@ function line(numbers, c, width) {
   // Exceptions do not squeeze the rest: those far away stand at the edge, with their values in the tooltip.
   const usual = drawn.filter(one => !one.dots).flatMap(one => one.points.flatMap(([, ...values]) => values)).filter(Number.isFinite);
   const [least, most] = ends(usual), room = Math.max(0.25 * (most - least), 1e-3 * Math.abs(most));
-  const edges = drawn.some(one => one.dots) && usual.length && !y.log ? [least - room, most + room] : null;
+  const [lowest, highest] = y.bounds ?? [];
+  const edges = drawn.some(one => one.dots) && usual.length && !y.log ? [Math.max(least - room, lowest ?? -Infinity), Math.min(most + room, highest ?? Infinity)] : null;
   const placed = value => edges && value !== null ? Math.min(Math.max(value, edges[0]), edges[1]) : value;
   const lines = drawn.map(({ name, points, color, dashed, dots }) => ({
     name, type: 'line', data: points.map(([at, value]) => [at, dots ? placed(value) : value]), showSymbol: dots || points.length <= 40 && !(dashed && banded),
@@ -285,7 +298,7 @@ function bars({ y, names, lying, dots, series }, c, width) {
   const [low, high] = ends(series.flatMap(one => one.values.flat()).filter(Number.isFinite));
   const values = { ...y, zero: y.zero || !dots };
   // Fractions do not exceed 100 %.
-  values.whole = y.percent && values.zero && low >= 0 && high > 0.7 && high <= 1;
+  values.whole = values.zero && low >= 0 && high <= 1 && (y.percent && high > 0.7 || y.end === 1);
   const place = (i, value) => aside ? [value, i] : [i, value];
   const drawn = series.map((one, i) => ({
     name: one.name, type: 'custom', clip: true, itemStyle: { color: c.series[i % 8] },

@@ -15,6 +15,12 @@ pub struct Axis {
     log: bool,
     percent: bool,
     zero: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bounds: Option<[f64; 2]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end: Option<f64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    integers: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<String>,
     marks: Vec<Mark>,
@@ -34,6 +40,9 @@ impl Axis {
             log: false,
             percent: false,
             zero: false,
+            bounds: None,
+            end: None,
+            integers: false,
             names: Vec::new(),
             marks: Vec::new(),
         }
@@ -53,6 +62,24 @@ impl Axis {
     /// Starts the axis at zero even if all values are far from it.
     pub fn from_zero(mut self) -> Self {
         self.zero = true;
+        self
+    }
+
+    /// Never goes beyond the least and the largest value that there can be; either may be infinite.
+    pub fn within(mut self, [least, most]: [f64; 2]) -> Self {
+        self.bounds = Some([least, most]);
+        self
+    }
+
+    /// Ends at this value, the largest that there can be, even if all values are far from it.
+    pub fn ends_at(mut self, most: f64) -> Self {
+        self.end = Some(most);
+        self
+    }
+
+    /// Begins, ends and is labeled at whole numbers, such as epochs.
+    pub fn integers(mut self) -> Self {
+        self.integers = true;
         self
     }
 

@@ -138,10 +138,12 @@ impl Evaluation {
 
     fn chart(&self, measure: &str) -> Chart {
         let names = self.models.iter().map(|model| model.name.as_str());
+        // AUC has a scale of its own, with 0.5 for guessing; the others are far from 1 on most data.
+        let axis = Axis::new(measure).within([0.0, 1.0]);
         let chart = Bars::new(
             measure,
             "Higher is better; whiskers are 95 % intervals. Protocols are not comparable with each other.",
-            Axis::new(measure),
+            if measure == "auc" { axis.ends_at(1.0) } else { axis },
             names,
         );
         let series = |chart: Bars, protocol: String| {

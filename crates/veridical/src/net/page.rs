@@ -160,9 +160,10 @@ fn curves(model: &EvaluatedNet) -> Vec<Chart> {
         if train.len() < 2 {
             return None;
         }
+        let most = if name == "accuracy" { 1.0 } else { f64::INFINITY };
+        let (x, y) = (Axis::new("epoch").integers(), Axis::new(name).within([0.0, most]));
         let chart =
-            Line::new(format!("{name} over epochs"), explain, Axis::new("epoch"), Axis::new(name))
-                .series("training", train);
+            Line::new(format!("{name} over epochs"), explain, x, y).series("training", train);
         Some(
             if validation.is_empty() { chart } else { chart.series("validation", validation) }
                 .into(),

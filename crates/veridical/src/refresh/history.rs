@@ -463,8 +463,12 @@ impl History {
         );
         let bad = if kind.harm == Harm::Low { "low values are bad" } else { "high values are bad" };
         let meaning = kind.meaning;
-        let mut chart =
-            Band::new(kind.label, format!("{meaning}; {bad}."), x, Axis::new(kind.label));
+        let mut chart = Band::new(
+            kind.label,
+            format!("{meaning}; {bad}."),
+            x,
+            Axis::new(kind.label).within(kind.range()),
+        );
         for (name, points) in
             [("vs reference", of("reference", true)), ("vs version before", of("previous", true))]
         {

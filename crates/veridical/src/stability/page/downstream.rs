@@ -12,7 +12,7 @@ impl StabilityReport {
         let mut plot = BoxPlot::new(
             "Accuracy over runs, retrained on each",
             "A flat box is a stable treatment; a treatment that averages all runs has no spread.",
-            Axis::new("accuracy").percent(),
+            Axis::new("accuracy").percent().within([0.0, 1.0]),
         );
         for t in &d.treatments {
             plot = plot.samples(t.treatment.clone(), &t.accuracy.runs);

@@ -72,7 +72,7 @@ impl StabilityReport {
         let dimensions = Line::new(
             "Variance of every dimension over runs",
             "The gap between the lines is what alignment recovers: the table was rotated, its geometry was not lost.",
-            Axis::new("dimension, by variance"),
+            Axis::new("dimension, by variance").integers(),
             Axis::log("variance"),
         )
         .series("raw", falling(&c.variance))
