@@ -252,8 +252,9 @@ impl Outcome {
         if self.quick {
             verdict = verdict.detail("A quick run: less data and fewer seeds.");
         }
-        let mut page =
-            Page::new(self.id).verdict(verdict).section("Measured", "").table(self.table());
+        let data = if self.quick { "quick run, less data" } else { "full run" };
+        let page = Page::new(format!("Experiment {}", self.id)).of(data).verdict(verdict);
+        let mut page = page.section("Measured", "").table(self.table());
         for chart in &self.charts {
             page = page.chart(chart.piece());
         }

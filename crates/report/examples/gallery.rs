@@ -56,6 +56,8 @@ fn page() -> Page {
 
 fn top() -> Page {
     Page::new("Every component of a report")
+        .of("tuesday.parquet against monday.parquet")
+        .date(Some("2026-01-06"))
         .verdict(
             Verdict::new(Level::Bad, "Do not ship today's raw vectors: consumers that do not retrain would drop to chance level.")
                 .detail("The geometry is stable: 77 % of the ten nearest neighbors are kept, as between runs on the same data.")

@@ -36,6 +36,7 @@ const FIRST_LINE: &str = "<!doctype html><!-- veridical -->";
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
+    of: Vec<String>,
     metadata: Vec<(&'static str, String)>,
     blocks: Vec<Block>,
     foot: Option<Foot>,
@@ -81,6 +82,7 @@ impl Page {
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
+            of: Vec::new(),
             metadata: Vec::new(),
             blocks: Vec::new(),
             foot: None,
@@ -91,6 +93,21 @@ impl Page {
     fn with(mut self, block: Block) -> Self {
         self.blocks.push(block);
         self
+    }
+
+    /// Adds to the title what the page is about: the names of its data, in a few words.
+    pub fn of(mut self, data: impl Into<String>) -> Self {
+        self.of.push(data.into());
+        self
+    }
+
+    /// Adds the date of the data to the title and, for programs, as a `<meta>` element; nothing if there is none. No page has the
+    /// date of a clock.
+    pub fn date(self, date: Option<impl Into<String>>) -> Self {
+        match date.map(Into::into) {
+            Some(date) => self.of(date.clone()).metadata("date", date),
+            None => self,
+        }
     }
 
     /// Adds a `<meta>` element for programs, such as the date of the data.
@@ -162,7 +179,8 @@ impl Page {
     /// Returns the page as an HTML file.
     // Writing to a String cannot fail.
     pub fn to_html(&self) -> String {
-        let title = escape(&self.title);
+        let (title, of) = (escape(&self.title), escape(&self.of.join(" \u{b7} ")));
+        let whole = if of.is_empty() { title.clone() } else { format!("{title} \u{b7} {of}") };
         let mut html = format!(
             "{FIRST_LINE}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -173,9 +191,10 @@ impl Page {
         for (name, content) in &self.metadata {
             let _ = writeln!(html, "<meta name=\"{name}\" content=\"{}\">", escape(content));
         }
-        let _ = write!(html, "<title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n");
+        let _ = write!(html, "<title>{whole}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n");
         self.write_head(&mut html, &title);
-        let _ = write!(html, "<main>\n<h1 id=\"top\">{title}</h1>\n");
+        let of = if of.is_empty() { of } else { format!(" <span class=\"of\">{of}</span>") };
+        let _ = write!(html, "<main>\n<h1 id=\"top\">{title}{of}</h1>\n");
         let mut sections = 0;
         for block in &self.blocks {
             if matches!(block, Block::Section { .. }) {
@@ -294,6 +313,8 @@ mod tests {
     fn every_piece(text: &str, x: f64) -> Page {
         let axis = || Axis::new(text).mark(text, x);
         Page::new(text)
+            .of(text)
+            .date(Some(text))
             .verdict(Verdict::new(Level::Bad, text).detail(text))
             .cards([Card::new(text, text).note(text)])
             .section(text, text)
@@ -356,6 +377,20 @@ mod tests {
     fn a_page_without_charts_is_small_and_one_with_charts_below_three_megabytes() {
         assert!(Page::new("x").text("y").to_html().len() < 32 << 10);
         assert!(every_piece("x", 1.0).to_html().len() < 3 << 20);
+    }
+
+    #[test]
+    fn a_title_has_data_and_date_and_no_date_if_there_is_none() {
+        let page = || Page::new("Refresh").of("b against a & c");
+        let html = page().date(Some("2026-01-06")).to_html();
+        assert!(html.contains("<title>Refresh · b against a &amp; c · 2026-01-06</title>"));
+        assert!(html.contains("<meta name=\"date\" content=\"2026-01-06\">"));
+        assert!(html.contains(
+            "<h1 id=\"top\">Refresh <span class=\"of\">b against a &amp; c · 2026-01-06</span></h1>"
+        ));
+        let html = page().date(None::<&str>).to_html();
+        assert!(html.contains("<title>Refresh · b against a &amp; c</title>"));
+        assert!(!html.contains("name=\"date\""));
     }
 
     #[test]

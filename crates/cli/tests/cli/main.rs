@@ -21,6 +21,7 @@ mod json_documents;
 mod maps;
 mod nets;
 mod outputs;
+mod pages;
 mod plan;
 mod prefix;
 mod real_data;

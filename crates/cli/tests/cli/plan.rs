@@ -618,6 +618,7 @@ fn neither_threads_nor_chunks_nor_files_change_what_is_measured() {
             text + &page
                 .replace(&typed, "")
                 .replace(&format!("rows of {input}."), "rows.")
+                .replace(&format!("-&gt; 20 on {input}<"), "<")
                 .replace(&format!("<dt>data</dt><dd>{input}</dd>"), "")
                 .replace(&format!("\"data\":\"{input}\""), "")
         })

@@ -106,7 +106,9 @@ fn a_good_refresh_is_published_whole() {
         summary.lines().count() <= 12
             && summary.starts_with("**Veridical refresh 1: published.** ")
     );
-    assert!(sandbox.text("live/1/report.html").contains("<title>Refresh 1: published</title>"));
+    let title = "<title>Refresh 1: published · b.parquet against a.parquet</title>";
+    assert!(sandbox.text("live/1/report.html").contains(title));
+    assert!(!sandbox.text("live/1/report.html").contains("name=\"date\""));
     // The vectors are aligned: nobody is told to do it again.
     let text = sandbox.ok(&LINE.replace("--out live", "--out other"));
     assert!(text.contains("\n  the refresh aligns the vectors (only alignment restores"), "{text}");
@@ -564,7 +566,8 @@ fn days_are_remembered() {
         ),
         "{text}"
     );
-    assert!(sandbox.text("history.html").contains("<title>History of live</title>"));
+    let title = "<title>History of live · versions 2026-01-01 to 2026-01-21</title>";
+    assert!(sandbox.text("history.html").contains(title));
     let budget = sandbox.ok("stability budget --from-history live");
     assert!(
         budget.contains("\nmin-cka = 0.99") && budget.contains("20 published days of live"),

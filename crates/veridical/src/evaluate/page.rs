@@ -8,7 +8,11 @@ use super::{EvaluatedModel, Evaluation};
 impl Evaluation {
     /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
-        let mut page = Page::new("Evaluation").verdict(self.verdict()).cards(self.cards()).section(
+        let models = self.models.iter().filter(|model| !model.is_baseline);
+        let models: Vec<&str> = models.map(|model| model.name.as_str()).collect();
+        let page =
+            Page::new("Evaluation").of(models.join(", ")).of(format!("split {}", self.split));
+        let mut page = page.verdict(self.verdict()).cards(self.cards()).section(
             "Metrics",
             format!(
                 "{} held-out rows, split {}; 95 % intervals over users and seeds.",

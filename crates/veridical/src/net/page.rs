@@ -13,7 +13,9 @@ const MOST_CLASSES: usize = 40;
 impl NetEvaluation {
     /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
-        let mut page = Page::new("Evaluation of networks").verdict(self.verdict());
+        let models: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+        let mut page =
+            Page::new("Evaluation of networks").of(models.join(", ")).verdict(self.verdict());
         page = page.cards(self.models.iter().flat_map(cards));
         page = page.section("Metrics", "On examples read and normalized as in training.");
         for note in &self.notes {

@@ -319,6 +319,7 @@ impl RefitHead {
             .fact("cross-validation folds", self.folds)
             .fact("seed", self.seed);
         Page::new("Refit of the last layer")
+            .of(format!("{} of {}", self.model, self.run))
             .verdict(self.verdict())
             .cards(self.cards())
             .section(

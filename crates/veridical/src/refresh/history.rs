@@ -17,6 +17,7 @@ use veridical_io::publications::{HISTORY, Manifest, Publications};
 use veridical_io::{ColumnWriter, Input, Output, Replace};
 use veridical_report::{Axis, Band, Card, Cell, Foot, Level, Page, Table, Verdict, brief};
 
+use super::date_of;
 use super::manage::opened;
 use crate::Result;
 
@@ -373,8 +374,16 @@ impl History {
             verdict = verdict.detail(format!("Change with {version}: {}.", measures.join(", ")));
         }
         let current = self.current.clone().unwrap_or_else(|| "none".into());
-        let mut page =
-            Page::new(format!("History of {}", self.out)).verdict(verdict).cards([
+        let mut page = Page::new(format!("History of {}", self.out));
+        page = match (self.days.first(), last) {
+            (Some(first), Some(last)) if n > 1 => {
+                page.of(format!("versions {} to {}", first.version, last.version))
+            }
+            (_, Some(last)) => page.of(format!("version {}", last.version)),
+            _ => page,
+        };
+        page =
+            page.verdict(verdict).cards([
                 Card::new("current version", current),
                 Card::new("days published", published.to_string()).level(Level::Good),
                 Card::new("days rejected", (n - published).to_string()).level(if n > published {
@@ -385,8 +394,8 @@ impl History {
                 Card::new("changes found", changes.len().to_string())
                     .level(if changes.is_empty() { Level::Good } else { Level::Warn }),
             ]);
-        if let Some(day) = last {
-            page = page.metadata("date", day.version.clone());
+        if let Some(date) = last.and_then(|day| date_of(&day.version)) {
+            page = page.metadata("date", date);
         }
         page = page.section(
             "Trends",

@@ -318,6 +318,11 @@ impl Refreshed {
     }
 }
 
+/// Returns the date that names a version; a number is none.
+fn date_of(version: &str) -> Option<&str> {
+    version.contains('-').then_some(version)
+}
+
 /// The verdict's sentence goes on with what became of it.
 fn headline(version: &str) -> String {
     format!("Veridical refresh {version}:")

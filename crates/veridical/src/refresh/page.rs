@@ -2,7 +2,7 @@
 
 use veridical_report::{Cell, Level, Page, Table};
 
-use super::{MapReport, Yesterday};
+use super::{MapReport, Yesterday, date_of};
 use crate::stability::{Reader, StabilityReport, with_interval};
 
 /// What a day came to.
@@ -18,8 +18,10 @@ impl Outcome<'_> {
     pub fn to_html(&self, command: &str) -> String {
         let word = if self.published { "published" } else { "NOT published" };
         let title = format!("Refresh {}: {word}", self.version);
-        let page = self.report.to_page(&title, command, Reader::Refreshes);
-        let mut page = page.metadata("date", self.version);
+        let mut page = self.report.to_page(&title, command, Reader::Refreshes);
+        if let Some(date) = date_of(self.version) {
+            page = page.metadata("date", date);
+        }
         page = page.metadata("status", if self.published { "published" } else { "rejected" });
         page = self.map_section(page);
         if let Some(yesterday) = self.yesterday {

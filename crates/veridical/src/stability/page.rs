@@ -42,7 +42,8 @@ impl StabilityReport {
 
     /// Returns the page, for callers that extend it.
     pub(crate) fn to_page(&self, title: &str, command: &str, reader: Reader) -> Page {
-        let mut page = Page::new(title).verdict(self.banner(reader)).cards(self.cards());
+        let page = Page::new(title).of(self.compared());
+        let mut page = page.verdict(self.banner(reader)).cards(self.cards());
         page = self.limits(page);
         page = self.aspects(page);
         page = self.consumer_lines(page);
@@ -65,6 +66,20 @@ impl StabilityReport {
             foot = foot.fact(table.name.clone(), &table.fingerprint);
         }
         page.foot(foot).data(self)
+    }
+
+    /// Names the tables in a few words, as a title has them.
+    fn compared(&self) -> String {
+        let mut names: Vec<String> = self.tables.iter().map(|table| short(&table.name)).collect();
+        if names.first() == names.last() {
+            names = self.tables.iter().map(|table| table.name.clone()).collect();
+        }
+        match names.as_slice() {
+            [] => String::new(),
+            [reference, today] => format!("{today} against {reference}"),
+            [first, .., last] => format!("{} tables, {first} to {last}", names.len()),
+            [one] => one.clone(),
+        }
     }
 
     fn banner(&self, reader: Reader) -> Verdict {

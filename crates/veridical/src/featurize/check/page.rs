@@ -12,6 +12,7 @@ impl CheckReport {
     pub fn to_html(&self, command: &str) -> String {
         let Self { spec, errors, .. } = self;
         Page::new("Kernel error of a feature spec")
+            .of(format!("{} -> {} on {}", spec.input_dim, spec.output_dim, self.data))
             .verdict(self.verdict())
             .cards([
                 Card::new("mean error", format!("{:.4}", errors.mean)).note("per kernel value"),
