@@ -57,7 +57,8 @@ pub(crate) fn run_ids(file: &str, bytes: &[u8], intact: bool) -> Outcome {
         let (rows, path) = (folder.path().join("rows.csv"), folder.path().join(file));
         put(&rows, b"a,b\n1,2\n3,4\n5,6\n7,8\n9,10\n");
         put(&path, bytes);
-        check(&rows, &ReadOptions { ids: Some(path.into()), ..ReadOptions::default() }, intact)
+        let ids = veridical_io::Input::from(path).into();
+        check(&rows, &ReadOptions { ids, ..ReadOptions::default() }, intact)
     })
 }
 

@@ -79,7 +79,7 @@ fn join_on<K: Hash + Eq + ToString>(
     for table in &tables {
         let table_keys = keys_of(&table.ids).ok_or_else(|| {
             let what = "one table has integer ids and another has text ids";
-            Error::unfit(what, "read both as text with ⟨text-ids⟩, or convert one of them")
+            Error::unfit(what, "pass ⟨text-ids⟩ to read all ids as text, or name the rows of a table without ids with ⟨ids⟩")
         })?;
         keys.push(table_keys);
     }
@@ -89,7 +89,7 @@ fn join_on<K: Hash + Eq + ToString>(
             if let Some(before) = place.insert(key, row) {
                 let (name, id) = (&names[t], key.to_string());
                 let what = format!("{name} has the id {id} twice, in rows {before} and {row}");
-                return Err(Error::unfit(what, "a join needs each id once"));
+                return Err(Error::unfit(what, "a join needs each id once (⟨on-duplicate-id⟩)"));
             }
         }
         places.push(place);
@@ -151,7 +151,10 @@ mod tests {
     fn duplicates_mixed_types_and_strangers_are_refused() {
         let message = |tables| join(tables).unwrap_err().to_string();
         let twice = message(vec![text(&["a"]), text(&["b", "a", "b"])]);
-        assert_eq!(twice, "table 2 has the id b twice, in rows 0 and 2; a join needs each id once");
+        assert_eq!(
+            twice,
+            "table 2 has the id b twice, in rows 0 and 2; a join needs each id once (⟨on-duplicate-id⟩)"
+        );
         let mixed = message(vec![text(&["1"]), table(Ids::Int(vec![1].into()))]);
         assert!(mixed.starts_with("one table has integer ids and another has text ids"));
         assert_eq!(message(vec![text(&["a"]), text(&["b"])]), "the tables have no id in common");

@@ -59,11 +59,13 @@ pub use graph::{
     EdgeOptions, LabelOptions, read_edges, read_labels, read_labels_of, read_names, read_weights,
     write_graph,
 };
-pub use place::{Input, Output, path_value};
+pub use place::{IdFiles, Input, Output, path_value};
 pub use publish::{Existing, IfExists, Replace, put as write_atomically};
-pub use read::{OnNan, ReadOptions, TableReader, read_ids};
+pub use read::{OnDuplicateId, OnNan, OnNullId, ReadOptions, TableReader, read_ids};
 pub use records::{ColumnMap, RecordFormat, RecordOptions};
-pub use table::{Chunk, Dtype, IdKind, TableSchema, collect_table, read_table, write_table};
+pub use table::{
+    Chunk, Dtype, IdKind, TableSchema, collect_rows, collect_table, read_table, write_table,
+};
 pub use text::{
     Documents, LabeledOptions, TextOptions, read_corpus, read_corpus_with, read_labeled,
 };

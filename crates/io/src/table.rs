@@ -9,7 +9,8 @@ use arrow_schema::Field;
 use veridical_core::{Cancel, Error as Core};
 use veridical_data::{Ids, VectorTable};
 
-use crate::{IfExists, OutputSchema, Piece, ReadOptions, Result, Source};
+use crate::read::first_repeated;
+use crate::{Error, IfExists, OutputSchema, Piece, ReadOptions, Result, Source};
 use crate::{TableReader, TableWriter, Vectors, WriteOptions};
 
 /// A floating-point type on disk.
@@ -196,8 +197,17 @@ pub fn read_table(source: &Source, options: &ReadOptions) -> Result<VectorTable>
 /// Reads the remaining rows of a table.
 ///
 /// # Errors
-/// The errors of [`TableReader`].
+/// The errors of [`TableReader`], and [`crate::Error::Content`] for an id that occurs twice under
+/// [`OnDuplicateId::Error`](crate::OnDuplicateId::Error).
 pub fn collect_table(mut reader: TableReader) -> Result<VectorTable> {
+    collect_rows(&mut reader)
+}
+
+/// Reads the remaining rows of a table, as [`collect_table`] does, and leaves the reader with what it has to say.
+///
+/// # Errors
+/// The errors of [`collect_table`].
+pub fn collect_rows(reader: &mut TableReader) -> Result<VectorTable> {
     let dim = reader.schema().dim;
     let mut vectors = Vec::new();
     let mut ids = Vec::new();
@@ -209,7 +219,16 @@ pub fn collect_table(mut reader: TableReader) -> Result<VectorTable> {
     if ids.is_empty() {
         return Err(Core::unfit(format!("{}: no rows remain", reader.source()), "").into());
     }
-    Ok(VectorTable { ids: Chunk::concat(&ids)?.ids, dim, vectors })
+    let rows = Chunk::concat(&ids)?;
+    if reader.schema().ids != IdKind::RowNumber
+        && let Some((before, again)) = first_repeated(&rows.ids)
+    {
+        let (id, rows) = (rows.ids.get(again), [before, again].map(|row| rows.row_number(row)));
+        let what = format!("the id {id} occurs twice, in rows {} and {}", rows[0], rows[1]);
+        let remedy = "drop one of them, or pass ⟨on-duplicate-id⟩ first or ⟨on-duplicate-id⟩ mean";
+        return Err(Error::content(reader.source().to_string(), format!("{what}; {remedy}")));
+    }
+    Ok(VectorTable { ids: rows.ids, dim, vectors })
 }
 
 /// Writes a table to `path`, replacing an existing file.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use veridical_core::{Error as Refusal, Job, Progress, settings};
 use veridical_io::{
-    Chunk, Cuts, OutputSchema, Piece, ReadOptions, Source, TableReader, TableWriter, Vectors,
-    WriteOptions, publish, storage,
+    Chunk, Cuts, OnDuplicateId, OnNullId, OutputSchema, Piece, ReadOptions, Source, TableReader,
+    TableWriter, Vectors, WriteOptions, publish, storage,
 };
 
 use crate::{Error, Result};
@@ -140,7 +140,15 @@ pub(crate) fn run(
     });
     outcome?;
     tally.skipped_rows = rows_read - tally.rows; // includes rows after the last one kept
-    warn_about_replaced(tally.skipped_rows, tally.zeroed_values, job);
+    let drops_ids = options.read.on_null_id != OnNullId::Error
+        || options.read.on_duplicate_id != OnDuplicateId::Error;
+    if drops_ids && tally.skipped_rows > 0 {
+        let why = "their id is missing or repeated, or a value is not a finite number";
+        job.warn(&format!("{} rows were skipped: {why}", tally.skipped_rows));
+        warn_about_replaced(0, tally.zeroed_values, job);
+    } else {
+        warn_about_replaced(tally.skipped_rows, tally.zeroed_values, job);
+    }
     Ok(tally)
 }
 
@@ -266,7 +274,7 @@ fn manifest(table: &TableJob<'_>) -> Result<Value> {
         relative.map(|path| format!("{} ", path.display())).unwrap_or_default()
     };
     let mut inputs = Vec::new();
-    for file in files.iter().map(PathBuf::as_path).chain(read.ids.as_deref()) {
+    for file in files.iter().map(PathBuf::as_path).chain(read.ids.iter().map(|ids| &**ids)) {
         inputs.push(format!(
             "{}{}",
             below(file).trim_start(),

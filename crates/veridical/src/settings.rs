@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use veridical_core::{Seed, settings};
 use veridical_data::split::{Short, SplitRule};
-use veridical_io::{ColumnMap, Existing, Input, LabelOptions, Output, RecordOptions, TextOptions};
+use veridical_io::{
+    ColumnMap, Existing, IdFiles, Input, LabelOptions, OnDuplicateId, Output, ReadOptions,
+    RecordOptions, Source, TableReader, TextOptions,
+};
 
 use crate::Result;
 
@@ -32,6 +35,56 @@ impl TextFiles {
     /// Returns the options for reading other files, for which a header is detected.
     pub fn encoded(&self) -> RecordOptions {
         RecordOptions { encoding: self.encoding.clone(), ..RecordOptions::default() }
+    }
+}
+
+settings! {
+    /// Files that name the rows of tables without ids, where a reference and other tables are read.
+    pub struct TableIds in "Reading" {
+        /// File that names the rows of the reference, as ⟨ids⟩ does for all tables
+        pub reference_ids: Option<Input> = None,
+        /// File that names the rows of the other table
+        pub new_ids: Option<Input> = None,
+    }
+}
+
+impl TableIds {
+    /// Opens table `i` of `n`, where 0 is the reference. A file for this table must be needed; one for all tables is used
+    /// where it is.
+    pub(crate) fn open(
+        &self,
+        source: &Source,
+        read: &ReadOptions,
+        (i, n): (usize, usize),
+    ) -> Result<TableReader> {
+        let own = if i == 0 { &self.reference_ids } else { &self.new_ids };
+        Ok(match own {
+            Some(file) => {
+                let ids = file.clone().into();
+                TableReader::open(source, &ReadOptions { ids, ..read.clone() })?
+            }
+            None => TableReader::open_one_of(source, &read.of_table(i, n)?)?,
+        })
+    }
+
+    /// Returns the options that read table `i` of `n` as [`Self::open`] does.
+    pub(crate) fn reading(
+        &self,
+        source: &Source,
+        read: &ReadOptions,
+        (i, n): (usize, usize),
+    ) -> Result<ReadOptions> {
+        let own = if i == 0 { &self.reference_ids } else { &self.new_ids };
+        if own.is_none() && read.ids.is_empty() {
+            return Ok(read.clone());
+        }
+        let once = ReadOptions { on_duplicate_id: OnDuplicateId::Error, ..read.clone() };
+        let ids = match self.open(source, &once, (i, n))?.is_named_by_file() {
+            true if own.is_some() => own.clone().into(),
+            true => read.ids.of_table(i, n)?,
+            false => IdFiles::default(),
+        };
+        Ok(ReadOptions { ids, ..read.clone() })
     }
 }
 

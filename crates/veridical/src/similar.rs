@@ -8,7 +8,7 @@ use veridical_core::{Job, settings};
 use veridical_data::IdMap;
 use veridical_embed::{Embedding, Model};
 use veridical_io::run::RunFolder;
-use veridical_io::{ColumnMap, Input, ReadOptions, RecordOptions, Source, read_names};
+use veridical_io::{ColumnMap, Input, ReadOptions, RecordOptions, Source, TableReader, read_names};
 
 use crate::evaluate::divided_as;
 use crate::{Error, Result};
@@ -23,23 +23,22 @@ settings! {
         pub run: Input = Input::default() => [required(), value("RUN_OR_TABLE")],
         /// Id to find neighbors of; may be repeated
         pub id: Vec<String> = Vec::new() => [required(), value("ID"), dashes()],
-        /// Vector table within the run
-        pub table: Option<String> = None => [otherwise("item, or the first")],
         /// Number of neighbors per id
         pub k: usize = 10 => [value("K"), at_least(1.0)],
         /// Names of ids: MovieLens `::`, CSV, TSV or Parquet
         pub names: Option<Input> = None,
         /// Column with the names, by name or number
         pub name_column: Option<String> = None => [needs(&["names"]), otherwise("`name`, `title`, or the second")],
-        /// Character encoding of the names
-        pub encoding: Option<String> = None => [needs(&["names"]), otherwise("utf-8")],
+    } with {
+        /// How the table is read; ⟨encoding⟩ is that of the names, too.
+        pub read: ReadOptions,
     }
 }
 
 impl Similar {
     fn name_options(&self) -> RecordOptions {
         let columns = ColumnMap::default().with("name", self.name_column.as_ref());
-        RecordOptions { columns, encoding: self.encoding.clone(), ..RecordOptions::default() }
+        RecordOptions { columns, encoding: self.read.encoding.clone(), ..RecordOptions::default() }
     }
 }
 
@@ -123,7 +122,8 @@ enum Rows {
 
 impl Vectors {
     fn load(settings: &Similar, job: &Job<'_>) -> Result<Self> {
-        let Similar { run: source, table, .. } = settings;
+        let Similar { run: source, read, .. } = settings;
+        let table = &read.table;
         if let Some(seed) = veridical_io::run::seeds(source).first() {
             let what = format!("is an ensemble; pass one of its seeds, such as {}", seed.display());
             return Err(Error::request(format!("{} {what}", source.display()), ""));
@@ -138,8 +138,10 @@ impl Vectors {
                 return Ok(Self { ids: items, row_of: numbers.clone(), number_of: numbers, rows });
             }
         }
-        let options = ReadOptions { table: table.clone(), ..ReadOptions::default() };
-        let table = veridical_io::read_table(&Source::Path(source.to_path_buf()), &options)?;
+        let mut reader = TableReader::open(&Source::Path(source.to_path_buf()), read)?;
+        reader.notes().iter().for_each(|note| job.note(note));
+        let table = veridical_io::collect_rows(&mut reader)?;
+        reader.warnings().iter().for_each(|what| job.warn(what));
         let (ids, number_of) = IdMap::of(&table.ids);
         let mut row_of = vec![0; ids.len()];
         (0..).zip(&number_of).for_each(|(row, &number)| row_of[number as usize] = row);

@@ -164,7 +164,7 @@ impl Kind {
     pub fn range(&self) -> [f64; 2] {
         match self.key {
             "shared_ids" | "new_ids" | "zero_vectors" | "duplicate_vectors" | "nn_overlap"
-            | "metric" | "metric_sd" => [0.0, 1.0],
+            | "outlier_ids" | "norm_outliers" | "metric" | "metric_sd" => [0.0, 1.0],
             "cka" | "kernel_cka" => [-1.0, 1.0], // debiased, so that unrelated tables may have a value below 0
             "norm_change" | "procrustes_residual" | "gram_noise" | "kernel_noise" => {
                 [0.0, f64::INFINITY]

@@ -1,11 +1,11 @@
 //! Sequences as text: one line per user, the user's id followed by the items in chronological order.
 
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 
 use veridical_data::{IdMap, Interactions};
 
-use crate::read::plain_text;
+use crate::read::{plain_text, read_line};
 use crate::{Error, Result};
 
 /// Reads lines of integers separated by spaces, `user item item ...`; the file may be compressed.
@@ -14,13 +14,19 @@ use crate::{Error, Result};
 /// [`Error::Content`] names the line that is not of this form; also for a file without items.
 pub fn read_sequences(path: &Path) -> Result<Interactions> {
     let (mut users, mut items) = (Vec::new(), Vec::new());
-    for (number, line) in BufReader::new(plain_text(path, None)?).lines().enumerate() {
-        let line = line.map_err(|e| Error::read(path, "read", e))?;
+    let mut input = BufReader::with_capacity(1 << 18, plain_text(path, None)?);
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        bytes.clear();
+        if read_line(&mut input, &mut bytes, path, number)? == 0 {
+            break;
+        }
+        let line = std::str::from_utf8(&bytes)
+            .map_err(|_| Error::content(path, format!("line {number} is not text")))?;
         let mut ids = line.split_ascii_whitespace().map(|id| {
             id.parse::<i64>().map_err(|_| {
-                let place = number + 1;
                 let what = format!(
-                    "line {place}: `{id}` is not an integer; a line is `user item item ...`"
+                    "line {number}: `{id}` is not an integer; a line is `user item item ...`"
                 );
                 Error::content(path, what)
             })

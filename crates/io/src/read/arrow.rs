@@ -5,21 +5,25 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::{FileReader, StreamDecoder, read_footer_length};
 use arrow_ipc::root_as_footer;
-use arrow_schema::Schema;
+use arrow_schema::{DataType, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::Length;
+use parquet::file::statistics::Statistics;
 use veridical_data::Ids;
 
-use super::{PartReader, ReadOptions};
+use super::{OnNullId, PartReader, ReadOptions};
 use crate::columns::{self, Chosen};
 use crate::guard::guard;
 use crate::storage::{self, InputFile};
-use crate::{Chunk, Error, Result, TableSchema};
+use crate::{Chunk, Error, IdKind, Result, TableSchema};
 
 const PARQUET: &str = "Parquet";
 const IPC: &str = "Arrow IPC";
@@ -33,6 +37,7 @@ const BATCH_ROWS: usize = 1 << 15;
 struct Decoder {
     path: PathBuf,
     chosen: Chosen,
+    on_null_id: OnNullId,
     schema: TableSchema,
     /// The metadata of the file.
     metadata: HashMap<String, String>,
@@ -46,32 +51,55 @@ impl Decoder {
         path: &Path,
         schema: &Schema,
         chosen: Chosen,
+        on_null_id: OnNullId,
         first: Option<&RecordBatch>,
     ) -> Result<Self> {
         let kept = chosen.kept.iter().map(|&i| columns::kept_field(schema.field(i))).collect();
         let Some(first) = first else {
             return Err(Error::no_rows(path));
         };
-        let (dim, _) = columns::decode_vectors(first.column(chosen.vector), None, path, 0)?;
+        let dim = chosen.vectors.width(first, path)?;
         let metadata = schema.metadata().clone().into();
         let schema = TableSchema { dim, ids: chosen.id_kind, dtype: chosen.dtype, kept };
-        Ok(Self { path: path.to_owned(), chosen, schema, metadata, next_row: 0 })
+        Ok(Self { path: path.to_owned(), chosen, on_null_id, schema, metadata, next_row: 0 })
     }
 
     fn chunk(&mut self, batch: &RecordBatch) -> Result<Chunk> {
         let (path, first_row) = (self.path.as_path(), self.next_row);
-        let vectors = batch.column(self.chosen.vector);
-        let (_, vectors) =
-            columns::decode_vectors(vectors, Some(self.schema.dim), path, first_row)?;
-        let ids = match self.chosen.id {
-            Some(i) => columns::decode_ids(batch.column(i), self.chosen.id_kind, path, first_row)?,
+        let Chosen { vectors, id, id_kind, .. } = &self.chosen;
+        let vectors = vectors.decode(batch, self.schema.dim, path, first_row)?;
+        let ids = match id {
+            Some(i) => {
+                columns::decode_ids(batch.column(*i), *id_kind, self.on_null_id, path, first_row)?
+            }
             None => Ids::numbered(first_row, batch.num_rows()),
         };
+        self.check_index(batch)?;
         let kept = self.chosen.kept.iter().zip(&self.schema.kept);
         let kept = kept.map(|(&i, field)| columns::kept_column(batch.column(i), field, path));
         let kept = kept.collect::<Result<Vec<ArrayRef>>>()?;
         self.next_row += batch.num_rows() as u64;
         Ok(Chunk { first_row, ids, vectors, kept, row_numbers: None, zeroed: None })
+    }
+
+    /// A column that is left out as an index of pandas must be one.
+    fn check_index(&self, batch: &RecordBatch) -> Result<()> {
+        let Some(index) = self.chosen.index else { return Ok(()) };
+        let numbers = arrow_cast::cast(batch.column(index), &DataType::Int64)
+            .map_err(|e| Error::malformed(&self.path, "columnar", e))?;
+        let numbers = numbers.as_primitive::<Int64Type>();
+        let rows = (self.next_row..).take(numbers.len());
+        let Some((row, _)) = rows.zip(numbers).find(|(row, n)| *n != Some(*row as i64)) else {
+            return Ok(());
+        };
+        let name = batch.schema_ref().field(index).name().clone();
+        Err(Error::content(
+            &self.path,
+            format!(
+                "row {row}: column `{name}` looks like the index of pandas but is not the row number; \
+                 name the column of the ids with ⟨id-column⟩ and the coordinates with ⟨vector-column⟩"
+            ),
+        ))
     }
 }
 
@@ -92,7 +120,8 @@ impl ParquetPart {
             let n_rows = u64::try_from(builder.metadata().file_metadata().num_rows())
                 .map_err(|_| Error::malformed(path, PARQUET, "the number of rows is negative"))?;
             let schema = builder.schema().clone();
-            let chosen = columns::choose(&schema, options, path)?;
+            let mut chosen = columns::choose(&schema, options, path)?;
+            widen_ids(&mut chosen, &schema, |id| parquet_exceeds(path, &file, &builder, id))?;
             let projection = chosen.projection();
             let mask = ProjectionMask::roots(builder.parquet_schema(), projection.iter().copied());
             let mut head = builder
@@ -105,7 +134,8 @@ impl ParquetPart {
             let first = first.filter(|batch| batch.num_rows() > 0);
             let projected =
                 schema.project(&projection).map_err(|e| Error::malformed(path, PARQUET, e))?;
-            let decoder = Decoder::new(path, &projected, chosen.projected(), first.as_ref())?;
+            let (chosen, on_null_id) = (chosen.projected(), options.on_null_id);
+            let decoder = Decoder::new(path, &projected, chosen, on_null_id, first.as_ref())?;
             let chunk_rows = options.chunk_rows(decoder.schema.dim);
             Ok(Self { file, decoder, reader: None, n_rows, chunk_rows, projection })
         })
@@ -123,6 +153,58 @@ impl ParquetPart {
             .build()
             .map_err(|e| Error::malformed(path, PARQUET, e))
     }
+}
+
+/// Unsigned ids become text if some do not fit 64-bit integers, which `exceeds` finds out.
+fn widen_ids(
+    chosen: &mut Chosen,
+    schema: &Schema,
+    exceeds: impl FnOnce(usize) -> Result<bool>,
+) -> Result<()> {
+    let Some(id) = chosen.id.filter(|_| chosen.id_kind == IdKind::Int) else { return Ok(()) };
+    let data_type = schema.field(id).data_type();
+    if columns::may_exceed(data_type) && exceeds(id)? {
+        chosen.id_kind = IdKind::Text;
+        columns::id_note(data_type, IdKind::Text).iter().for_each(|note| chosen.say(note));
+    }
+    Ok(())
+}
+
+/// Whether a column of unsigned integers has values above 2^63 - 1: by the statistics of all row groups, else by the
+/// values of the column.
+fn parquet_exceeds(
+    path: &Path,
+    file: &InputFile,
+    builder: &ParquetRecordBatchReaderBuilder<InputFile>,
+    column: usize,
+) -> Result<bool> {
+    let leaves = builder.parquet_schema();
+    let leaf = (0..leaves.num_columns()).find(|&leaf| leaves.get_column_root_idx(leaf) == column);
+    let largest = |group: &RowGroupMetaData| {
+        let found = group.column(leaf?).statistics()?;
+        match found {
+            // The bits are those of unsigned integers.
+            Statistics::Int64(values) if !found.is_min_max_deprecated() => {
+                values.max_opt().copied()
+            }
+            _ => None,
+        }
+    };
+    let groups = builder.metadata().row_groups().iter().filter(|group| group.num_rows() > 0);
+    let largest: Option<Vec<i64>> = groups.map(largest).collect();
+    if let Some(largest) = largest {
+        return Ok(largest.iter().any(|&bits| bits < 0));
+    }
+    let failed = |e: &dyn std::fmt::Display| Error::malformed(path, PARQUET, e);
+    let again = parquet_builder(path, file.again(path)?)?;
+    let mask = ProjectionMask::roots(again.parquet_schema(), [column]);
+    let reader = again.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+    for batch in reader.map_err(|e| failed(&e))? {
+        if columns::exceeds(batch.map_err(|e| failed(&e))?.column(0)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn parquet_builder(
@@ -185,16 +267,8 @@ pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
     guard(path, PARQUET, || {
         let builder = parquet_builder(path, storage::open(path)?)?;
         let schema = builder.schema().clone();
-        let name = options.id_column.as_deref().unwrap_or("id");
-        let only = if schema.fields().len() == 1 { Some(0) } else { schema.index_of(name).ok() };
-        let column = only.ok_or_else(|| {
-            Error::content(
-                path,
-                format!(
-                    "there is no column `{name}` to name the rows; choose one with ⟨id-column⟩"
-                ),
-            )
-        })?;
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let column = super::id_file_column(&names, options, path)?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), [column]);
         let reader = builder
             .with_projection(mask)
@@ -210,9 +284,11 @@ pub(super) fn parquet_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
             arrow_select::concat::concat(&parts).map_err(|e| Error::malformed(path, PARQUET, e))?;
         let field = schema.field(column);
         let kind = columns::id_kind(field.data_type()).ok_or_else(|| {
-            Error::content(path, format!("column `{}` is neither integer nor text", field.name()))
+            let what = format!("column `{}` is neither integer nor text", field.name());
+            Error::content(path, format!("{what}; choose another one with ⟨id-column⟩"))
         })?;
-        columns::decode_ids(&all, kind, path, 0)
+        let kind = if options.text_ids || columns::exceeds(&all) { IdKind::Text } else { kind };
+        columns::decode_ids(&all, kind, options.on_null_id, path, 0)
     })
 }
 
@@ -345,9 +421,13 @@ impl StreamPart {
         mut batches: Batches,
         options: &ReadOptions,
     ) -> Result<Self> {
-        let chosen = columns::choose(schema, options, path)?;
+        let mut chosen = columns::choose(schema, options, path)?;
+        // Stdin is read once: there, larger ids are refused.
+        if path != Path::new("-") {
+            widen_ids(&mut chosen, schema, |id| ipc_exceeds(path, id))?;
+        }
         let first = batches.next_filled(path)?;
-        let decoder = Decoder::new(path, schema, chosen, first.as_ref())?;
+        let decoder = Decoder::new(path, schema, chosen, options.on_null_id, first.as_ref())?;
         let chunk_rows = options.chunk_rows(decoder.schema.dim);
         Ok(Self { decoder, batches, rest: first, chunk_rows })
     }
@@ -416,6 +496,17 @@ fn ipc_batches(path: &Path) -> Result<(Arc<Schema>, Batches)> {
     let reader = FileReader::try_new(BufReader::new(file), None)
         .map_err(|e| Error::malformed(path, IPC, e))?;
     Ok((reader.schema(), Batches::File(Box::new(reader))))
+}
+
+/// Whether a column of unsigned integers has values above 2^63 - 1.
+fn ipc_exceeds(path: &Path, column: usize) -> Result<bool> {
+    let (_, mut batches) = ipc_batches(path)?;
+    while let Some(batch) = batches.next_filled(path)? {
+        if columns::exceeds(batch.column(column)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Some columns of a file, batch by batch.

@@ -1,27 +1,38 @@
 //! CSV and TSV: a column of ids, then one column per coordinate, or one column of lists.
+//!
+//! The separator is that of the file extension, or another one (`,` `;` tab `|`) if the first line has none of it. A
+//! first column without a name that counts the rows from 0 is the index that pandas writes: it is left out, and that it
+//! counts is checked to the last row.
 
-use std::io::{BufReader, Read};
+use std::collections::VecDeque;
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, StringArray};
+use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::{DataType, Field};
 use csv::StringRecord;
-use veridical_data::Ids;
-use veridical_data::shortened;
+use veridical_data::{Ids, shortened};
 
-use super::{PartReader, ReadOptions, encoding};
-use crate::columns;
+use super::cells::{self, IdBuilder, IdStyle};
+use super::lines::{CsvRecords, Text, line_of, read_line, with_first_line};
+use super::{OnNullId, PartReader, ReadOptions, encoding};
+use crate::columns::{self, Asked, Candidate, Coordinates};
 use crate::format::Compression;
-use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema, storage};
+use crate::{Chunk, Dtype, Error, Result, TableSchema, storage};
+
+/// Rows read ahead at most in search of the first id.
+const AHEAD: usize = 1024;
 
 pub(super) struct DelimitedPart {
     path: PathBuf,
-    reader: csv::Reader<Box<dyn Read + Send>>,
+    reader: CsvRecords,
     layout: Layout,
+    id_style: IdStyle,
+    on_null_id: OnNullId,
     schema: TableSchema,
-    /// The first row, read ahead to determine the column types.
-    first: Option<StringRecord>,
+    /// The first rows, read ahead to determine what the columns hold.
+    ahead: VecDeque<StringRecord>,
     next_row: u64,
     chunk_rows: usize,
     note: Option<String>,
@@ -31,6 +42,8 @@ pub(super) struct DelimitedPart {
 struct Layout {
     names: Vec<String>,
     id: Option<usize>,
+    /// The index of pandas, which must be the row number.
+    index: Option<usize>,
     vectors: VectorColumns,
     kept: Vec<usize>,
 }
@@ -43,38 +56,54 @@ enum VectorColumns {
 }
 
 impl DelimitedPart {
-    pub fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Self> {
-        let (reader, names, first) = open(path, delimiter, options)?;
+    pub fn open(path: &Path, separator: u8, options: &ReadOptions) -> Result<Self> {
+        let Opened { mut reader, names, first, mut notes } = open(path, separator, options)?;
         let layout = Layout::choose(names, &first, path, options)?;
-        let id_kind = match layout.id {
-            None => IdKind::RowNumber,
-            Some(i) if !options.text_ids && is_integer(&first[i]) => IdKind::Int,
-            Some(_) => IdKind::Text,
-        };
-        let kept = layout.kept.iter().map(|&i| Field::new(&layout.names[i], DataType::Utf8, true));
-        let kept = kept.collect();
         let mut values = Vec::new();
         layout.read_vector(&first, &mut values, path, None)?;
+        let mut ahead = VecDeque::from([first]);
+        let mut id_style = IdStyle::None;
+        if let Some(id) = layout.id {
+            while options.on_null_id == OnNullId::Skip
+                && ahead.len() < AHEAD
+                && ahead.iter().all(|record| record[id].is_empty())
+                && let Some(record) = next_record(&mut reader, path)?
+            {
+                ahead.push_back(record);
+            }
+            let first = ahead.iter().map(|record| &record[id]).find(|id| !id.is_empty());
+            id_style = IdStyle::of(first.unwrap_or_default(), options.text_ids);
+        }
+        let kept = layout.kept.iter().map(|&i| Field::new(&layout.names[i], DataType::Utf8, true));
+        let kept = kept.collect();
         let dim = values.len();
-        let note = (options.id_column.is_none() || options.vector_column.is_none())
-            .then(|| layout.describe(dim));
+        if options.id_column.is_none() || options.vector_column.is_none() {
+            notes.push(layout.describe(dim));
+        }
+        if layout.index.is_some() {
+            let what = "the first column is the row number, an index of pandas: left out";
+            notes.push(what.into());
+        }
+        notes.extend(id_style.note().map(str::to_owned));
         Ok(Self {
             path: path.to_owned(),
             reader,
             layout,
-            schema: TableSchema { dim, ids: id_kind, dtype: Dtype::F32, kept },
-            first: Some(first),
+            id_style,
+            on_null_id: options.on_null_id,
+            schema: TableSchema { dim, ids: id_style.kind(), dtype: Dtype::F32, kept },
+            ahead,
             next_row: 0,
             chunk_rows: options.chunk_rows(dim),
-            note,
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
         })
     }
 
     fn next_record(&mut self) -> Result<Option<StringRecord>> {
-        if let Some(first) = self.first.take() {
-            return Ok(Some(first));
+        match self.ahead.pop_front() {
+            Some(record) => Ok(Some(record)),
+            None => next_record(&mut self.reader, &self.path),
         }
-        next_record(&mut self.reader, &self.path)
     }
 }
 
@@ -91,15 +120,16 @@ impl PartReader for DelimitedPart {
         let first_row = self.next_row;
         let dim = self.schema.dim;
         let mut vectors = Vec::new();
-        let mut ids = IdBuilder::new(self.schema.ids);
+        let mut ids = IdBuilder::new(self.id_style, self.on_null_id);
         let mut kept: Vec<Vec<String>> = vec![Vec::new(); self.layout.kept.len()];
         let mut n = 0;
         while n < self.chunk_rows {
             let Some(record) = self.next_record()? else { break };
             self.layout.read_vector(&record, &mut vectors, &self.path, Some(dim))?;
+            self.layout.check_index(&record, first_row + n as u64, &self.path)?;
             if let Some(i) = self.layout.id {
                 ids.push(&record[i]).map_err(|what| {
-                    Error::content(&self.path, format!("line {}: {what}", line(&record)))
+                    Error::content(&self.path, format!("line {}: {what}", line_of(&record)))
                 })?;
             }
             for (column, &i) in kept.iter_mut().zip(&self.layout.kept) {
@@ -131,6 +161,10 @@ impl PartReader for DelimitedPart {
     }
 }
 
+/// What to do about a first column without a name.
+const UNNAMED_REMEDY: &str = "if it holds the ids, pass ⟨id-column⟩ 'Unnamed: 0', else name the coordinates with \
+                              ⟨vector-column⟩, as in 'dim_*'";
+
 impl Layout {
     fn choose(
         names: Vec<String>,
@@ -138,42 +172,31 @@ impl Layout {
         path: &Path,
         options: &ReadOptions,
     ) -> Result<Self> {
-        let find = |name: &str, flag: &str| {
-            names.iter().position(|n| n == name).ok_or_else(|| {
-                let names = names.join("`, `");
-                Error::content(
-                    path,
-                    format!("{flag}: there is no column `{name}`; the columns are `{names}`"),
-                )
-            })
-        };
+        let columns = Columns { names: names.iter().map(String::as_str).collect(), first, path };
         let id = match &options.id_column {
-            Some(name) => Some(find(name, "⟨id-column⟩")?),
+            Some(name) => Some(columns.find(name, "⟨id-column⟩")?),
             None => {
-                let columns: Vec<_> = names.iter().map(String::as_str).enumerate().collect();
-                columns::default_id(&columns, path)?
+                let named: Vec<_> = columns.names.iter().copied().enumerate().collect();
+                columns::default_id(&named, path)?
             }
         };
-        if id.is_none() && names[0].is_empty() {
-            let what = "the first column has no name, like an index written by pandas";
-            let remedy = "call it `id` in the first line, or write the file without it";
-            return Err(Error::content(path, format!("{what}; {remedy}")));
-        }
-        let kept = options.keep_columns.iter().map(|name| find(name, "⟨keep-columns⟩"));
+        let kept = options.keep_columns.iter().map(|name| columns.find(name, "⟨keep-columns⟩"));
         let kept = kept.collect::<Result<Vec<_>>>()?;
+        let taken: Vec<usize> = kept.iter().copied().chain(id).collect();
+        let mut index = None;
         let vectors = match &options.vector_column {
-            Some(name) => VectorColumns::List(find(name, "⟨vector-column⟩")?),
+            Some(name) => match columns::asked(&columns.names, name, &taken, path)? {
+                Some(Asked::One(column)) => VectorColumns::List(column),
+                Some(Asked::Several(columns)) => VectorColumns::Wide(columns),
+                None => return Err(columns.unknown(name, "⟨vector-column⟩")),
+            },
             None => {
-                let rest: Vec<usize> =
-                    (0..names.len()).filter(|i| Some(*i) != id && !kept.contains(i)).collect();
-                match rest[..] {
-                    [] => return Err(Error::content(path, "no column is left for the vectors")),
-                    [only] if is_list(&first[only]) => VectorColumns::List(only),
-                    _ => VectorColumns::Wide(rest),
-                }
+                index = columns.index(&taken)?;
+                let is_free = |i: &usize| !taken.contains(i) && index != Some(*i);
+                columns.vectors((0..names.len()).filter(is_free).collect(), id.is_some())?
             }
         };
-        Ok(Self { names, id, vectors, kept })
+        Ok(Self { names, id, index, vectors, kept })
     }
 
     fn describe(&self, dim: usize) -> String {
@@ -188,6 +211,19 @@ impl Layout {
         format!("vectors from {vectors}, ids from {ids}")
     }
 
+    /// A column that is left out as an index of pandas must be one.
+    fn check_index(&self, record: &StringRecord, row: u64, path: &Path) -> Result<()> {
+        match self.index {
+            Some(index) if record[index].trim().parse() != Ok(row) => {
+                let what =
+                    "the first column looks like the index of pandas but is not the row number";
+                let line = line_of(record);
+                Err(Error::content(path, format!("line {line}: {what} {row}; {UNNAMED_REMEDY}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Appends the vector of one record.
     fn read_vector(
         &self,
@@ -197,15 +233,13 @@ impl Layout {
         dim: Option<usize>,
     ) -> Result<()> {
         let refused = |column: usize, text: &str| {
-            let what =
-                "where a number is expected; name the column in ⟨keep-columns⟩, or remove it";
-            let place = format!("line {}, column `{}`", line(record), self.names[column]);
-            Err(Error::content(path, format!("{place} holds `{}` {what}", shortened(text))))
+            let place = format!("line {}, column `{}`", line_of(record), self.names[column]);
+            Err(Error::content(path, format!("{place} holds {}", not_a_number(text))))
         };
         match &self.vectors {
             VectorColumns::Wide(columns) => {
                 for &column in columns {
-                    match parse(&record[column]) {
+                    match cells::number(&record[column]) {
                         Some(value) => out.push(value),
                         None => return refused(column, &record[column]),
                     }
@@ -213,8 +247,8 @@ impl Layout {
             }
             &VectorColumns::List(column) => {
                 let before = out.len();
-                for text in list_items(&record[column]) {
-                    match parse(text) {
+                for text in cells::items(&record[column]) {
+                    match cells::number(text) {
                         Some(value) => out.push(value),
                         None => return refused(column, text),
                     }
@@ -224,7 +258,7 @@ impl Layout {
                     let want =
                         dim.map_or(String::new(), |dim| format!(" where earlier rows have {dim}"));
                     let what = "every vector must have the same length; repair the row";
-                    let line = line(record);
+                    let line = line_of(record);
                     return Err(Error::content(
                         path,
                         format!("line {line} has {got} values{want}; {what}"),
@@ -236,43 +270,194 @@ impl Layout {
     }
 }
 
-type Opened = (csv::Reader<Box<dyn Read + Send>>, Vec<String>, StringRecord);
+/// What is wrong with a cell, and the way out.
+fn not_a_number(text: &str) -> String {
+    let shown = shortened(text.trim());
+    if cells::has_decimal_comma(text) {
+        return format!("`{shown}`, a number with a decimal comma; write it with a decimal point");
+    }
+    format!(
+        "`{shown}` where a number is expected; choose the coordinates with ⟨vector-column⟩, as in \
+         'dim_*', or remove the column"
+    )
+}
 
-/// The reader, the column names and the first row.
-fn open(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Opened> {
-    let input = plain_text(path, options.encoding.as_deref())?;
-    let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
-        .has_headers(!options.no_header)
-        .from_reader(input);
-    let names: Vec<String> = if !options.no_header {
-        let header = reader.headers().map_err(|e| failed(&e, path))?;
-        if let [only] = &header.iter().collect::<Vec<_>>()[..]
-            && let Some(other) = [';', '\t', ','].into_iter().find(|c| only.contains(*c))
-        {
-            let what = format!("the columns seem to be separated by `{}`", other.escape_default());
-            let remedy = "use .csv for commas and .tsv for tabs";
-            return Err(Error::content(path, format!("{what}; {remedy}")));
+/// The columns of a file, with its first row.
+struct Columns<'a> {
+    names: Vec<&'a str>,
+    first: &'a StringRecord,
+    path: &'a Path,
+}
+
+impl Columns<'_> {
+    fn refused(&self, what: impl Into<String>) -> Error {
+        Error::content(self.path, what)
+    }
+
+    fn find(&self, name: &str, flag: &str) -> Result<usize> {
+        columns::find(&self.names, name, flag, self.path)?.ok_or_else(|| self.unknown(name, flag))
+    }
+
+    fn unknown(&self, name: &str, flag: &str) -> Error {
+        let names = self.names.join("`, `");
+        self.refused(format!("{flag}: there is no column `{name}`; the columns are `{names}`"))
+    }
+
+    /// The index of pandas: a first column without a name that counts from 0.
+    fn index(&self, taken: &[usize]) -> Result<Option<usize>> {
+        if !columns::is_unnamed(self.names[0]) || taken.contains(&0) || self.names.len() == 1 {
+            return Ok(None);
         }
-        let is_index = header.get(0).is_some_and(str::is_empty); // reported with its own remedy
-        if !is_index && !header.is_empty() && header.iter().all(|name| parse(name).is_some()) {
+        if self.first[0].trim() == "0" {
+            return Ok(Some(0));
+        }
+        let what = "the first column has no name, like the index of pandas, but does not count the rows from 0";
+        Err(self.refused(format!("{what}; {UNNAMED_REMEDY}")))
+    }
+
+    /// The vectors, among the columns that have no other role.
+    fn vectors(&self, rest: Vec<usize>, has_id: bool) -> Result<VectorColumns> {
+        if rest.is_empty() {
+            return Err(self.refused("no column is left for the vectors"));
+        }
+        let is_number = |i: usize| cells::number(&self.first[i]).is_some();
+        let candidates: Vec<Candidate<'_>> = rest
+            .iter()
+            .map(|&place| Candidate { place, name: self.names[place], is_number: is_number(place) })
+            .collect();
+        let found = columns::coordinates(&candidates);
+        let family: &[usize] = match &found {
+            Coordinates::Family(columns) => columns,
+            _ => &[],
+        };
+        let is_list = |&i: &usize| cells::is_list(&self.first[i]) && !family.contains(&i);
+        let lists: Vec<usize> = rest.iter().copied().filter(is_list).collect();
+        match lists[..] {
+            [only] if matches!(found, Coordinates::Numbers(_)) => {
+                return Ok(VectorColumns::List(only));
+            }
+            [] => {}
+            // Two columns of decimal commas look like two columns of lists.
+            [first, _, ..] if lists.iter().all(|&i| cells::has_decimal_comma(&self.first[i])) => {
+                return Err(self.refused_cell(first, ""));
+            }
+            _ => {
+                let names: Vec<&str> =
+                    lists.iter().chain(family.first()).map(|&i| self.names[i]).collect();
+                let names = names.join("`, `");
+                let what = format!("several columns could be the vectors: `{names}`");
+                return Err(self.refused(format!("{what}; choose one with ⟨vector-column⟩")));
+            }
+        }
+        let columns = match found {
+            Coordinates::Family(columns) => columns,
+            Coordinates::Numbers(_) => rest.clone(),
+            Coordinates::Unclear(what) => return Err(self.refused(what)),
+        };
+        let is_wanted = |i: &usize| !has_id || columns.contains(i);
+        let other = rest.iter().find(|&i| !is_number(*i) && is_wanted(i));
+        if let Some(&other) = other {
+            let remedy = format!("; if it holds the ids, pass ⟨id-column⟩ '{}'", self.names[other]);
+            return Err(self.refused_cell(other, if has_id { "" } else { &remedy }));
+        }
+        if !has_id {
+            self.refuse_hidden_ids(&columns)?;
+        }
+        Ok(VectorColumns::Wide(columns))
+    }
+
+    /// A cell of the first row that is not a number.
+    fn refused_cell(&self, column: usize, remedy: &str) -> Error {
+        let place = format!("line {}, column `{}`", line_of(self.first), self.names[column]);
+        self.refused(format!("{place} holds {}{remedy}", not_a_number(&self.first[column])))
+    }
+
+    /// Under the header 0, 1, 2, ... a first column of integers beside floats may well be ids.
+    fn refuse_hidden_ids(&self, columns: &[usize]) -> Result<()> {
+        let is_float = |&&i: &&usize| self.first[i].contains(['.', 'e', 'E']);
+        let [first, rest @ ..] = columns else { return Ok(()) };
+        if !is_counted(&self.names)
+            || rest.is_empty()
+            || !cells::is_integer(self.first[*first].trim())
+            || !rest.iter().all(|i| is_float(&i))
+        {
+            return Ok(());
+        }
+        let what = "column `0` holds integers and the others hold floats";
+        let remedy = "if these are the ids, pass ⟨id-column⟩ 0, else ⟨vector-column⟩ '*'";
+        Err(self.refused(format!("{what}; {remedy}")))
+    }
+}
+
+/// Whether the names are 0, 1, 2, ...
+fn is_counted(names: &[&str]) -> bool {
+    names.len() > 1 && names.iter().enumerate().all(|(i, name)| *name == i.to_string())
+}
+
+struct Opened {
+    reader: CsvRecords,
+    names: Vec<String>,
+    /// The first row.
+    first: StringRecord,
+    notes: Vec<String>,
+}
+
+fn open(path: &Path, expected: u8, options: &ReadOptions) -> Result<Opened> {
+    let input = plain_text(path, options.encoding.as_deref())?;
+    let (input, line) = with_first_line(path, input)?;
+    let mut notes = Vec::new();
+    let separator = separator(&line, expected);
+    if separator != expected {
+        let shown = char::from(separator).escape_default();
+        notes.push(format!("columns are separated by `{shown}`"));
+    }
+    let mut reader = CsvRecords::new(input, separator, true);
+    let Some(mut first) = next_record(&mut reader, path)? else {
+        return Err(Error::no_rows(path));
+    };
+    let names: Vec<String> = if options.no_header {
+        (0..first.len()).map(|i| i.to_string()).collect()
+    } else {
+        let header = first;
+        first = match next_record(&mut reader, path)? {
+            Some(first) => first,
+            None => return Err(Error::no_rows(path)),
+        };
+        let names: Vec<&str> = header.iter().collect();
+        let is_number = |name: &&str| cells::number(name).is_some();
+        if is_counted(&names) {
+            let last = names.len() - 1;
+            notes.push(format!(
+                "the first line, 0 to {last}, are column names as pandas writes them"
+            ));
+        } else if !names[0].is_empty() && names.iter().all(is_number) {
             let what = "the first line holds numbers, not column names; pass ⟨no-header⟩";
             return Err(Error::content(path, what));
         }
-        header.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect()
-    } else {
-        Vec::new()
+        names.into_iter().map(str::to_owned).collect()
     };
-    let Some(first) = next_record(&mut reader, path)? else {
-        return Err(Error::no_rows(path));
-    };
-    let names =
-        if options.no_header { (0..first.len()).map(|i| i.to_string()).collect() } else { names };
-    Ok((reader, names, first))
+    Ok(Opened { reader, names, first, notes })
+}
+
+/// The expected separator if the line has it outside quotes, else the most frequent other one.
+fn separator(line: &[u8], expected: u8) -> u8 {
+    let mut counts = [(b',', 0), (b';', 0), (b'\t', 0), (b'|', 0)];
+    let mut is_quoted = false;
+    for &byte in line {
+        is_quoted ^= byte == b'"';
+        for (separator, count) in &mut counts {
+            *count += usize::from(!is_quoted && byte == *separator);
+        }
+    }
+    let most = counts.into_iter().rev().max_by_key(|(_, count)| *count).filter(|(_, n)| *n > 0);
+    match counts.iter().any(|(separator, count)| *separator == expected && *count > 0) {
+        true => expected,
+        false => most.map_or(expected, |(separator, _)| separator),
+    }
 }
 
 /// Reads the file as UTF-8.
-pub(crate) fn plain_text(path: &Path, encoding: Option<&str>) -> Result<Box<dyn Read + Send>> {
+pub(crate) fn plain_text(path: &Path, encoding: Option<&str>) -> Result<Text> {
     let input = decompressed(path)?;
     match encoding {
         None => Ok(input),
@@ -280,7 +465,7 @@ pub(crate) fn plain_text(path: &Path, encoding: Option<&str>) -> Result<Box<dyn 
     }
 }
 
-pub(crate) fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
+pub(crate) fn decompressed(path: &Path) -> Result<Text> {
     let file = BufReader::with_capacity(1 << 20, storage::open(path)?);
     Ok(match Compression::of_name(&path.to_string_lossy().to_ascii_lowercase()) {
         None => Box::new(file),
@@ -293,139 +478,52 @@ pub(crate) fn decompressed(path: &Path) -> Result<Box<dyn Read + Send>> {
     })
 }
 
-fn next_record(
-    reader: &mut csv::Reader<Box<dyn Read + Send>>,
-    path: &Path,
-) -> Result<Option<StringRecord>> {
+fn next_record(reader: &mut CsvRecords, path: &Path) -> Result<Option<StringRecord>> {
     let mut record = StringRecord::new();
-    let more = reader.read_record(&mut record).map_err(|e| failed(&e, path))?;
-    Ok(more.then_some(record))
-}
-
-pub(crate) fn failed(error: &csv::Error, path: &Path) -> Error {
-    let line = error.position().map_or(0, csv::Position::line);
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            let what = "repair the line, or quote fields that contain the separator";
-            Error::content(
-                path,
-                format!("line {line} has {len} fields where {expected_len} are expected; {what}"),
-            )
-        }
-        csv::ErrorKind::Utf8 { .. } => Error::content(
-            path,
-            format!(
-                "line {line} is not UTF-8; name its encoding with ⟨encoding⟩, for example latin-1"
-            ),
-        ),
-        csv::ErrorKind::Io(e) => Error::malformed(path, "text", e),
-        other => Error::malformed(path, "text", format!("{other:?}")),
-    }
-}
-
-fn line(record: &StringRecord) -> u64 {
-    record.position().map_or(0, csv::Position::line)
-}
-
-/// Parses a number; an empty field is a missing value.
-fn parse(text: &str) -> Option<f32> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Some(f32::NAN);
-    }
-    text.parse().ok()
-}
-
-fn is_list(text: &str) -> bool {
-    parse(text).is_none() && list_items(text).all(|item| parse(item).is_some())
-}
-
-fn list_items(text: &str) -> impl Iterator<Item = &str> {
-    let inner = text.trim().trim_start_matches(['[', '(']).trim_end_matches([']', ')']);
-    inner.split([' ', ',', ';', '\t', '\n', '\r']).filter(|item| !item.is_empty())
-}
-
-/// Whether the text is a canonical integer: `7`, not `07` or `+7`.
-pub(super) fn is_integer(text: &str) -> bool {
-    text.parse::<i64>().is_ok_and(|id| id.to_string() == text)
-}
-
-/// Collects ids.
-pub(super) enum IdBuilder {
-    None,
-    Int(Vec<i64>),
-    Text(Vec<String>),
-}
-
-impl IdBuilder {
-    pub fn new(kind: IdKind) -> Self {
-        match kind {
-            IdKind::RowNumber => Self::None,
-            IdKind::Int => Self::Int(Vec::new()),
-            IdKind::Text => Self::Text(Vec::new()),
-        }
-    }
-
-    pub fn push(&mut self, text: &str) -> std::result::Result<(), String> {
-        match self {
-            Self::None => {}
-            Self::Int(_) if !is_integer(text) => {
-                let id = shortened(text);
-                return Err(format!(
-                    "the id `{id}` is not an integer, unlike the first one; pass ⟨text-ids⟩ to read all ids as text"
-                ));
-            }
-            Self::Int(ids) => ids.extend(text.parse::<i64>().ok()),
-            Self::Text(_) if text.is_empty() => {
-                return Err("the id is missing; fill it in or drop the row".into());
-            }
-            Self::Text(ids) => ids.push(text.to_owned()),
-        }
-        Ok(())
-    }
-
-    pub fn finish(self, first_row: u64, n: usize) -> Ids {
-        match self {
-            Self::None => Ids::numbered(first_row, n),
-            Self::Int(ids) => Ids::Int(Int64Array::from(ids)),
-            Self::Text(ids) => Ids::Text(StringArray::from(ids)),
-        }
-    }
+    Ok(reader.advance(&mut record, path)?.then_some(record))
 }
 
 /// Reads the ids of a delimited file: its id column, or its only column.
-pub(super) fn read_ids(path: &Path, delimiter: u8, options: &ReadOptions) -> Result<Ids> {
-    let (mut reader, names, first) = open(path, delimiter, options)?;
-    let name = options.id_column.as_deref().unwrap_or("id");
-    let column = names.iter().position(|n| n == name).or((names.len() == 1).then_some(0));
-    let column = column.ok_or_else(|| {
-        let what =
-            format!("there is no column `{name}` to name the rows; choose one with ⟨id-column⟩");
-        Error::content(path, what)
-    })?;
-    let mut ids = vec![first[column].to_owned()];
-    while let Some(record) = next_record(&mut reader, path)? {
-        ids.push(record[column].to_owned());
+pub(super) fn read_ids(path: &Path, separator: u8, options: &ReadOptions) -> Result<Ids> {
+    let Opened { mut reader, names, first, .. } = open(path, separator, options)?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let column = super::id_file_column(&names, options, path)?;
+    let mut ids = Vec::new();
+    let mut next = Some(first);
+    while let Some(record) = next {
+        let id = given(&record[column], options)
+            .map_err(|what| Error::content(path, format!("line {}: {what}", line_of(&record))))?;
+        ids.push(id);
+        next = next_record(&mut reader, path)?;
     }
-    Ok(from_texts(ids, options))
+    Ok(cells::whole_file(ids, options.text_ids))
 }
 
 /// Reads one id per line.
 pub(super) fn read_lines(path: &Path, options: &ReadOptions) -> Result<Ids> {
-    let mut text = String::new();
-    plain_text(path, options.encoding.as_deref())?
-        .read_to_string(&mut text)
-        .map_err(|e| Error::read(path, "read", e))?;
-    if let Some(line) = text.lines().position(str::is_empty) {
-        let what = format!("line {}: the id is missing; fill it in or drop the line", line + 1);
-        return Err(Error::content(path, what));
+    let mut input =
+        BufReader::with_capacity(1 << 18, plain_text(path, options.encoding.as_deref())?);
+    let (mut line, mut ids) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        line.clear();
+        if read_line(&mut input, &mut line, path, number)? == 0 {
+            break;
+        }
+        let refused = |what: &str| Error::content(path, format!("line {number}{what}"));
+        let bytes = line.strip_suffix(b"\n").unwrap_or(&line);
+        let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+        let id = std::str::from_utf8(bytes).map_err(|_| {
+            refused(" is not UTF-8; name its encoding with ⟨encoding⟩, for example latin-1")
+        })?;
+        ids.push(given(id, options).map_err(|what| refused(&format!(": {what}")))?);
     }
-    Ok(from_texts(text.lines().map(str::to_owned).collect(), options))
+    Ok(cells::whole_file(ids, options.text_ids))
 }
 
-fn from_texts(ids: Vec<String>, options: &ReadOptions) -> Ids {
-    if options.text_ids || !ids.iter().all(|id| is_integer(id)) {
-        return Ids::Text(StringArray::from(ids));
+/// An id that may be missing only if such rows are skipped.
+fn given(id: &str, options: &ReadOptions) -> std::result::Result<Option<String>, &'static str> {
+    match id.is_empty() {
+        true if options.on_null_id == OnNullId::Error => Err(columns::MISSING),
+        is_missing => Ok((!is_missing).then(|| id.to_owned())),
     }
-    Ids::Int(ids.iter().filter_map(|id| id.parse::<i64>().ok()).collect())
 }

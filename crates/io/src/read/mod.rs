@@ -1,10 +1,14 @@
 //! Streaming readers: one per format behind one trait, then parts, row numbers, ids from a second
-//! file and the policy for values that are NaN, infinite or missing.
+//! file and the policies for missing ids, for values that are NaN, infinite or missing, and for ids that repeat, which are
+//! applied in this order.
 
 mod arrow;
+mod cells;
 mod delimited;
+mod duplicates;
 mod encoding;
 mod folder;
+mod lines;
 mod npy;
 mod npz;
 mod safetensors;
@@ -22,12 +26,16 @@ use veridical_core::{Error as Core, choices, settings};
 use veridical_data::Ids;
 
 pub(crate) use self::arrow::ColumnBatches;
-pub(crate) use self::delimited::{decompressed, failed as csv_failed, plain_text};
+pub(crate) use self::delimited::{decompressed, plain_text};
+use self::duplicates::Duplicates;
+pub(crate) use self::duplicates::first_repeated;
 use self::folder::Part;
 pub(crate) use self::folder::is_skipped;
+pub(crate) use self::lines::{CsvRecords, Text, line_of, read_line, with_first_line};
 pub(crate) use self::npz::Sparse;
 pub(crate) use self::safetensors::tensors;
-use crate::{Chunk, Dtype, Error, Format, IdKind, Input, Result, Source, TableSchema, storage};
+use crate::columns;
+use crate::{Chunk, Dtype, Error, Format, IdFiles, IdKind, Result, Source, TableSchema, storage};
 
 choices! {
     /// What to do with a value that is NaN, infinite or missing.
@@ -41,6 +49,28 @@ choices! {
     }
 }
 
+choices! {
+    /// What to do with a row that has no id.
+    pub enum OnNullId {
+        /// Stop and report the row
+        Error = "error",
+        /// Drop the row
+        Skip = "skip",
+    }
+}
+
+choices! {
+    /// What to do with an id that occurs more than once.
+    pub enum OnDuplicateId {
+        /// Stop and report the rows, where ids must be unique
+        Error = "error",
+        /// Keep its first row
+        First = "first",
+        /// Replace its rows by their mean, at the place of the first
+        Mean = "mean",
+    }
+}
+
 settings! {
     /// Options for reading a table.
     pub struct ReadOptions in "Reading" {
@@ -50,13 +80,13 @@ settings! {
         pub table: Option<String> = None => [otherwise("item, or the first")],
         /// Column of the ids
         pub id_column: Option<String> = None => [otherwise("`id`, or the only `*_id`")],
-        /// Column of the vectors
-        pub vector_column: Option<String> = None => [otherwise("the only list of floats")],
+        /// Column of the vectors, or the columns of their coordinates: `dim_*`, `x,y,z`
+        pub vector_column: Option<String> = None => [otherwise("the only list of floats, else numbered columns")],
         /// Tensor of a safetensors file or array of an npz file
         pub tensor: Option<String> = None => [otherwise("`vectors`, or the only matrix of floats")],
-        /// File that names the rows of a table without ids: one id per line, CSV or Parquet
-        pub ids: Option<Input> = None,
-        /// Read ids of CSV, TSV, word2vec and GloVe as text even if they look like integers
+        /// File that names the rows of a table without ids: one id per line, CSV or Parquet; once for all tables or once per table
+        pub ids: IdFiles = IdFiles::default() => [value("PATH")],
+        /// Read ids as text even if they are integers
         pub text_ids: bool = false => [switch()],
         /// The first line of CSV and TSV is data; columns are called 0, 1, 2, ...
         pub no_header: bool = false => [switch()],
@@ -64,6 +94,10 @@ settings! {
         pub encoding: Option<String> = None => [otherwise("utf-8")],
         /// What to do with values that are NaN, infinite or missing
         pub on_nan: OnNan = OnNan::Error => [value("WHAT")],
+        /// What to do with rows that have no id
+        pub on_null_id: OnNullId = OnNullId::Error => [value("WHAT")],
+        /// What to do with ids that occur more than once
+        pub on_duplicate_id: OnDuplicateId = OnDuplicateId::Error => [value("WHAT")],
         /// Rows to read at once; never changes a result
         pub chunk_rows: Option<usize> = None => [at_least(1.0)],
     } besides {
@@ -92,6 +126,8 @@ impl ReadOptions {
             no_header,
             encoding,
             on_nan,
+            on_null_id,
+            on_duplicate_id,
             chunk_rows: _,
         } = self;
         json!({
@@ -109,7 +145,18 @@ impl ReadOptions {
                 OnNan::Skip => "Skip",
                 OnNan::Zero => "Zero",
             },
+            "on_null_id": on_null_id.name(),
+            "on_duplicate_id": on_duplicate_id.name(),
         })
+    }
+
+    /// Returns the options for table `i` of `n`, counted from 0: ⟨ids⟩ is for all tables if it was given once, else for
+    /// one table each, in order.
+    ///
+    /// # Errors
+    /// [`Error::Core`] if it was given another number of times.
+    pub fn of_table(&self, i: usize, n: usize) -> Result<Self> {
+        Ok(Self { ids: self.ids.of_table(i, n)?, ..self.clone() })
     }
 
     fn chunk_rows(&self, dim: usize) -> usize {
@@ -152,10 +199,15 @@ pub struct TableReader {
     row_ids: Option<RowIds>,
     partition_columns: Vec<Option<String>>,
     n_rows: Option<u64>,
+    duplicates: Option<Duplicates>,
     skipped_rows: u64,
     zeroed_values: u64,
+    without_id: u64,
+    repeated: u64,
     notes: Vec<String>,
     pending_skip: u64,
+    /// Rows before this one are read but not returned.
+    skip_until: u64,
 }
 
 impl TableReader {
@@ -165,10 +217,19 @@ impl TableReader {
     /// [`Error::Read`] or [`Error::Store`] for a file that does not exist, [`Error::Malformed`] for damaged bytes,
     /// [`Error::Content`] if ids or vectors cannot be identified.
     pub fn open(source: &Source, options: &ReadOptions) -> Result<Self> {
-        storage::explained(|| Self::open_source(source, options))
+        storage::explained(|| Self::open_source(source, options, false))
     }
 
-    fn open_source(source: &Source, options: &ReadOptions) -> Result<Self> {
+    /// Opens one of several tables: ⟨ids⟩ names the rows of those that have no ids, and does not concern the others.
+    ///
+    /// # Errors
+    /// The errors of [`open`](Self::open).
+    pub fn open_one_of(source: &Source, options: &ReadOptions) -> Result<Self> {
+        storage::explained(|| Self::open_source(source, options, true))
+    }
+
+    /// With `one_of`, ⟨ids⟩ does not concern a table that has ids.
+    fn open_source(source: &Source, options: &ReadOptions, one_of: bool) -> Result<Self> {
         if options.chunk_rows == Some(0) {
             return Err(Core::setting("chunk-rows", "at least 1", 0).into());
         }
@@ -202,17 +263,31 @@ impl TableReader {
             row_ids: None,
             partition_columns,
             n_rows,
+            duplicates: None,
             skipped_rows: 0,
             zeroed_values: 0,
+            without_id: 0,
+            repeated: 0,
             notes,
             pending_skip: 0,
+            skip_until: 0,
         };
-        reader.name_rows(options)?;
+        let mut options = options.clone();
+        if one_of && reader.schema.ids != IdKind::RowNumber {
+            options.ids = IdFiles::default();
+        }
+        reader.name_rows(&options)?;
+        if options.text_ids && reader.schema.ids == IdKind::Int {
+            reader.schema.ids = IdKind::Text;
+        }
+        if reader.schema.ids != IdKind::RowNumber {
+            reader.duplicates = Duplicates::new(source, &options)?;
+        }
         Ok(reader)
     }
 
     fn name_rows(&mut self, options: &ReadOptions) -> Result<()> {
-        if let Some(path) = &options.ids {
+        if let Some(path) = options.ids.only()? {
             if self.schema.ids != IdKind::RowNumber {
                 let what = "⟨ids⟩ is for tables without ids, but this one has an id column";
                 return Err(Error::content(self.source.to_string(), what));
@@ -238,6 +313,11 @@ impl TableReader {
         &self.schema
     }
 
+    /// Returns whether the rows are named by a file, ⟨ids⟩.
+    pub fn is_named_by_file(&self) -> bool {
+        self.row_ids.is_some()
+    }
+
     /// Returns the number of rows of the table, if the format states it.
     pub fn n_rows(&self) -> Option<u64> {
         self.n_rows
@@ -251,6 +331,21 @@ impl TableReader {
     /// Returns the number of rows dropped and of values set to 0 so far because they were NaN, infinite or missing.
     pub fn replaced(&self) -> (u64, u64) {
         (self.skipped_rows, self.zeroed_values)
+    }
+
+    /// Returns what was dropped, merged or replaced so far, as warnings for the user.
+    pub fn warnings(&self) -> Vec<String> {
+        let merged = match self.options.on_duplicate_id {
+            OnDuplicateId::Mean => "were merged into its mean",
+            _ => "were skipped",
+        };
+        let all = [
+            (self.without_id, "rows without an id were skipped".to_owned()),
+            (self.skipped_rows, "rows with values that are not finite numbers were skipped".into()),
+            (self.zeroed_values, "values that are not finite numbers were set to 0".into()),
+            (self.repeated, format!("rows that repeat an id {merged}")),
+        ];
+        all.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect()
     }
 
     /// Returns the number of rows read so far, including dropped ones.
@@ -282,7 +377,11 @@ impl TableReader {
 
     /// Skips the next `rows` rows, as a resumed job does.
     pub fn skip_rows(&mut self, rows: u64) {
-        self.pending_skip += rows;
+        if self.duplicates.is_some() {
+            self.skip_until = self.skip_until.max(self.rows_read()) + rows;
+        } else {
+            self.pending_skip += rows;
+        }
     }
 
     /// Returns the next rows, or `None` after the last.
@@ -309,15 +408,28 @@ impl TableReader {
             if chunk.n_rows() == 0 {
                 continue;
             }
-            let row_in_part = chunk.first_row;
             chunk.first_row += self.base;
             if let Some(row_ids) = &self.row_ids {
                 chunk.ids = row_ids.slice(chunk.first_row, chunk.n_rows())?;
             } else if self.schema.ids == IdKind::RowNumber {
                 chunk.ids = Ids::numbered(chunk.first_row, chunk.n_rows());
             }
+            if self.schema.ids == IdKind::Text {
+                chunk.ids = columns::to_text(chunk.ids);
+            }
             self.add_partition_columns(&mut chunk);
-            let chunk = self.check_finite(chunk, row_in_part)?;
+            let chunk = self.drop_without_id(chunk)?;
+            let mut chunk = self.check_finite(chunk)?;
+            if let Some(duplicates) = &mut self.duplicates {
+                let (rest, repeats) = duplicates.resolve(chunk, self.schema.dim)?;
+                chunk = rest;
+                self.repeated += repeats;
+            }
+            // Rows that a resumed job passes over count for the ids that repeat.
+            if self.skip_until > 0 {
+                let passed = chunk.numbers().take_while(|&row| row < self.skip_until).count();
+                chunk = chunk.slice(passed, chunk.n_rows() - passed);
+            }
             if chunk.n_rows() > 0 {
                 return Ok(Some(chunk));
             }
@@ -364,10 +476,11 @@ impl TableReader {
                 got.dim, want.dim
             ));
         }
-        let same_ids = self.row_ids.is_some() || got.ids == want.ids;
+        let is_text = self.options.text_ids && got.ids == IdKind::Int && want.ids == IdKind::Text;
+        let same_ids = self.row_ids.is_some() || got.ids == want.ids || is_text;
         if !same_ids {
             let kinds = format!("ids are {:?} where earlier files have {:?}", got.ids, want.ids);
-            return refused(format!("{kinds} (⟨text-ids⟩ reads those of CSV as text)"));
+            return refused(format!("{kinds} (⟨text-ids⟩ reads all of them as text)"));
         }
         for (got, want) in got.kept.iter().zip(self.file_kept()) {
             if got.data_type() != want.data_type() {
@@ -417,13 +530,24 @@ impl TableReader {
         chunk.kept = self.partition_columns.iter().map_while(column).collect();
     }
 
+    /// Drops rows without an id; readers leave them in only if they are to be dropped.
+    fn drop_without_id(&mut self, chunk: Chunk) -> Result<Chunk> {
+        if columns::first_null(&chunk.ids).is_none() {
+            return Ok(chunk);
+        }
+        let ids = chunk.ids.to_array();
+        let good: Vec<bool> = (0..ids.len()).map(|i| ids.is_valid(i)).collect();
+        self.without_id += ids.null_count() as u64;
+        keep_rows(&chunk, &good, self.schema.dim)
+    }
+
     /// Applies the policy for values that are NaN, infinite or missing.
-    fn check_finite(&mut self, chunk: Chunk, row_in_part: u64) -> Result<Chunk> {
+    fn check_finite(&mut self, chunk: Chunk) -> Result<Chunk> {
         let dim = self.schema.dim;
         let Some(bad) = values::first_not_finite(&chunk.vectors) else { return Ok(chunk) };
         match self.options.on_nan {
             OnNan::Error => {
-                let (row, column) = (row_in_part + (bad / dim) as u64, bad % dim);
+                let (row, column) = (chunk.row_number(bad / dim) - self.base, bad % dim);
                 let value = chunk.vectors[bad];
                 let what = match (value.is_nan(), self.schema.dtype) {
                     (true, _) => "NaN or missing",
@@ -524,7 +648,7 @@ fn repeated(names: &[String]) -> Option<&String> {
 fn refuse_columns(options: &ReadOptions, path: &Path, format: &str) -> Result<()> {
     let asked = match options {
         o if !o.keep_columns.is_empty() => "⟨keep-columns⟩",
-        o if o.id_column.is_some() && o.ids.is_none() => "⟨id-column⟩",
+        o if o.id_column.is_some() && o.ids.is_empty() => "⟨id-column⟩",
         o if o.vector_column.is_some() => "⟨vector-column⟩",
         _ => return Ok(()),
     };
@@ -548,6 +672,24 @@ pub fn read_ids(path: &Path, options: &ReadOptions) -> Result<Ids> {
         Ok(Format::Tsv) => delimited::read_ids(path, b'\t', options),
         _ => delimited::read_lines(path, options),
     }
+}
+
+/// The column of a file of ids: the one that was named, the only one, or the one that is called like an id.
+fn id_file_column(names: &[&str], options: &ReadOptions, path: &Path) -> Result<usize> {
+    let found = match &options.id_column {
+        Some(name) => columns::find(names, name, "⟨id-column⟩", path)?,
+        None if names.len() == 1 => Some(0),
+        None => {
+            let columns: Vec<_> = names.iter().copied().enumerate().collect();
+            columns::default_id(&columns, path)?
+        }
+    };
+    found.or((names.len() == 1).then_some(0)).ok_or_else(|| {
+        let name = options.id_column.as_deref().unwrap_or("id");
+        let what =
+            format!("there is no column `{name}` to name the rows; choose one with ⟨id-column⟩");
+        Error::content(path, what)
+    })
 }
 
 impl RowIds {

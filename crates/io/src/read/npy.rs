@@ -1,4 +1,4 @@
-//! NumPy's npy format, versions 1 to 3: a 2-d array of floats in C or Fortran order.
+//! NumPy's npy format, versions 1 to 3: a 2-d array of floats or integers, in C or Fortran order and either byte order.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use arrow_buffer::ScalarBuffer;
 use parquet::file::reader::Length;
 use veridical_data::Ids;
 
-use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use super::values::{Stored, StoredKind};
+use super::{PartReader, ReadOptions, bare_schema, refuse_columns};
 use crate::storage::{self, InputFile};
 use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema};
 
@@ -35,7 +36,7 @@ pub(super) struct Array {
 pub(super) struct ArrayShape {
     pub n_rows: u64,
     pub dim: usize,
-    pub dtype: Dtype,
+    pub stored: Stored,
     pub fortran_order: bool,
     /// Total bytes of all values.
     pub bytes: u64,
@@ -53,7 +54,7 @@ impl NpyPart {
         let shape = header.matrix(path, "npy", data_start, len)?;
         Ok(Self {
             array: Array::new(path, file.into_inner(), data_start, shape),
-            schema: bare_schema(shape.dim, IdKind::RowNumber, shape.dtype),
+            schema: bare_schema(shape.dim, IdKind::RowNumber, shape.stored.dtype()),
             next_row: 0,
             chunk_rows: options.chunk_rows(shape.dim),
             note: header.note(),
@@ -69,21 +70,21 @@ impl Array {
 
     /// `n` rows from `first` on.
     pub fn rows(&mut self, first: u64, n: usize) -> Result<ScalarBuffer<f32>> {
-        let ArrayShape { n_rows, dim, dtype, fortran_order, .. } = self.shape;
+        let ArrayShape { n_rows, dim, stored, fortran_order, .. } = self.shape;
         if !fortran_order {
-            return Ok(values::decode(&self.read_at(first * dim as u64, n * dim)?, dtype));
+            return Ok(stored.decode(&self.read_at(first * dim as u64, n * dim)?));
         }
         let mut rows = vec![0.0; n * dim];
         for column in 0..dim {
             let bytes = self.read_at(column as u64 * n_rows + first, n)?;
-            let values = values::decode(&bytes, dtype);
+            let values = stored.decode(&bytes);
             rows[column..].iter_mut().step_by(dim).zip(&values).for_each(|(x, v)| *x = *v);
         }
         Ok(rows.into())
     }
 
     fn read_at(&mut self, element: u64, n: usize) -> Result<Vec<u8>> {
-        let size = self.shape.dtype.size();
+        let size = self.shape.stored.size();
         let mut bytes = vec![0; n * size];
         self.file
             .seek(SeekFrom::Start(self.data_start + element * size as u64))
@@ -184,30 +185,59 @@ impl Header {
         Ok(Self { descr, fortran_order, shape: shape.collect::<std::result::Result<_, _>>()? })
     }
 
-    pub fn dtype(&self) -> std::result::Result<Dtype, String> {
-        match self.descr.as_str() {
-            "<f4" | "=f4" => Ok(Dtype::F32),
-            "<f8" | "=f8" => Ok(Dtype::F64),
-            "<f2" | "=f2" => Ok(Dtype::F16),
+    /// How the values are stored.
+    pub fn stored(&self) -> std::result::Result<Stored, String> {
+        let (order, kind) = self.descr.split_at_checked(1).unwrap_or_default();
+        let kind = match (order, kind) {
             // NumPy's own raw two-byte type is `|V2`.
-            BFLOAT16 => Ok(Dtype::Bf16),
-            "|O" => {
-                Err("the array holds Python objects, which are stored as pickle and never read; \
-                         save it with array.astype('<f4')"
-                    .into())
+            _ if self.descr == BFLOAT16 => StoredKind::Float(Dtype::Bf16),
+            ("<" | "=" | ">", "f2") => StoredKind::Float(Dtype::F16),
+            ("<" | "=" | ">", "f4") => StoredKind::Float(Dtype::F32),
+            ("<" | "=" | ">", "f8") => StoredKind::Float(Dtype::F64),
+            (_, "i1") => StoredKind::Signed(1),
+            (_, "u1") => StoredKind::Unsigned(1),
+            ("<" | "=" | ">", "i2") => StoredKind::Signed(2),
+            ("<" | "=" | ">", "i4") => StoredKind::Signed(4),
+            ("<" | "=" | ">", "i8") => StoredKind::Signed(8),
+            ("<" | "=" | ">", "u2") => StoredKind::Unsigned(2),
+            ("<" | "=" | ">", "u4") => StoredKind::Unsigned(4),
+            ("<" | "=" | ">", "u8") => StoredKind::Unsigned(8),
+            ("|", "O") => {
+                return Err(
+                    "the array holds Python objects, which are stored as pickle and never \
+                            read; save it with array.astype('<f4')"
+                        .into(),
+                );
             }
-            "|V2" => Err("the array holds `|V2`, two raw bytes that may be bfloat16 or anything; \
-                          save it with array.astype('<f4'), or as safetensors"
-                .into()),
-            other => Err(format!(
-                "the array holds `{other}` where little-endian floats are expected; \
-                 save it with array.astype('<f4')"
-            )),
-        }
+            ("|", "V2") => {
+                return Err(
+                    "the array holds `|V2`, two raw bytes that may be bfloat16 or anything; \
+                            save it with array.astype('<f4'), or as safetensors"
+                        .into(),
+                );
+            }
+            _ => {
+                return Err(format!(
+                    "the array holds `{}` where floats or integers are expected; \
+                     save it with array.astype('<f4')",
+                    self.descr
+                ));
+            }
+        };
+        Ok(Stored { kind, big_endian: order == ">" })
+    }
+
+    /// Whether the values are floats of some kind.
+    pub fn has_floats(&self) -> bool {
+        self.stored().is_ok_and(|stored| matches!(stored.kind, StoredKind::Float(_)))
     }
 
     pub fn note(&self) -> Option<String> {
-        (self.descr == BFLOAT16).then(|| "values `<V2` are read as bfloat16".into())
+        if self.descr == BFLOAT16 {
+            return Some("values `<V2` are read as bfloat16".into());
+        }
+        let is_int = self.stored().is_ok() && !self.has_floats();
+        is_int.then(|| format!("integers `{}` are read as floats, as they are", self.descr))
     }
 
     /// The matrix in `len` bytes, of which the first `data_start` are the header.
@@ -218,7 +248,7 @@ impl Header {
         data_start: u64,
         len: u64,
     ) -> Result<ArrayShape> {
-        let dtype = self.dtype().map_err(|what| Error::content(path, what))?;
+        let stored = self.stored().map_err(|what| Error::content(path, what))?;
         let malformed = |what: &str| Error::malformed(path, format, what);
         let [n_rows, dim] = self.shape[..] else {
             let what = format!(
@@ -236,7 +266,7 @@ impl Header {
                 format!("the array is empty: its shape is ({n_rows}, {dim})"),
             ));
         }
-        let bytes = n_rows.checked_mul(dim).and_then(|n| n.checked_mul(dtype.size() as u64));
+        let bytes = n_rows.checked_mul(dim).and_then(|n| n.checked_mul(stored.size() as u64));
         let promised = bytes.and_then(|n| n.checked_add(data_start));
         let (Some(bytes), true) = (bytes, promised.is_some_and(|n| n <= len)) else {
             let promised =
@@ -246,7 +276,7 @@ impl Header {
             )));
         };
         let dim = usize::try_from(dim).map_err(|_| malformed("rows are too wide"))?;
-        Ok(ArrayShape { n_rows, dim, dtype, fortran_order: self.fortran_order, bytes })
+        Ok(ArrayShape { n_rows, dim, stored, fortran_order: self.fortran_order, bytes })
     }
 }
 

@@ -12,7 +12,8 @@ use arrow_buffer::ScalarBuffer;
 use veridical_data::Ids;
 
 use super::npy::{Array, ArrayShape, Header, read_header};
-use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
+use super::values::integer;
+use super::{PartReader, ReadOptions, bare_schema, refuse_columns};
 use crate::storage::{self, InputFile};
 use crate::zip::{self, Entry, EntryReader};
 use crate::{Chunk, Error, IdKind, Result, TableSchema};
@@ -88,16 +89,30 @@ impl NpzPart {
         }
         let ids = entries.iter().find(|entry| array_name(entry) == "ids");
         let ids = ids.filter(|ids| ids.name != vectors.entry.name);
-        let ids = ids.map(|ids| IdReader::open(path, Found::open(path, &file, ids)?, shape.n_rows));
-        let ids = ids.transpose()?;
-        let notes: Vec<String> = choice.into_iter().chain(vectors.header.note()).collect();
+        let open_ids =
+            |ids: &Entry| IdReader::open(path, Found::open(path, &file, ids)?, shape.n_rows);
+        let ids = match ids {
+            Some(entry) => {
+                let mut ids = open_ids(entry)?;
+                // The kind of the ids is known before the first row is returned.
+                if ids.may_exceed() && open_ids(entry)?.exceeds(path, shape.n_rows)? {
+                    ids.kind = IdType::UnsignedText;
+                }
+                Some(ids)
+            }
+            None => None,
+        };
+        let mut notes: Vec<String> = choice.into_iter().chain(vectors.header.note()).collect();
+        if ids.as_ref().is_some_and(|ids| matches!(ids.kind, IdType::UnsignedText)) {
+            notes.push("ids above 9223372036854775807 make all of them text".into());
+        }
         let id_kind = ids.as_ref().map_or(IdKind::RowNumber, |ids| ids.kind.id_kind());
         Ok(Self {
             path: path.to_owned(),
             vectors: open_vectors(path, file, vectors, shape)?,
             ids,
             shape,
-            schema: bare_schema(shape.dim, id_kind, shape.dtype),
+            schema: bare_schema(shape.dim, id_kind, shape.stored.dtype()),
             next_row: 0,
             chunk_rows: options.chunk_rows(shape.dim),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
@@ -108,9 +123,9 @@ impl NpzPart {
         match &mut self.vectors {
             Vectors::Placed(array) => array.rows(first_row, n),
             Vectors::Streamed(reader) => {
-                let bytes = n * self.shape.dim * self.shape.dtype.size();
+                let bytes = n * self.shape.dim * self.shape.stored.size();
                 let bytes = read_bytes(reader, bytes).map_err(|e| failed(&self.path, e))?;
-                Ok(values::decode(&bytes, self.shape.dtype))
+                Ok(self.shape.stored.decode(&bytes))
             }
         }
     }
@@ -131,7 +146,7 @@ fn choose(
         let mut matrices = Vec::new();
         for entry in entries.iter().filter(|entry| entry.name.ends_with(".npy")) {
             let found = Found::open(path, file, entry)?;
-            if found.header.shape.len() == 2 && found.header.dtype().is_ok() {
+            if found.header.shape.len() == 2 && found.header.has_floats() {
                 matrices.push(found);
             }
         }
@@ -209,7 +224,7 @@ impl PartReader for NpzPart {
 
     /// Skipped bytes count for the checksum.
     fn skip(&mut self, rows: u64) -> Result<bool> {
-        let row_bytes = (self.shape.dim * self.shape.dtype.size()) as u64;
+        let row_bytes = (self.shape.dim * self.shape.stored.size()) as u64;
         if let Vectors::Streamed(reader) = &mut self.vectors {
             io::copy(&mut reader.take(rows * row_bytes), &mut io::sink())
                 .map_err(|e| failed(&self.path, e))?;
@@ -233,6 +248,8 @@ impl PartReader for NpzPart {
 enum IdType {
     Signed,
     Unsigned,
+    /// Some do not fit 64-bit integers.
+    UnsignedText,
     /// UCS-4, padded with zeros.
     Unicode,
     /// UTF-8, padded with zeros.
@@ -243,7 +260,7 @@ impl IdType {
     const fn id_kind(self) -> IdKind {
         match self {
             Self::Signed | Self::Unsigned => IdKind::Int,
-            Self::Unicode | Self::Bytes => IdKind::Text,
+            Self::UnsignedText | Self::Unicode | Self::Bytes => IdKind::Text,
         }
     }
 
@@ -299,6 +316,23 @@ impl IdReader {
         Ok(Self { reader: found.reader, kind, width })
     }
 
+    fn may_exceed(&self) -> bool {
+        matches!(self.kind, IdType::Unsigned) && self.width == 8
+    }
+
+    /// Whether an unsigned id does not fit a 64-bit integer; reads all of them.
+    fn exceeds(self, path: &Path, n_rows: u64) -> Result<bool> {
+        let mut reader = BufReader::with_capacity(1 << 16, self.reader);
+        let mut id = [0; 8];
+        for _ in 0..n_rows {
+            reader.read_exact(&mut id).map_err(|e| failed(path, e))?;
+            if u64::from_le_bytes(id) > i64::MAX as u64 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn next(&mut self, path: &Path, first_row: u64, n: usize) -> Result<Ids> {
         let mut id = vec![0; self.width];
         let (mut numbers, mut texts) = (Vec::new(), Vec::new());
@@ -313,6 +347,7 @@ impl IdReader {
                     let number = i64::try_from(integer(&id, false));
                     numbers.push(number.map_err(|_| refused("does not fit a 64-bit integer"))?);
                 }
+                IdType::UnsignedText => texts.push(integer(&id, false).to_string()),
                 IdType::Unicode => {
                     let chars = id.as_chunks().0.iter().map(|b| u32::from_le_bytes(*b));
                     let text: Option<String> = chars.map(char::from_u32).collect();
@@ -459,11 +494,4 @@ impl Sparse {
         let reader = BufReader::with_capacity(1 << 16, found.reader);
         Ok(Numbers { path: self.path.clone(), name: name.to_owned(), reader, kind, width, len })
     }
-}
-
-/// A little-endian integer of up to eight bytes, widened.
-fn integer(bytes: &[u8], is_negative: bool) -> u64 {
-    let mut wide = [if is_negative { 0xFF } else { 0 }; 8];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    u64::from_le_bytes(wide)
 }

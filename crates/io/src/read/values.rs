@@ -1,4 +1,4 @@
-//! Decoding raw little-endian floats.
+//! Decoding raw numbers: floats of either byte order, and integers, which are read as floats.
 
 use arrow_buffer::ScalarBuffer;
 use half::{bf16, f16};
@@ -17,6 +17,69 @@ pub(super) fn decode(bytes: &[u8], dtype: Dtype) -> ScalarBuffer<f32> {
     }
 }
 
+/// How numbers are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub kind: StoredKind,
+    pub big_endian: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StoredKind {
+    Float(Dtype),
+    /// Integers of so many bytes.
+    Signed(usize),
+    Unsigned(usize),
+}
+
+impl Stored {
+    /// The size of one number in bytes.
+    pub const fn size(self) -> usize {
+        match self.kind {
+            StoredKind::Float(dtype) => dtype.size(),
+            StoredKind::Signed(size) | StoredKind::Unsigned(size) => size,
+        }
+    }
+
+    /// The type that the numbers are said to have.
+    pub const fn dtype(self) -> Dtype {
+        match self.kind {
+            StoredKind::Float(dtype) => dtype,
+            _ => Dtype::F32,
+        }
+    }
+
+    /// Decodes bytes to f32; integers beyond 2^24 are rounded.
+    pub fn decode(self, bytes: &[u8]) -> ScalarBuffer<f32> {
+        let swapped;
+        let bytes = if self.big_endian {
+            let mut little = bytes.to_vec();
+            little.chunks_exact_mut(self.size()).for_each(<[u8]>::reverse);
+            swapped = little;
+            &swapped
+        } else {
+            bytes
+        };
+        match self.kind {
+            StoredKind::Float(dtype) => decode(bytes, dtype),
+            StoredKind::Signed(size) => {
+                let number = |b: &[u8]| integer(b, b[size - 1] >= 0x80) as i64 as f32;
+                bytes.chunks_exact(size).map(number).collect()
+            }
+            StoredKind::Unsigned(size) => {
+                bytes.chunks_exact(size).map(|b| integer(b, false) as f32).collect()
+            }
+        }
+    }
+}
+
+/// A little-endian integer of up to eight bytes, widened.
+pub(super) fn integer(bytes: &[u8], is_negative: bool) -> u64 {
+    let mut wide = [if is_negative { 0xFF } else { 0 }; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(wide)
+}
+
 /// The position of the first NaN or infinity.
 pub(super) fn first_not_finite(values: &[f32]) -> Option<usize> {
     // Blocks without one are skipped at memory speed.
@@ -30,6 +93,18 @@ pub(super) fn first_not_finite(values: &[f32]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn integers_and_either_byte_order_are_decoded() {
+        let of =
+            |kind, big_endian, bytes: &[u8]| Stored { kind, big_endian }.decode(bytes).to_vec();
+        assert_eq!(of(StoredKind::Signed(1), false, &[0x80, 0xFF, 127]), [-128.0, -1.0, 127.0]);
+        assert_eq!(of(StoredKind::Unsigned(1), false, &[0x80, 0xFF]), [128.0, 255.0]);
+        assert_eq!(of(StoredKind::Signed(2), true, &[0xFF, 0xFE, 1, 0]), [-2.0, 256.0]);
+        assert_eq!(of(StoredKind::Unsigned(8), false, &[0xFF; 8]), [u64::MAX as f32]);
+        let bytes: Vec<u8> = [1.5f64, -2.0].iter().flat_map(|x| x.to_be_bytes()).collect();
+        assert_eq!(of(StoredKind::Float(Dtype::F64), true, &bytes), [1.5, -2.0]);
+    }
 
     #[test]
     fn the_first_bad_value_is_found_in_any_block() {

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use encoding_rs::Encoding;
 use parquet::file::reader::Length;
 
-use super::delimited::{IdBuilder, decompressed, is_integer};
-use super::{PartReader, ReadOptions, bare_schema, encoding, refuse_columns, values, words};
+use super::cells::{IdBuilder, IdStyle};
+use super::delimited::decompressed;
+use super::{
+    OnNullId, PartReader, ReadOptions, bare_schema, encoding, refuse_columns, values, words,
+};
 use crate::format::Compression;
 use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema, storage};
 
@@ -26,6 +29,8 @@ pub(super) struct Word2vecPart {
     /// The word of the first row, read ahead to determine the kind of ids.
     first: Option<String>,
     schema: TableSchema,
+    id_style: IdStyle,
+    on_null_id: OnNullId,
     n_rows: u64,
     next_row: u64,
     chunk_rows: usize,
@@ -49,14 +54,15 @@ impl Word2vecPart {
             encoding: options.encoding.as_deref().map(encoding::by_name).transpose()?,
             first: None,
             schema: bare_schema(dim, IdKind::Text, Dtype::F32),
+            id_style: IdStyle::Text,
+            on_null_id: options.on_null_id,
             n_rows,
             next_row: 0,
             chunk_rows: options.chunk_rows(dim),
         };
         let first = part.next_word()?;
-        if !options.text_ids && is_integer(&first) {
-            part.schema.ids = IdKind::Int;
-        }
+        part.id_style = IdStyle::of_word(&first, options.text_ids);
+        part.schema.ids = part.id_style.kind();
         part.first = Some(first);
         Ok(part)
     }
@@ -169,7 +175,7 @@ impl PartReader for Word2vecPart {
         if n == 0 {
             return Ok(None);
         }
-        let mut ids = IdBuilder::new(self.schema.ids);
+        let mut ids = IdBuilder::new(self.id_style, self.on_null_id);
         let mut vectors = Vec::new();
         for _ in 0..n {
             let word = self.next_word()?;

@@ -5,21 +5,22 @@
 //! GloVe's largest vocabulary has words such as `. . .`.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use veridical_data::shortened;
 
-use super::delimited::{IdBuilder, is_integer, plain_text};
-use super::{PartReader, ReadOptions, bare_schema, refuse_columns};
-use crate::{Chunk, Dtype, Error, Format, IdKind, Result, TableSchema};
-
-/// A line longer than this is not text.
-const MAX_LINE: u64 = 64 << 20;
+use super::cells::{IdBuilder, IdStyle};
+use super::delimited::plain_text;
+use super::lines::{Text, read_line};
+use super::{OnNullId, PartReader, ReadOptions, bare_schema, refuse_columns};
+use crate::{Chunk, Dtype, Error, Format, Result, TableSchema};
 
 pub(super) struct WordsPart {
     lines: Lines,
     schema: TableSchema,
+    id_style: IdStyle,
+    on_null_id: OnNullId,
     /// The number of rows, if the file states it.
     promised: Option<u64>,
     next_row: u64,
@@ -54,13 +55,12 @@ impl WordsPart {
             return Err(Error::content(path, what));
         }
         let row = Row::split(&first, dim).map_err(|what| lines.refused(1, &what))?;
-        let is_int = |word: &str| !options.text_ids && is_integer(word);
-        let ids = match std::str::from_utf8(row.word) {
-            Ok(word) if is_int(word) => IdKind::Int,
-            _ => IdKind::Text,
-        };
+        let word = std::str::from_utf8(row.word).unwrap_or_default();
+        let id_style = IdStyle::of_word(word, options.text_ids);
         Ok(Self {
-            schema: bare_schema(dim, ids, Dtype::F32),
+            schema: bare_schema(dim, id_style.kind(), Dtype::F32),
+            id_style,
+            on_null_id: options.on_null_id,
             lines,
             promised: header.map(|(rows, _)| rows),
             next_row: 0,
@@ -97,7 +97,7 @@ impl PartReader for WordsPart {
 
     fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         let (first_row, dim) = (self.next_row, self.schema.dim);
-        let mut ids = IdBuilder::new(self.schema.ids);
+        let mut ids = IdBuilder::new(self.id_style, self.on_null_id);
         let mut vectors = Vec::new();
         while self.next_row - first_row < self.chunk_rows as u64 {
             if self.promised == Some(self.next_row) {
@@ -137,7 +137,7 @@ impl PartReader for WordsPart {
 /// The lines of a file, some of them read ahead; empty ones at the end are skipped.
 struct Lines {
     path: PathBuf,
-    input: BufReader<Box<dyn Read + Send>>,
+    input: BufReader<Text>,
     ahead: VecDeque<Vec<u8>>,
     /// The number of the line returned last, from 1.
     number: u64,
@@ -164,12 +164,7 @@ impl Lines {
         loop {
             let number = self.number + self.ahead.len() as u64 + 1 + u64::from(blank.is_some());
             let mut line = Vec::new();
-            let n = (&mut self.input).take(MAX_LINE).read_until(b'\n', &mut line);
-            let n = n.map_err(|e| Error::malformed(&self.path, "text", e))?;
-            if n as u64 == MAX_LINE {
-                let what = format!("line {number} is longer than 64 MiB");
-                return Err(Error::malformed(&self.path, "text", what));
-            }
+            let n = read_line(&mut self.input, &mut line, &self.path, number)?;
             let end = line.trim_ascii_end().len();
             line.truncate(end);
             match blank {

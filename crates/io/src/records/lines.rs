@@ -1,19 +1,16 @@
 //! Records of text files: one line each, or several where a field is quoted.
 
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::BufReader;
 use std::path::Path;
 
 use csv::StringRecord;
 
 use super::columns::{are_names, by_name, by_place};
 use super::{Cell, Found, Place, RecordFormat, RecordOptions, Role, Row};
-use crate::read::{csv_failed, plain_text};
+use crate::read::{CsvRecords, Text, line_of, plain_text, read_line, with_first_line};
 use crate::{Error, Result};
 
-/// Lines longer than this are not records.
-const MAX_LINE: u64 = 16 << 20;
-
-type Input = BufReader<Box<dyn Read + Send>>;
+type Input = BufReader<Text>;
 
 /// The separator between fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,39 +92,9 @@ pub(super) fn read(
     Ok((found, records.note(path).into_iter().collect()))
 }
 
-/// The first nonblank line, read ahead, and a reader of the whole text, without a byte order mark.
-pub(super) fn with_first_line(
-    path: &Path,
-    input: Box<dyn Read + Send>,
-) -> Result<(Box<dyn Read + Send>, Vec<u8>)> {
-    let mut input = BufReader::with_capacity(1 << 18, input);
-    let mut head = Vec::new();
-    let first = loop {
-        let start = head.len();
-        let n = read_line(&mut input, &mut head).map_err(|e| Error::malformed(path, "text", e))?;
-        if start == 0 && head.starts_with(b"\xEF\xBB\xBF") {
-            head.drain(..3);
-        }
-        if n == 0 || !head[start..].trim_ascii().is_empty() || head.len() as u64 > MAX_LINE {
-            break head[start..].to_vec();
-        }
-    };
-    Ok((Box::new(Cursor::new(head).chain(input)), first))
-}
-
-/// Appends a line and its line break; returns the number of bytes read.
-fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<usize> {
-    let n = input.take(MAX_LINE).read_until(b'\n', line)?;
-    if n as u64 == MAX_LINE {
-        let what = format!("a line has more than {} MiB", MAX_LINE >> 20);
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, what));
-    }
-    Ok(n)
-}
-
 /// A stream of records.
 pub(super) enum Records {
-    Csv { reader: csv::Reader<Box<dyn Read + Send>>, record: StringRecord },
+    Csv { reader: CsvRecords, record: StringRecord },
     Split(SplitLines),
 }
 
@@ -146,14 +113,10 @@ pub(super) struct SplitLines {
 }
 
 impl Records {
-    pub fn new(input: Box<dyn Read + Send>, separator: Separator, quoting: bool) -> Self {
+    pub fn new(input: Text, separator: Separator, quoting: bool) -> Self {
         match separator {
             Separator::Byte(byte) => Self::Csv {
-                reader: csv::ReaderBuilder::new()
-                    .delimiter(byte)
-                    .quoting(quoting)
-                    .has_headers(false)
-                    .from_reader(input),
+                reader: CsvRecords::new(input, byte, quoting),
                 record: StringRecord::new(),
             },
             _ => Self::Split(SplitLines {
@@ -172,9 +135,7 @@ impl Records {
     /// Advances to the next record; false after the last.
     pub fn advance(&mut self, path: &Path) -> Result<bool> {
         match self {
-            Self::Csv { reader, record } => {
-                reader.read_record(record).map_err(|e| csv_failed(&e, path))
-            }
+            Self::Csv { reader, record } => reader.advance(record, path),
             Self::Split(lines) => lines.advance(path),
         }
     }
@@ -199,7 +160,7 @@ impl Records {
 
     pub fn line(&self) -> u64 {
         match self {
-            Self::Csv { record, .. } => record.position().map_or(0, csv::Position::line),
+            Self::Csv { record, .. } => line_of(record),
             Self::Split(lines) => lines.number,
         }
     }
@@ -222,8 +183,7 @@ impl SplitLines {
     fn advance(&mut self, path: &Path) -> Result<bool> {
         loop {
             self.bytes.clear();
-            let n = read_line(&mut self.input, &mut self.bytes)
-                .map_err(|e| Error::malformed(path, "text", e))?;
+            let n = read_line(&mut self.input, &mut self.bytes, path, self.number + 1)?;
             if n == 0 {
                 return Ok(false);
             }

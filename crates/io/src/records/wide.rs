@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::columns::are_names;
-use super::lines::{Records, Separator, with_first_line};
+use super::lines::{Records, Separator};
 use super::{Cell, Place, RecordFormat, RecordOptions, columnar};
-use crate::read::plain_text;
+use crate::read::{plain_text, with_first_line};
 use crate::{Error, Result};
 
 /// Receives the rows of a wide table.

@@ -229,18 +229,11 @@ impl Join<'_> {
             rows += chunk.n_rows();
             bar.advance(chunk.n_rows() as u64);
         }
-        let (skipped, zeroed) = reader.replaced();
-        if skipped > 0 {
-            job.warn(&format!(
-                "{}: {skipped} rows with NaN, infinite or missing values were dropped",
-                table.name
-            ));
+        if rows == 0 {
+            return Err(Core::unfit(format!("{}: no rows remain", table.name), "").into());
         }
-        if zeroed > 0 {
-            job.warn(&format!(
-                "{}: {zeroed} values that are NaN, infinite or missing were set to 0",
-                table.name
-            ));
+        for warning in reader.warnings() {
+            job.warn(&format!("{}: {warning}", table.name));
         }
         Ok((rows, seen, storing.finish(self)?))
     }

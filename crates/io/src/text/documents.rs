@@ -1,10 +1,10 @@
 //! Streams documents from a file of lines, a column, or a folder.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use super::TextOptions;
-use crate::read::plain_text;
+use crate::read::{plain_text, read_line};
 use crate::records::{self, Cell, RecordOptions, Role};
 use crate::{Error, RecordFormat, Result, storage};
 
@@ -150,8 +150,7 @@ fn read_lines(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Result
     let mut number = 0;
     loop {
         line.clear();
-        let n = (&mut input).take(MAX_DOCUMENT).read_until(b'\n', &mut line);
-        if n.map_err(|e| Error::malformed(path, "text", e))? == 0 {
+        if read_line(&mut input, &mut line, path, number + 1)? == 0 {
             return Ok(vec!["one document per line, numbered from 0".into()]);
         }
         let text = std::str::from_utf8(&line)
@@ -164,8 +163,11 @@ fn read_lines(path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Result
 fn read_file(folder: &Path, path: &Path, options: &TextOptions, take: &mut Take<'_>) -> Result<()> {
     let mut content = Vec::new();
     let input = plain_text(path, options.records.encoding.as_deref())?;
-    let read = input.take(MAX_DOCUMENT).read_to_end(&mut content);
-    read.map_err(|e| Error::malformed(path, "text", e))?;
+    let read = input.take(MAX_DOCUMENT + 1).read_to_end(&mut content);
+    if read.map_err(|e| Error::malformed(path, "text", e))? as u64 > MAX_DOCUMENT {
+        let what = format!("the document is longer than {} MiB; cut it", MAX_DOCUMENT >> 20);
+        return Err(Error::content(path, what));
+    }
     let text = std::str::from_utf8(&content).map_err(|_| not_utf8(path, "the document"))?;
     let name = path.strip_prefix(folder).unwrap_or(path).to_string_lossy();
     take(DocId::Name(&name), text)

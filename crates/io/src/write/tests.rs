@@ -69,15 +69,16 @@ proptest! {
     #[test]
     fn every_format_round_trips(
         values in prop::collection::vec(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO, 1..60),
-        dim in 1usize..5, texts in prop::collection::vec("\\PC{1,8}", 60), ints in prop::collection::vec(any::<i64>(), 60),
+        dim in 1usize..5, texts in prop::collection::vec("\\PC{1,8}", 60), ints in prop::collection::hash_set(any::<i64>(), 60),
         text in any::<bool>(), chunk in 1usize..9
     ) {
         let n = values.len() / dim;
         prop_assume!(n > 0);
         let ids = if text {
-            Ids::Text(StringArray::from(texts[..n].to_vec()))
+            let texts = texts[..n].iter().enumerate();
+            Ids::Text(StringArray::from_iter_values(texts.map(|(i, text)| format!("{text}#{i}"))))
         } else {
-            Ids::Int(ints[..n].to_vec().into())
+            Ids::Int(ints.into_iter().take(n).collect())
         };
         let table = VectorTable { ids, dim, vectors: values[..n * dim].to_vec() };
         let folder = tempfile::tempdir().unwrap();

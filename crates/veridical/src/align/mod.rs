@@ -20,15 +20,16 @@ pub use veridical_inspect::align::{
     fit, fit_common, nothing_shared,
 };
 use veridical_io::publish;
+use veridical_io::shared::SharedTable;
 use veridical_io::{
-    IdKind, IfExists, Input, Output, ReadOptions, RecordOptions, Source, TableReader, TableWriter,
-    read_ids, read_weights,
+    IdFiles, IfExists, Input, OnDuplicateId, Output, ReadOptions, RecordOptions, Source,
+    TableReader, TableWriter, read_ids, read_weights,
 };
 
 pub use self::apply::{ALIGNED_TO, Applied, MAP_ID, apply};
 pub use self::dates::{DateSettings, Dates};
 pub use self::file::MapFile;
-use crate::settings::Resources;
+use crate::settings::{Resources, TableIds};
 use crate::{JobOptions, Result, stability};
 
 /// Name of the output table that holds the mean of all tables.
@@ -62,6 +63,8 @@ settings! {
         pub fit: FitSettings,
         /// Dates of the reference and the tables.
         pub dates: DateSettings,
+        /// Which files name the rows of which table.
+        pub table_ids: TableIds,
         /// How tables are read and written.
         pub options: JobOptions,
         /// Memory and disk.
@@ -211,7 +214,11 @@ pub fn align(settings: &Align, job: &Job<'_>) -> Result<Aligned> {
             place.prepare()?;
         }
         place.save(file)?;
-        let applied = place.out.as_ref().map(|out| apply(file, input, out, &settings.options, job));
+        let at = (tables.len() + 1, inputs.len() + 1);
+        let applied = place.out.as_ref().map(|out| {
+            let read = settings.table_ids.reading(input, &settings.options.read, at)?;
+            apply(file, input, out, &JobOptions { read, ..settings.options.clone() }, job)
+        });
         tables.push(AlignedTable {
             input: input.to_string(),
             kind: file.kind,
@@ -243,7 +250,11 @@ pub(crate) fn refuse_chain(source: &Source, options: &ReadOptions, allow: bool) 
     if allow || *source == Source::Stream {
         return Ok(());
     }
-    let bare = ReadOptions { ids: None, ..options.clone() };
+    let bare = ReadOptions {
+        ids: IdFiles::default(),
+        on_duplicate_id: OnDuplicateId::Error,
+        ..options.clone()
+    };
     let reader = TableReader::open(source, &bare)?;
     if let Some(first) = reader.metadata(ALIGNED_TO) {
         return Err(Error::request(
@@ -255,14 +266,23 @@ pub(crate) fn refuse_chain(source: &Source, options: &ReadOptions, allow: bool) 
     Ok(())
 }
 
-/// Opens a table to fit on. Extra columns are not needed for fitting, and row names apply only to tables without
-/// any.
-fn open(source: &Source, options: &ReadOptions, job: &Job<'_>) -> Result<TableReader> {
-    let bare = ReadOptions { ids: None, ..options.clone() };
-    let mut reader = TableReader::open(source, &bare)?;
-    if options.ids.is_some() && reader.schema().ids == IdKind::RowNumber {
-        reader = TableReader::open(source, &ReadOptions { ids: options.ids.clone(), ..bare })?;
-    }
+/// Reads a table and says what was dropped.
+pub(crate) fn collect(reader: &mut TableReader, job: &Job<'_>) -> Result<VectorTable> {
+    let table = veridical_io::collect_rows(reader)?;
+    reader.warnings().iter().for_each(|what| job.warn(&format!("{}: {what}", reader.source())));
+    Ok(table)
+}
+
+/// Opens table `at.0` of `at.1` to fit on, where 0 is the reference. Extra columns are not needed for fitting, and row
+/// names apply only to tables without any.
+pub(crate) fn open(
+    source: &Source,
+    ids: &TableIds,
+    options: &ReadOptions,
+    at: (usize, usize),
+    job: &Job<'_>,
+) -> Result<TableReader> {
+    let reader = ids.open(source, options, at)?;
     reader.notes().iter().for_each(|note| job.note(&format!("{source}: {note}")));
     Ok(reader)
 }
@@ -446,7 +466,8 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
     }
     let mut file = MapFile::load_noted(path, job)?;
     if let Some(reference) = settings.reference.as_ref().map(Input::source) {
-        let mut reader = open(&reference, &settings.options.read, job)?;
+        let (read, n) = (&settings.options.read, settings.tables.len() + 1);
+        let mut reader = open(&reference, &settings.table_ids, read, (0, n), job)?;
         let mut content = TableContent::new(reader.schema().dim);
         while let Some(chunk) = reader.next_chunk()? {
             content.add(&chunk.ids, &chunk.vectors);
@@ -471,15 +492,12 @@ fn given(settings: &Align, path: &Path, job: &Job<'_>) -> Result<Maps> {
 
 /// Fits the map from the second table to the first in two passes over their rows.
 fn fit_files(
-    tables: [&Source; 2],
+    tables: Vec<SharedTable>,
     fitting: &FitSettings,
-    settings: &Align,
+    resources: &Resources,
     job: &Job<'_>,
 ) -> Result<Fitted> {
-    let path = |source: &Source| source.path().map_or_else(|| PathBuf::from("-"), Path::to_owned);
-    let table = |source: &Source| stability::table(&path(source), &settings.options.read);
-    let tables = tables.into_iter().map(table).collect::<Result<Vec<_>>>()?;
-    let shared = stability::share(tables, &settings.resources, job)?;
+    let shared = stability::share(tables, resources, job)?;
     if shared.rows.n() == 0 {
         let examples = [shared.examples[0].clone(), shared.examples[1].clone()];
         return Err(nothing_shared(&fitting.names.0, examples).into());
@@ -499,6 +517,7 @@ fn fitted(settings: &Align, job: &Job<'_>) -> Result<Maps> {
         return Err(Error::request(what, "").into());
     };
     let read = &settings.options.read;
+    let (ids, n) = (&settings.table_ids, settings.tables.len() + 1);
     refuse_chain(source, read, settings.allow_chain)?;
     // A table that is also written reports there how it is read.
     let once: &Job<'_> = if settings.out.is_some() { &job.quiet() } else { job };
@@ -506,23 +525,25 @@ fn fitted(settings: &Align, job: &Job<'_>) -> Result<Maps> {
     let inputs = settings.sources();
     let saved = |fitted: Fitted| (MapFile::new(&fitted, dates.clone()), Some(fitted));
     if !settings.generalized {
-        let one = |table: &Source| -> Result<Fitted> {
+        let one = |(i, table): (usize, &Source)| -> Result<Fitted> {
             let names = Names([source.to_string(), table.to_string()]);
             let fitting = FitSettings { names, ..fitting.clone() };
-            fit_files([source, table], &fitting, settings, once)
+            let reading = |source: &Source, i: usize| stability::table(source, ids, read, (i, n));
+            let tables = vec![reading(source, 0)?, reading(table, i + 1)?];
+            fit_files(tables, &fitting, &settings.resources, once)
         };
-        let fitted = inputs.iter().map(one).collect::<Result<Vec<Fitted>>>()?;
+        let fitted = inputs.iter().enumerate().map(one).collect::<Result<Vec<Fitted>>>()?;
         let reference = fitted.first().map_or(String::new(), |fitted| fitted.reference.clone());
         return Ok(Maps { files: fitted.into_iter().map(saved).collect(), reference, mean: None });
     }
-    let load = |table: &Source| -> Result<VectorTable> {
-        Ok(veridical_io::collect_table(open(table, read, once)?)?)
+    let load = |i: usize, table: &Source| -> Result<VectorTable> {
+        collect(&mut open(table, ids, read, (i, n), once)?, once)
     };
     let called: Vec<String> =
         [source].into_iter().chain(&inputs).map(ToString::to_string).collect();
-    let mut tables = vec![load(source)?];
-    for table in &inputs {
-        tables.push(load(table)?);
+    let mut tables = vec![load(0, source)?];
+    for (i, table) in inputs.iter().enumerate() {
+        tables.push(load(i + 1, table)?);
     }
     let Common { fitted, mean } = fit_common(tables, &called, &fitting, job)?;
     let fingerprint = fingerprint::of_table(&mean);

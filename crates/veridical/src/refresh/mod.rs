@@ -50,7 +50,7 @@ use crate::align::{
     MapFile, Names,
 };
 use crate::featurize::{self, Apply};
-use crate::settings::Resources;
+use crate::settings::{Resources, TableIds};
 use crate::stability::{
     self, EvidenceFiles, Labels, Limits, Reader, Settings, Stability, StabilityOutput,
     StabilityReport,
@@ -98,6 +98,8 @@ settings! {
         pub anchors: AnchorFiles,
         /// The kind of map.
         pub map: MapChoice,
+        /// Which files name the rows of which table.
+        pub table_ids: TableIds,
         /// How tables are read.
         pub read: ReadOptions,
         /// How vectors and features are written.
@@ -352,7 +354,10 @@ fn today(settings: &Refresh, limits: Vec<Limit>, place: &Place, job: &Job<'_>) -
     align::refuse_chain(&settings.reference.source(), &settings.read, settings.allow_chain)?;
     let tables = [&settings.reference, &settings.new]
         .into_iter()
-        .map(|path| stability::table(path, &settings.read))
+        .enumerate()
+        .map(|(i, path)| {
+            stability::table(&path.source(), &settings.table_ids, &settings.read, (i, 2))
+        })
         .collect::<Result<Vec<_>>>()?;
     let new = tables[1].clone();
     let shared = stability::share(tables, &settings.resources, job)?;
@@ -413,7 +418,8 @@ fn yesterday(
         Ok(None)
     };
     let quiet = job.quiet();
-    let before = stability::table(&folder, &ReadOptions::default())
+    let source = Source::Path(folder);
+    let before = stability::table(&source, &TableIds::default(), &ReadOptions::default(), (0, 1))
         .map(|table| SharedTable { name: version.to_owned(), ..table });
     let shared = before.and_then(|before| {
         let new = SharedTable { name: place.version().to_owned(), ..new };
@@ -561,14 +567,9 @@ fn write_tables(
     };
     let vectors = place.table(VECTORS, settings.write.rows_per_part.is_some())?;
     if !vectors.exists() {
-        let output = Source::Path(vectors.clone());
-        align::apply(
-            map,
-            &settings.new.source(),
-            &output,
-            &options(&vectors, &settings.read),
-            job,
-        )?;
+        let (new, output) = (settings.new.source(), Source::Path(vectors.clone()));
+        let read = settings.table_ids.reading(&new, &settings.read, (1, 2))?;
+        align::apply(map, &new, &output, &options(&vectors, &read), job)?;
     }
     if today.spec.is_none() {
         return Ok(());

@@ -19,6 +19,7 @@ use veridical_io::{LabelOptions, ReadOptions, Source};
 
 use super::{Stability, find_cell, share, table};
 use crate::Result;
+use crate::settings::TableIds;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,7 +92,9 @@ impl Named {
         let unit = request.settings.samples.unit();
         let of = |what: &str| format!("consumer `{}`: {what}", self.name);
         let refused = |error: &dyn std::fmt::Display| Refused::unfit(of(&error.to_string()), "");
-        let own = table(&self.table, &options).map_err(|e| refused(&e))?;
+        let source = Source::Path(self.table.clone());
+        let own = table(&source, &TableIds::default(), &options, (0, 1));
+        let own = own.map_err(|e| refused(&e))?;
         let today = SharedTable { name: "today's table".into(), ..today.clone() };
         let shared = share(vec![own, today], &request.resources, &job.quiet());
         let shared = shared.map_err(|e| if e.is_interrupted() { e } else { refused(&e).into() })?;

@@ -28,15 +28,15 @@ use veridical_inspect::stability::{Evidence, Joined, assess_with};
 use veridical_inspect::{Labeled, Limit};
 use veridical_io::shared::SharedTable;
 use veridical_io::{
-    ColumnMap, Input, LabelOptions, Output, ReadOptions, RecordOptions, Replace, publish,
+    ColumnMap, IdFiles, Input, LabelOptions, Output, ReadOptions, RecordOptions, Replace, publish,
     read_names, read_weights,
 };
 
 pub use self::budget::read_budget;
 pub(crate) use self::consumers::files_of_consumers;
 pub use self::limits::Limits;
-use self::tables::expand;
 pub(crate) use self::tables::{Shared, share, share_mapped, table};
+use self::tables::{expand, tables_of};
 pub(crate) use self::text::{Labels, Reader, with_interval};
 use crate::refresh::Accepted;
 use crate::settings::Resources;
@@ -270,7 +270,7 @@ pub fn stability(request: &Stability, job: &Job<'_>) -> Result<StabilityReport> 
     let limits = request.limits.read()?;
     check_limits(request, &limits, paths.len())?;
     let spec = request.evidence.spec.as_deref().map(featurize::load_spec).transpose()?;
-    let tables = paths.iter().map(|path| table(path, &request.read)).collect::<Result<Vec<_>>>()?;
+    let tables = tables_of(&paths, &request.read)?;
     let today = tables.last().cloned();
     let shared = share(tables, &request.resources, job)?;
     compared(request, shared, today, spec, limits, &mut |_| (), job)
@@ -328,8 +328,12 @@ fn noise_floor(request: &Stability, job: &Job<'_>) -> Result<Option<Joined>> {
         let what = format!("{what}, got only {}", paths[0].display());
         return Err(Refused::request(what, "").into());
     }
-    let tables = paths.iter().map(|path| table(path, &request.read)).collect::<Result<Vec<_>>>()?;
-    Ok(Some(share(tables, &request.resources, job)?.joined()?))
+    // One file of ids per table is for the tables that are compared.
+    let mut options = request.read.clone();
+    if options.ids.iter().count() > 1 {
+        options.ids = IdFiles::default();
+    }
+    Ok(Some(share(tables_of(&paths, &options)?, &request.resources, job)?.joined()?))
 }
 
 fn weights(request: &Stability, runs: &dyn Passes, job: &Job<'_>) -> Result<Option<Vec<f64>>> {

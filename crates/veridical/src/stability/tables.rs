@@ -1,6 +1,6 @@
 //! The tables of a comparison: read once, checked, and joined on their ids.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use veridical_core::Job;
@@ -9,10 +9,10 @@ use veridical_data::passes::window_rows;
 use veridical_data::{Passes, Window};
 use veridical_inspect::stability::{Joined, NewRows, SanityCount, TableReport};
 use veridical_io::shared::{FirstRead, JoinOptions, SharedTable, join_tables};
-use veridical_io::{IdKind, Input, ReadOptions, Source, TableReader, run};
+use veridical_io::{Input, ReadOptions, Source, run};
 use veridical_learn::LinearMap;
 
-use crate::settings::Resources;
+use crate::settings::{Resources, TableIds};
 use crate::{Error, Result};
 
 /// Returns the tables that paths refer to: an ensemble is expanded to its seeds.
@@ -24,17 +24,23 @@ pub fn expand(paths: &[Input]) -> Vec<PathBuf> {
     paths.iter().flat_map(of).collect()
 }
 
-/// Returns a table and how it is read. Names of rows apply only to tables that have none.
-pub(crate) fn table(path: &Path, options: &ReadOptions) -> Result<SharedTable> {
-    let source = Source::from_arg(path);
-    let mut options = ReadOptions { keep_columns: Vec::new(), ..options.clone() };
-    if options.ids.is_some() && source != Source::Stream {
-        let bare = ReadOptions { ids: None, ..options.clone() };
-        if TableReader::open(&source, &bare)?.schema().ids != IdKind::RowNumber {
-            options = bare;
-        }
-    }
-    Ok(SharedTable { name: source.to_string(), source, options })
+/// Returns table `at.0` of `at.1`, where 0 is the reference, and how it is read.
+pub(crate) fn table(
+    source: &Source,
+    ids: &TableIds,
+    options: &ReadOptions,
+    at: (usize, usize),
+) -> Result<SharedTable> {
+    let options = ReadOptions { keep_columns: Vec::new(), ..ids.reading(source, options, at)? };
+    Ok(SharedTable { name: source.to_string(), source: source.clone(), options })
+}
+
+/// Returns the tables of a comparison and how they are read.
+pub(crate) fn tables_of(paths: &[PathBuf], options: &ReadOptions) -> Result<Vec<SharedTable>> {
+    let of = |(i, path): (usize, &PathBuf)| {
+        table(&Source::from_arg(path), &TableIds::default(), options, (i, paths.len()))
+    };
+    paths.iter().enumerate().map(of).collect()
 }
 
 /// What is learned of a table when it is read for the first time.
