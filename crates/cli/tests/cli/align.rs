@@ -355,7 +355,8 @@ fn tables_that_cannot_be_aligned_are_refused() {
     );
     refuses(
         "twice.parquet",
-        "twice.parquet has the id 1 twice, in rows 0 and 7; a join needs each id once; --on-duplicate-id first or mean makes it so",
+        "twice.parquet: the id 1 occurs twice, in rows 0 and 7; drop one of them, or pass --on-duplicate-id \
+         first or --on-duplicate-id mean",
     );
     refuses(
         "constant.parquet",
@@ -363,8 +364,8 @@ fn tables_that_cannot_be_aligned_are_refused() {
     );
     refuses(
         "named.parquet",
-        "named.parquet has text ids and a.parquet has integer ids; convert one of them so that both have the same \
-         type (--text-ids reads ids of CSV as text)",
+        "named.parquet has text ids and a.parquet has integer ids; pass --text-ids to read all ids as text, or \
+         name the rows of a table without ids with --ids",
     );
     sandbox.refuses_like("align --reference a.parquet nan.csv --out c.parquet", |error| {
         assert!(error.starts_with("nan.csv: ") && error.contains("--on-nan skip"), "{error}");

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
-use arrow_array::{Float64Array, Int64Array, ListArray, StringArray, UInt64Array};
+use arrow_array::{BooleanArray, Float64Array, Int64Array, ListArray, StringArray, UInt64Array};
 use veridical::features::FeatureSpec;
 
 use crate::common::*;
@@ -712,13 +712,14 @@ fn a_column_that_holds_no_floats_is_refused() {
     sandbox.put("t.csv", "id,title,a\n1,hello,2\n");
     sandbox.refuses(
         "vectors convert t.csv out.parquet",
-        "t.csv: line 2, column `title` holds `hello` where a number is expected; name the column in \
-         --keep-columns, or remove it",
+        "t.csv: line 2, column `title` holds `hello` where a number is expected; choose the coordinates \
+         with --vector-column, as in 'dim_*', or remove the column",
     );
-    sandbox.put("t.npy", npy("<i4", "(1, 2)", &[0; 8]));
+    sandbox.ok("vectors convert t.csv out.parquet --vector-column a");
+    sandbox.put("t.npy", npy("<c8", "(1, 1)", &[0; 8]));
     sandbox.refuses(
         "vectors convert t.npy out.csv",
-        "t.npy: the array holds `<i4` where little-endian floats are expected; save it with \
+        "t.npy: the array holds `<c8` where floats or integers are expected; save it with \
          array.astype('<f4')",
     );
     sandbox.put("t.npy", npy("<f4", "(2,)", &[0; 8]));
@@ -799,21 +800,42 @@ fn ids_that_are_missing_or_too_large_are_refused() {
     sandbox.put_parquet("gap.parquet", table(Arc::new(text)));
     sandbox.refuses(
         "vectors convert gap.parquet out.csv",
-        "gap.parquet: row 1: the id is missing; fill it in or drop the row",
+        "gap.parquet: row 1: the id is missing; fill it in, or pass --on-null-id skip to drop such rows",
     );
-    sandbox.put_parquet("big.parquet", table(Arc::new(UInt64Array::from(vec![1, u64::MAX]))));
-    sandbox.refuses_like("vectors convert big.parquet out.csv", |error| {
-        assert!(error.starts_with("big.parquet: the ids do not fit 64-bit integers: "), "{error}");
-    });
-    sandbox.put_parquet("float.parquet", table(Arc::new(Float64Array::from(vec![1.0, 2.0]))));
+    sandbox.ok("vectors convert gap.parquet gap-out.csv --on-null-id skip");
+    sandbox.put_parquet("float.parquet", table(Arc::new(Float64Array::from(vec![1.0, 2.5]))));
     sandbox.refuses(
         "vectors convert float.parquet out.csv",
-        "float.parquet: id column `id` (Float64) is neither integer nor text",
+        "float.parquet: row 1: the id 2.5 is not an integer; choose another column with --id-column",
     );
+    sandbox.put_parquet("bool.parquet", table(Arc::new(BooleanArray::from(vec![true, false]))));
+    sandbox.refuses(
+        "vectors convert bool.parquet out.csv",
+        "bool.parquet: id column `id` (Boolean) is neither integer nor text; choose another one with \
+         --id-column",
+    );
+    // A stream is read once: that an id is too large is known too late to read all of them as text.
+    let columns = batch(table(Arc::new(UInt64Array::from(vec![1, u64::MAX]))));
+    let mut stream = Vec::new();
+    let mut writer =
+        arrow_ipc::writer::StreamWriter::try_new(&mut stream, &columns.schema()).unwrap();
+    writer.write(&columns).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    sandbox.put("big.arrow", stream);
+    sandbox.ok("vectors convert big.arrow big.csv");
+    let piped = sandbox.shell("veridical vectors convert - out.csv < big.arrow --quiet");
+    assert_eq!(
+        piped.only_error(),
+        "-: row 1: the id 18446744073709551615 does not fit a 64-bit integer; pass --text-ids to read \
+         all ids as text"
+    );
+    sandbox.shell("veridical vectors convert - text.csv --text-ids < big.arrow");
+    assert_eq!(sandbox.text("text.csv"), sandbox.text("big.csv"));
     sandbox.put("gap.csv", "id,a\nx,1\n,2\n");
     sandbox.refuses(
         "vectors convert gap.csv out.parquet",
-        "gap.csv: line 3: the id is missing; fill it in or drop the row",
+        "gap.csv: line 3: the id is missing; fill it in, or pass --on-null-id skip to drop such rows",
     );
     sandbox.put("mixed.csv", "id,a\n1,1\nx,2\n");
     sandbox.refuses(
@@ -870,31 +892,39 @@ fn csv_without_a_header_is_noticed() {
     sandbox.ok("vectors convert t.csv out.parquet --no-header --id-column 0");
 }
 
-/// What `DataFrame(matrix).to_csv("t.csv")` writes: an index without a name, then columns 0, 1, ...
+/// What `DataFrame(matrix).to_csv("t.csv")` writes: an index without a name, then columns 0, 1, ... The row number must not
+/// become a coordinate: it is the same in every table.
 #[test]
-fn the_unnamed_index_of_pandas_is_noticed_whatever_the_columns_are_called() {
+fn the_unnamed_index_of_pandas_is_left_out_whatever_the_columns_are_called() {
     let sandbox = Sandbox::new();
-    for header in [",a,b", ",0,1"] {
+    for header in [",a,b", ",0,1", "Unnamed: 0,a,b"] {
         sandbox.put("t.csv", format!("{header}\n0,0.5,1\n1,2,3\n"));
+        sandbox.ok("vectors convert t.csv out.parquet --force");
+        assert_eq!(sandbox.table("out.parquet").vectors, [0.5, 1.0, 2.0, 3.0], "{header}");
+        sandbox.put("t.csv", format!("{header}\n0,0.5,1\n7,2,3\n"));
         sandbox.refuses(
-            "vectors convert t.csv out.parquet",
-            "t.csv: the first column has no name, like an index written by pandas; call it `id` in the \
-             first line, or write the file without it",
+            "vectors convert t.csv other.parquet",
+            "t.csv: line 3: the first column looks like the index of pandas but is not the row number 1; \
+             if it holds the ids, pass --id-column 'Unnamed: 0', else name the coordinates with \
+             --vector-column, as in 'dim_*'",
         );
+        let named = sandbox
+            .shell("veridical vectors convert t.csv out.parquet --force --id-column 'Unnamed: 0'");
+        assert_eq!(named.code, Some(0), "{named:?}");
+        assert_eq!(sandbox.table("out.parquet").ids.get(1), "7");
     }
 }
 
 /// `id;a;b` is one column to a reader that splits at commas, and `1;2;3` would do for a list: the id
 /// would become a coordinate.
 #[test]
-fn text_with_another_separator_is_not_taken_for_lists() {
+fn text_with_another_separator_is_split_there_and_says_so() {
     let sandbox = Sandbox::new();
-    for separator in [";", "\t"] {
+    for separator in [";", "\t", "|"] {
         sandbox.put("t.csv", "id,a,b\n1,2,3\n2,3,4\n".replace(',', separator));
-        sandbox.refuses_like("vectors convert t.csv out.parquet", |error| {
-            assert!(error.starts_with("t.csv: "), "{error}");
-            assert!(error.contains("separat"), "{error}");
-        });
+        sandbox.ok("vectors convert t.csv out.parquet --force");
+        let table = sandbox.table("out.parquet");
+        assert_eq!((table.vectors, table.ids.get(1)), (vec![2.0, 3.0, 3.0, 4.0], "2".to_owned()));
     }
 }
 

@@ -31,6 +31,7 @@ mod sequences;
 mod shell;
 mod stability;
 mod streams;
+mod table_forms;
 mod text;
 mod training;
 mod verbs;

@@ -380,7 +380,8 @@ fn bad_input_is_named() {
     .unwrap();
     sandbox.refuses(
         "stability a.parquet twice.parquet",
-        "twice.parquet has the id 0 twice, in rows 0 and 1; a join needs each id once; --on-duplicate-id first or mean makes it so",
+        "twice.parquet: the id 0 occurs twice, in rows 0 and 1; drop one of them, or pass --on-duplicate-id \
+         first or --on-duplicate-id mean",
     );
     veridical_io::write_table(&table(&vec![1.0; N * DIM]), &sandbox.path("constant.parquet"))
         .unwrap();

@@ -491,15 +491,13 @@ fn twice(table: &SharedTable, id: &str, row: usize) -> Error {
         }
         Ok(None)
     };
-    let name = &table.name;
-    let what = match first() {
-        Ok(Some(before)) if before != row => {
-            format!("{name} has the id {id} twice, in rows {before} and {row}")
-        }
-        _ => format!("{name} has the id {id} twice, again in row {row}"),
+    let rows = match first() {
+        Ok(Some(before)) if before != row => format!("in rows {before} and {row}"),
+        _ => format!("again in row {row}"),
     };
-    Core::unfit(what, "a join needs each id once; ⟨on-duplicate-id⟩ first or mean makes it so")
-        .into()
+    let what = format!("the id {id} occurs twice, {rows}");
+    let remedy = "drop one of them, or pass ⟨on-duplicate-id⟩ first or ⟨on-duplicate-id⟩ mean";
+    Error::content(&table.name, format!("{what}; {remedy}"))
 }
 
 impl Passes for SharedFiles {
