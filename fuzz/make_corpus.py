@@ -380,7 +380,25 @@ def images():
     put("rows_parquet", "dictionary", parquet(pa.table(rows), compression="snappy"))
 
 
+def forms():
+    """Tables of other libraries that are read without flags: `crates/io/tests/forms/make.py`."""
+    folder = HERE.parent / "crates/io/tests/forms"
+    for target, kind, names in [
+        ("parquet", "parquet", ["pandas_index_level", "pandas_unnamed", "polars_struct"]),
+        ("parquet", "parquet", ["polars_u64", "pyarrow_u64_no_statistics", "pyarrow_binary16"]),
+        ("parquet", "parquet", ["pandas_float_id", "spark_vector"]),
+        ("arrow_file", "arrow", ["polars_u64", "polars_wide"]),
+        ("npy", "npy", ["numpy_big_f2", "numpy_int16", "numpy_int8"]),
+        ("npz", "npz", ["numpy_u64"]),
+        ("csv", "csv", ["pandas_index", "pandas_matrix", "postgres_array", "shuffled"]),
+        ("csv", "csv", ["list_pipe", "semicolon", "warehouse"]),
+    ]:
+        for name in names:
+            put(target, name.replace("_", "-"), (folder / f"{name}.{kind}").read_bytes())
+
+
 if __name__ == "__main__":
+    forms()
     images()
     records()
     arrow_tables()

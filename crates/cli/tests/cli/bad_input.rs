@@ -731,7 +731,8 @@ fn a_column_that_holds_no_floats_is_refused() {
     sandbox.put("t.safetensors", safetensors(header, &[0; 16]));
     sandbox.refuses(
         "vectors convert t.safetensors out.csv",
-        "t.safetensors: tensor `vectors` holds I64 where floats are expected",
+        "t.safetensors: tensor `vectors` holds I64 where floats are expected; choose another one with \
+         --tensor",
     );
 }
 

@@ -62,11 +62,13 @@ impl SafetensorsPart {
         let tensor = &vectors.tensor;
         let dtype = float_type(&tensor.dtype).ok_or_else(|| {
             let what = format!("tensor `{name}` holds {} where floats are expected", tensor.dtype);
+            let what = format!("{what}; choose another one with ⟨tensor⟩");
             Error::content(path, what)
         })?;
         let [n_rows, dim] = tensor.shape[..] else {
             let what = format!(
-                "tensor `{name}` has shape {:?} where two dimensions are expected",
+                "tensor `{name}` has shape {:?} where two dimensions are expected; choose another one \
+                 with ⟨tensor⟩",
                 tensor.shape
             );
             return Err(Error::content(path, what));
