@@ -79,7 +79,9 @@ fn join_on<K: Hash + Eq + ToString>(
     for table in &tables {
         let table_keys = keys_of(&table.ids).ok_or_else(|| {
             let what = "one table has integer ids and another has text ids";
-            Error::unfit(what, "pass ⟨text-ids⟩ to read all ids as text, or name the rows of a table without ids with ⟨ids⟩")
+            let remedy = "pass ⟨text-ids⟩ to read all ids as text, or name the rows of a table without ids \
+                          with ⟨ids⟩";
+            Error::unfit(what, remedy)
         })?;
         keys.push(table_keys);
     }

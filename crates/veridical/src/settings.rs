@@ -63,7 +63,7 @@ impl TableIds {
                 let ids = file.clone().into();
                 TableReader::open(source, &ReadOptions { ids, ..read.clone() })?
             }
-            None => TableReader::open_one_of(source, &read.of_table(i, n)?)?,
+            None => TableReader::open_one_of(source, read, (i, n))?,
         })
     }
 
@@ -75,15 +75,17 @@ impl TableIds {
         (i, n): (usize, usize),
     ) -> Result<ReadOptions> {
         let own = if i == 0 { &self.reference_ids } else { &self.new_ids };
-        if own.is_none() && read.ids.is_empty() {
-            return Ok(read.clone());
-        }
-        let once = ReadOptions { on_duplicate_id: OnDuplicateId::Error, ..read.clone() };
-        let ids = match self.open(source, &once, (i, n))?.is_named_by_file() {
-            true if own.is_some() => own.clone().into(),
-            true => read.ids.of_table(i, n)?,
-            false => IdFiles::default(),
+        let mut ids = match own {
+            Some(file) => file.clone().into(),
+            None => read.ids.of_table(i, n)?,
         };
+        // Whether a file for all tables is for this one, its table tells; a stream cannot be read again.
+        if own.is_none() && !ids.is_empty() && *source != Source::Stream {
+            let once = ReadOptions { on_duplicate_id: OnDuplicateId::Error, ..read.clone() };
+            if !self.open(source, &once, (i, n))?.is_named_by_file() {
+                ids = IdFiles::default();
+            }
+        }
         Ok(ReadOptions { ids, ..read.clone() })
     }
 }

@@ -68,6 +68,15 @@ fn each_table_has_its_own_file_of_ids() {
     sandbox.ok(
         "refresh --reference a.npy --new b.npy --reference-ids a.txt --new-ids b.txt --out days",
     );
+    // A file for all tables is for those without ids, a file for one table must be needed.
+    sandbox.put_table("named.parquet", &table);
+    let ids = (0..n).map(|row| format!("{}\n", table.ids.get(row)));
+    sandbox.put("own.txt", ids.collect::<String>());
+    sandbox.ok("stability named.parquet a.npy --ids own.txt");
+    sandbox.refuses(
+        "stability named.parquet a.npy --ids own.txt --ids own.txt",
+        "named.parquet: --ids is for tables without ids, but this one has an id column",
+    );
     sandbox.refuses(
         "stability a.npy b.npy --ids a.txt --ids b.txt --ids a.txt",
         "--ids is given 3 times for 2 tables; give it once, or once per table in their order",

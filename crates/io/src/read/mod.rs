@@ -220,12 +220,19 @@ impl TableReader {
         storage::explained(|| Self::open_source(source, options, false))
     }
 
-    /// Opens one of several tables: ⟨ids⟩ names the rows of those that have no ids, and does not concern the others.
+    /// Opens table `i` of `n`. If ⟨ids⟩ was given once, it names the rows of those tables that have no ids, and does not
+    /// concern the others; a file for this table alone must be needed.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
-    pub fn open_one_of(source: &Source, options: &ReadOptions) -> Result<Self> {
-        storage::explained(|| Self::open_source(source, options, true))
+    /// The errors of [`open`](Self::open) and of [`ReadOptions::of_table`].
+    pub fn open_one_of(
+        source: &Source,
+        options: &ReadOptions,
+        (i, n): (usize, usize),
+    ) -> Result<Self> {
+        let for_all = options.ids.iter().count() <= 1;
+        let options = options.of_table(i, n)?;
+        storage::explained(|| Self::open_source(source, &options, for_all))
     }
 
     /// With `one_of`, ⟨ids⟩ does not concern a table that has ids.
