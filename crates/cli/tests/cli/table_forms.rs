@@ -66,7 +66,7 @@ fn each_table_has_its_own_file_of_ids() {
     assert!(fitted("--ids a.txt") > 0.1, "one file for both pairs the wrong rows");
     assert_eq!(sandbox.table("out.parquet").ids.get(0), "item-0");
     sandbox.ok(
-        "refresh --reference a.npy --new b.npy --reference-ids a.txt --new-ids b.txt --out days",
+        "refresh --reference a.npy --new b.npy --reference-ids a.txt --new-ids b.txt --out days --without-limits",
     );
     // A file for all tables is for those without ids, a file for one table must be needed.
     sandbox.put_table("named.parquet", &table);

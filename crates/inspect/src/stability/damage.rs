@@ -39,7 +39,7 @@ fn compared(reference: VectorTable, new: VectorTable, limits: Vec<Limit>) -> Rep
 
 /// The rows that are damaged: one in `every`, none of them in one cluster alone.
 fn damaged(every: usize) -> Vec<usize> {
-    (0..N).filter(|i| (i / CLUSTERS) % every == 0).collect()
+    (0..N).filter(|i| (i / CLUSTERS).is_multiple_of(every)).collect()
 }
 
 /// Changes rows of a table.

@@ -22,7 +22,7 @@ pub(super) struct Cursor<'a> {
 
 enum Rows<'a> {
     Kept(&'a [f32]),
-    OnDisk { again: Option<Again<'a>>, pieces: Option<Loaded<'a>> },
+    OnDisk { again: Option<Box<Again<'a>>>, pieces: Option<Loaded<'a>> },
 }
 
 /// The rows that are read again.
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
             Stored::Kept(rows) => Rows::Kept(rows),
             Stored::OnDisk { in_order, known, places, pieces } => {
                 let again = (*in_order > 0)
-                    .then(|| -> Result<Again<'a>> {
+                    .then(|| -> Result<Box<Again<'a>>> {
                         let first = number == 0;
                         let known: Option<Box<dyn Iterator<Item = bool>>> = match first {
                             true => None,
@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
                             true => Box::new(0..),
                             false => Box::new(places.from(0)),
                         };
-                        Ok(Again {
+                        Ok(Box::new(Again {
                             name: &table.name,
                             reader: TableReader::open(&table.source, &table.options)?,
                             chunk: None,
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
                             known,
                             places,
                             place: None,
-                        })
+                        }))
                     })
                     .transpose()?;
                 let pieces = pieces.as_ref();

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
-use veridical_core::{Error as Refused, Job, settings};
+use veridical_core::{Error as Refused, Estimate, Job, settings};
 use veridical_inspect::Limit;
-use veridical_io::{Input, Output, ReadOptions, Replace, publish};
+use veridical_io::{Input, Output, ReadOptions, Replace, TableReader, publish};
 
 use super::{Refresh, refresh};
 use crate::Result;
@@ -120,13 +120,32 @@ fn trimmed(out: &Output) -> String {
     out.to_string().trim_end_matches('/').to_owned()
 }
 
+/// The number of rows of the reference.
+fn rows(settings: &Init) -> Result<u64> {
+    let mut reader = TableReader::open(&settings.reference.source(), &settings.read)?;
+    if let Some(rows) = reader.n_rows() {
+        return Ok(rows);
+    }
+    let mut rows = 0;
+    while let Some(chunk) = reader.next_chunk()? {
+        rows += chunk.n_rows() as u64;
+    }
+    Ok(rows)
+}
+
 /// The limits and the text of the budget file.
 fn limits(settings: &Init, job: &Job<'_>) -> Result<(Vec<Limit>, String)> {
     if settings.runs.is_empty() {
-        let limits: Vec<Limit> = BY_THUMB
-            .iter()
-            .map(|(name, value)| Limit::new(name, *value))
-            .collect::<std::result::Result<_, Refused>>()?;
+        // With few ids a small share cannot be told from none.
+        let least = Estimate::share(0, rows(settings)?).high;
+        let limit = |(name, value): &(&str, f64)| match name.ends_with("outlier-ids")
+            || name.ends_with("outliers")
+        {
+            true => Limit::new(name, value.max((110.0 * least).ceil() / 100.0)),
+            false => Limit::new(name, *value),
+        };
+        let limits: Vec<Limit> =
+            BY_THUMB.iter().map(limit).collect::<std::result::Result<_, Refused>>()?;
         let mut text =
             "# Limits by rule of thumb: they stop damage, not every change that your consumers would notice.\n\
              # `veridical stability budget` measures limits, on at least three runs on the same data or on published days.\n"

@@ -238,7 +238,7 @@ impl From<veridical_inspect::Error> for Error {
 /// Compares vector tables.
 ///
 /// # Errors
-/// Errors of [`assess`] and of reading the tables.
+/// Errors of [`assess_with`] and of reading the tables.
 ///
 /// # Example
 /// ```
