@@ -42,9 +42,9 @@ settings! {
     /// Files that name the rows of tables without ids, where a reference and other tables are read.
     pub struct TableIds in "Reading" {
         /// File that names the rows of the reference, as ⟨ids⟩ does for all tables
-        pub reference_ids: Option<Input> = None,
+        pub reference_ids: Option<Input> = None => [detail()],
         /// File that names the rows of the other table
-        pub new_ids: Option<Input> = None,
+        pub new_ids: Option<Input> = None => [detail()],
     }
 }
 

@@ -25,9 +25,8 @@ its current version. A killed job continues with --resume and publishes the same
 
 const EXAMPLES: &str = "\
 Examples:
-  veridical refresh init --reference A.parquet --out live --runs runs/i2v --date 2026-11-17
+  veridical refresh init --reference A.parquet --out live --runs runs/i2v
   veridical refresh --reference A.parquet --new B.parquet --out live --budget live.budget.toml --date 2026-11-18
-  veridical refresh --reference A.npy --new B.npy --budget b.toml --out live --prometheus=v.prom
   veridical refresh --reference A.npy --new B.npy --budget b.toml --out live --on-reject notify.sh
   veridical refresh verify live
   veridical refresh rollback live
@@ -46,7 +45,7 @@ pub struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a budget, a spec and the first publication from a reference and, if there are any, retrained runs.
+    /// Make a budget, a spec and the first version from a reference.
     Init(Flags<Init>),
     /// Check every file of a version against its manifest.
     Verify(Flags<VerifyVersion>),

@@ -14,7 +14,7 @@ fn every_page_has_its_data_and_its_date_in_its_title() {
     let data = "--interactions shop/interactions.csv --split leave-last-one --dim 4 --epochs 1";
     let tables = "a/vectors/item.parquet b/vectors/item.parquet";
     let few = "--probes 20 --pairs 100 --kernel-ids 100";
-    let day = "--reference a --new b --min-shared-ids 0.5 --out live --date 2026-01-06";
+    let day = "--reference a --new b --min-shared-ids 0.5 --min-cka -1 --min-nn-overlap 0 --max-procrustes-residual 9 --max-outlier-ids 1 --max-norm-outliers 1 --max-norm-change 9 --out live --date 2026-01-06";
     for line in [
         "data generate shop --users 60 --items 120 --out shop",
         &format!("train bpr {data} --out a"),

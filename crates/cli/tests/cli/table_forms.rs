@@ -138,7 +138,7 @@ fn unsigned_ids_on_both_sides_of_the_limit_join_as_text() {
     sandbox.put_parquet("high.parquet", vec![("id", ids(u64::MAX)), ("v", lists(&rows))]);
     sandbox.refuses(
         "stability low.parquet high.parquet",
-        "one table has integer ids and another has text ids; pass --text-ids to read all ids as text, or \
+        "high.parquet has text ids and low.parquet has integer ids; pass --text-ids to read all ids as text, or \
          name the rows of a table without ids with --ids",
     );
     sandbox.ok("stability low.parquet high.parquet --text-ids");

@@ -95,9 +95,9 @@ settings! {
         /// What to do with values that are NaN, infinite or missing
         pub on_nan: OnNan = OnNan::Error => [value("WHAT")],
         /// What to do with rows that have no id
-        pub on_null_id: OnNullId = OnNullId::Error => [value("WHAT")],
+        pub on_null_id: OnNullId = OnNullId::Error => [detail(), value("WHAT")],
         /// What to do with ids that occur more than once
-        pub on_duplicate_id: OnDuplicateId = OnDuplicateId::Error => [value("WHAT")],
+        pub on_duplicate_id: OnDuplicateId = OnDuplicateId::Error => [detail(), value("WHAT")],
         /// Rows to read at once; never changes a result
         pub chunk_rows: Option<usize> = None => [at_least(1.0)],
     } besides {

@@ -139,6 +139,7 @@ pub fn join_tables(
         options,
         kept_left: KEPT.min(options.memory / KEPT_PART),
         index: None,
+        first_name: tables.first().map_or(String::new(), |table| table.name.clone()),
         first_rows: 0,
         dims: Vec::new(),
         scratch: None,
@@ -182,6 +183,7 @@ struct Join<'a> {
     /// Bytes that may still be kept.
     kept_left: u64,
     index: Option<IdIndex>,
+    first_name: String,
     first_rows: usize,
     dims: Vec<usize>,
     scratch: Option<Arc<Scratch>>,
@@ -248,16 +250,16 @@ impl Join<'_> {
         let room = expected.unwrap_or(0).min(1 << 30) as usize;
         let index = self.index.get_or_insert_with(|| IdIndex::new(&chunk.ids, room));
         if !index.takes(&chunk.ids) {
-            let kind = |text: bool| if text { "text" } else { "integer" };
-            let text = matches!(chunk.ids, Ids::Text(_));
-            let what = format!(
-                "{} has {} ids, and the tables before it {} ids",
-                table.name,
-                kind(text),
-                kind(!text)
-            );
-            let hint = "read both as text with ⟨text-ids⟩, or convert one of them";
-            return Err(Core::unfit(what, hint).into());
+            let names = [self.first_name.as_str(), &table.name];
+            let [text, integers] = match chunk.ids {
+                Ids::Int(_) => names,
+                Ids::Text(_) => [names[1], names[0]],
+            };
+            return Err(Core::unfit(
+                format!("{text} has text ids and {integers} has integer ids"),
+                "pass ⟨text-ids⟩ to read all ids as text, or name the rows of a table without ids with ⟨ids⟩",
+            )
+            .into());
         }
         if index.len() + chunk.n_rows() >= u32::MAX as usize {
             return Err(Error::content(&table.name, "the tables have more than 4 billion ids"));

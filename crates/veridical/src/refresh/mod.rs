@@ -238,9 +238,8 @@ pub fn refresh(settings: &Refresh, job: &Job<'_>) -> Result<Refreshed> {
     let mut today = today(settings, limits, &place, job)?;
     job.check()?;
     let published = today.report.verdict.is_safe();
-    let word = if published { "Published" } else { "Not published" };
     let sentence = &mut today.report.0.verdict.sentence;
-    *sentence = format!("{word}. {sentence}");
+    *sentence = format!("{}{sentence}", outcome(published));
     let (manifest, removed) = match published {
         true => publish(settings, &mut place, &today, job)?,
         false => reject(settings, &mut place, &today, job)?,
@@ -278,7 +277,7 @@ impl Refreshed {
             Err(error) => error.to_string(),
             Ok(()) => {
                 let limits = self.report.verdict.deciding_limits().join("; ");
-                let sentence = self.report.verdict.sentence.trim_start_matches("Not published. ");
+                let sentence = self.report.verdict.sentence.trim_start_matches(outcome(false));
                 format!("{sentence} To accept it, set a limit: {limits}")
             }
         };
@@ -289,7 +288,7 @@ impl Refreshed {
 
     /// Says in one line what happened.
     pub fn headline(&self) -> String {
-        headline(&self.version)
+        headline(&self.version, self.published)
     }
 
     /// Formats the comparison for a terminal.
@@ -325,9 +324,14 @@ fn date_of(version: &str) -> Option<&str> {
     version.contains('-').then_some(version)
 }
 
-/// The verdict's sentence goes on with what became of it.
-fn headline(version: &str) -> String {
-    format!("Veridical refresh {version}:")
+/// The first sentence of the verdict of a refresh.
+const fn outcome(published: bool) -> &'static str {
+    if published { "Published. " } else { "Not published. " }
+}
+
+fn headline(version: &str, published: bool) -> String {
+    let word = if published { "published" } else { "NOT published" };
+    format!("Veridical refresh {version}: {word}.")
 }
 
 fn metrics(report: &StabilityReport, version: &str, published: bool, rows: u64) -> String {
@@ -505,7 +509,7 @@ impl Today {
         };
         let rows = if published { self.report.tables[1].sanity.rows as u64 } else { 0 };
         let metrics = metrics(&self.report, &self.version, published, rows);
-        let headline = headline(&self.version);
+        let headline = headline(&self.version, published);
         let summary = self.report.to_markdown_under(&headline, Reader::Refreshes);
         write_atomically(&folder.join(REPORT), page.to_html(command).as_bytes())?;
         write_atomically(&folder.join(SUMMARY), summary.as_bytes())?;

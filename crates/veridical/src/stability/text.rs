@@ -74,7 +74,7 @@ impl StabilityReport {
 
     /// Formats the comparison for a terminal and a reader.
     pub(crate) fn to_text_for(&self, reader: Reader) -> String {
-        let mut text = format!("{}\n\n", self.verdict.sentence);
+        let mut text = format!("{}\n\n", self.sentence_after_headline());
         // Writing to a String cannot fail.
         for aspect in &self.verdict.aspects {
             let _ =
@@ -107,6 +107,13 @@ impl StabilityReport {
             });
         }
         text
+    }
+
+    /// The verdict without the outcome of a refresh, which its headline has said.
+    fn sentence_after_headline(&self) -> &str {
+        let sentence = &self.verdict.sentence;
+        let outcomes = ["Published. ", "Not published. "];
+        outcomes.iter().find_map(|said| sentence.strip_prefix(said)).unwrap_or(sentence)
     }
 
     /// Says which share of damaged ids this comparison could have seen.
@@ -175,7 +182,7 @@ impl StabilityReport {
             many => format!("{} tables, `{}` first", many.len(), many[0]),
         };
         let mut lines = vec![
-            format!("**{headline}** {}", self.verdict.sentence),
+            format!("**{headline}** {}", self.sentence_after_headline()),
             String::new(),
             format!("- compared: {compared}, {} shared ids; gate: {gate}", self.shared_ids),
             format!("- neighbors kept: {}; CKA: {}", value("nn_overlap"), value("cka")),
