@@ -9,6 +9,8 @@ mod bits;
 mod cursor;
 mod index;
 mod pieces;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
