@@ -43,7 +43,7 @@ pub fn sanity(table: &VectorTable) -> Sanity {
 
 /// The checks of [`sanity()`] for rows that arrive piece by piece, in memory that does not grow with them.
 ///
-/// Up to [`KEPT`] rows everything is exact. Beyond, repeated rows and the inner quantiles of the norms are estimated from the
+/// Up to 131,072 rows everything is exact. Beyond, repeated rows and the inner quantiles of the norms are estimated from the
 /// rows whose hash is below a bound that is halved whenever twice as many are kept; equal rows have equal hashes and stay
 /// together.
 pub struct SanityCount {

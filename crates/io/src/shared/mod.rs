@@ -1,9 +1,9 @@
 //! Vector tables joined on their ids, in memory that does not grow with their rows.
 //!
-//! Every table is read once to number its ids ([`index`]). Rows are then visited in the order of the first table, window by
+//! Every table is read once to number its ids (`index.rs`). Rows are then visited in the order of the first table, window by
 //! window, as often as needed ([`Passes`]): small tables are kept in memory, others are read again as long as their rows come in
 //! that order. From the first row on that does not, the rows of a table are cut by their place in the first one into
-//! [`pieces`] on disk, as are those of text files, which are slow to read, and of streams, which cannot be read again.
+//! pieces on disk (`pieces.rs`), as are those of text files, which are slow to read, and of streams, which cannot be read again.
 
 mod bits;
 mod cursor;
