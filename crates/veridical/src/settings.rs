@@ -1,6 +1,6 @@
 //! Settings shared by several verbs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use veridical_core::{Seed, settings};
 use veridical_data::split::{Short, SplitRule};
@@ -226,7 +226,7 @@ settings! {
         pub memory: Option<usize> = None
             => [detail(), value("MIB"), at_least(64.0), otherwise("a quarter of the RAM, at most 4096")],
         /// Folder for rows of tables in different orders that do not fit into memory
-        pub scratch: Option<Output> = None
+        pub scratch: Option<String> = None
             => [detail(), value("FOLDER"), otherwise("the folder for temporary files")],
     }
 }
@@ -240,7 +240,7 @@ impl Resources {
 
     /// Returns the folder for pieces of tables.
     pub fn scratch(&self) -> PathBuf {
-        self.scratch.as_deref().map_or_else(std::env::temp_dir, Path::to_owned)
+        self.scratch.as_deref().map_or_else(std::env::temp_dir, PathBuf::from)
     }
 }
 

@@ -11,6 +11,7 @@ use veridical_core::Error as Core;
 use veridical_data::Ids;
 
 use super::{OnDuplicateId, ReadOptions, TableReader, keep_rows};
+use crate::shared::text_key;
 use crate::{Chunk, Result, Source};
 
 /// Drops or merges rows whose id came before.
@@ -89,12 +90,7 @@ fn means(source: &Source, options: &ReadOptions) -> Result<HashMap<u128, Vec<f32
 fn key(ids: &Ids, i: usize) -> u128 {
     match ids {
         Ids::Int(ids) => u128::from(ids.value(i) as u64),
-        Ids::Text(ids) => {
-            let hash = blake3::hash(ids.value(i).as_bytes());
-            let mut bits = [0; 16];
-            bits.copy_from_slice(&hash.as_bytes()[..16]);
-            u128::from_le_bytes(bits)
-        }
+        Ids::Text(ids) => text_key(ids.value(i)),
     }
 }
 

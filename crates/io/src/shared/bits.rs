@@ -18,6 +18,15 @@ impl Bits {
         Self { words: vec![0; len.div_ceil(64)], before: Vec::new(), len }
     }
 
+    /// Makes a set of all of `len` rows.
+    pub fn all(len: usize) -> Self {
+        let mut all = Self { words: vec![u64::MAX; len.div_ceil(64)], before: Vec::new(), len };
+        if let Some(last) = all.words.last_mut().filter(|_| !len.is_multiple_of(64)) {
+            *last = (1 << (len % 64)) - 1;
+        }
+        all
+    }
+
     pub fn push(&mut self, bit: bool) {
         if self.len.is_multiple_of(64) {
             self.words.push(0);
@@ -117,6 +126,9 @@ mod tests {
             let after: Vec<usize> = (at..5000).filter(|&i| list[i]).collect();
             assert_eq!(bits.from(at).collect::<Vec<_>>(), after, "{at}");
             assert_eq!(bits.get(at), list[at]);
+        }
+        for len in [0, 1, 63, 64, 65, 5000] {
+            assert_eq!(Bits::all(len).from(0).collect::<Vec<_>>(), (0..len).collect::<Vec<_>>());
         }
         let mut other = Bits::none(5000);
         assert!(!other.set(63) && other.set(63));

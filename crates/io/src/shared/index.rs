@@ -109,7 +109,8 @@ const fn slots_for(ids: usize) -> usize {
     ids + ids / 4 + 1
 }
 
-fn text_key(id: &str) -> u128 {
+/// The key of a text id.
+pub(crate) fn text_key(id: &str) -> u128 {
     let hash = blake3::hash(id.as_bytes());
     let mut key = [0; 16];
     key.copy_from_slice(&hash.as_bytes()[..16]);

@@ -22,6 +22,7 @@ use veridical_data::{Ids, Passes, Window};
 use self::bits::Bits;
 use self::cursor::Cursor;
 use self::index::IdIndex;
+pub(crate) use self::index::text_key;
 use self::pieces::{Pieces, Scratch};
 use crate::{Chunk, Error, Format, ReadOptions, Result, Source, TableReader};
 
@@ -153,17 +154,13 @@ pub fn join_tables(
         let (rows, seen, place) = join.read(number, table, job, observe)?;
         if number == 0 {
             join.first_rows = rows;
-            shared = Bits::none(rows);
-            (0..rows).for_each(|row| {
-                shared.set(row);
-            });
-        } else {
+            shared = Bits::all(rows);
+        }
+        let mut known = Bits::all(join.first_rows);
+        if number > 0 {
+            known.and(&seen);
             shared.and(&seen);
         }
-        let mut known = Bits::none(join.first_rows);
-        (0..join.first_rows).filter(|&at| number == 0 || seen.get(at)).for_each(|at| {
-            known.set(at);
-        });
         let kept = known.count();
         let (missing, extra) = (join.first_rows - kept, rows - kept);
         counts.push(JoinCount { rows, missing, extra });
