@@ -20,6 +20,7 @@ mod book;
 mod chart;
 mod claims;
 mod families;
+mod gate_power;
 mod kernel_error;
 mod lab;
 mod movielens;
@@ -161,6 +162,7 @@ pub const REGISTRY: &[Experiment] = &[
     sequences::TABLE4,
     refit::FUNCTIONS,
     refit::MNIST,
+    gate_power::GATE_POWER,
 ];
 
 /// Finds an experiment.
