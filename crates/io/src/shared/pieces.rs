@@ -10,7 +10,7 @@ use veridical_core::Error as Core;
 use crate::{Error, Result};
 
 /// Bytes of a piece, unless there would be too many pieces.
-const PIECE_BYTES: usize = 32 << 20;
+const PIECE_BYTES: usize = 8 << 20;
 /// The largest number of pieces: each is a file that is open while rows are written.
 const MOST_PIECES: usize = 256;
 /// Bytes that are gathered for a piece before they are written.
