@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Job, settings};
-use veridical_data::IdMap;
-use veridical_embed::{Embedding, Model};
+use veridical_embed::Model;
 use veridical_io::run::RunFolder;
-use veridical_io::{ColumnMap, Input, ReadOptions, RecordOptions, Source, TableReader, read_names};
+use veridical_io::{ColumnMap, Input, ReadOptions, RecordOptions, read_names};
+use veridical_learn::{NeighborSearch, Scored};
 
 use crate::evaluate::divided_as;
-use crate::{Error, Result};
+use crate::settings::{Resources, TableIds};
+use crate::{Error, Result, stability};
 
 /// Number of ids that an error message shows.
 const SHOWN: usize = 3;
@@ -32,6 +33,8 @@ settings! {
     } with {
         /// How the table is read; ⟨encoding⟩ is that of the names, too.
         pub read: ReadOptions,
+        /// Memory and disk.
+        pub resources: Resources,
     }
 }
 
@@ -86,91 +89,100 @@ pub struct Neighbor {
 /// ```
 pub fn similar(settings: &Similar, job: &Job<'_>) -> Result<Vec<Neighbors>> {
     settings.check()?;
-    let vectors = Vectors::load(settings, job)?;
+    let Similar { run: source, read, .. } = settings;
+    if let Some(seed) = veridical_io::run::seeds(source).first() {
+        let what = format!("is an ensemble; pass one of its seeds, such as {}", seed.display());
+        return Err(Error::request(format!("{} {what}", source.display()), ""));
+    }
     let names = match &settings.names {
         Some(path) => read_names(path, &settings.name_options())?,
         None => HashMap::new(),
     };
+    let is_item = read.table.as_deref().is_none_or(|table| table == "item");
+    let run =
+        (RunFolder::is_run(source) && is_item).then(|| RunFolder::open(source)).transpose()?;
+    let found = match run.filter(|run| run.tables().is_empty()) {
+        Some(run) => of_model(&run, settings, job)?,
+        None => of_table(settings, job)?,
+    };
     let name = |id: &str| names.get(id).cloned();
-    let mut found = Vec::new();
-    for id in &settings.id {
-        let row = vectors.row(id, settings)?;
-        let neighbors = vectors.nearest(row, settings.k)?.into_iter().map(|(row, similarity)| {
-            let id = vectors.id(row);
-            Neighbor { name: name(&id), id, similarity }
-        });
-        found.push(Neighbors { id: id.clone(), name: name(id), neighbors: neighbors.collect() });
-    }
-    Ok(found)
+    let named = |(id, near): (&String, Vec<(String, f32)>)| Neighbors {
+        id: id.clone(),
+        name: name(id),
+        neighbors: near
+            .into_iter()
+            .map(|(id, similarity)| Neighbor { name: name(&id), id, similarity })
+            .collect(),
+    };
+    Ok(settings.id.iter().zip(found).map(named).collect())
 }
 
-/// A vector table with an index of its ids.
-struct Vectors {
-    ids: IdMap,
-    /// Table row of every id index.
-    row_of: Vec<u32>,
-    /// Id index of every table row.
-    number_of: Vec<u32>,
-    rows: Rows,
+/// The neighbors of every id, nearest first.
+type Found = Vec<Vec<(String, f32)>>;
+
+fn unknown(id: &str, settings: &Similar, some: &[String]) -> Error {
+    let source = &settings.run;
+    let what = format!("{source}: unknown id `{id}`; ids look like {}", some.join(", "));
+    Error::request(what, "")
 }
 
-enum Rows {
-    Table(Embedding),
-    /// A model with item vectors only.
-    Model(Model),
+/// By the lists or weights of a model without vectors.
+fn of_model(run: &RunFolder, settings: &Similar, job: &Job<'_>) -> Result<Found> {
+    let items = divided_as(run, None, job)?.data.items;
+    let model = Model::from_parts(run.model()?)?;
+    let near = |id: &String| {
+        let number = items.number(id.trim()).ok_or_else(|| {
+            let some: Vec<String> =
+                (0..items.len().min(SHOWN) as u32).map(|n| items.id(n)).collect();
+            unknown(id, settings, &some)
+        })?;
+        let scored = model.similar("item", number as usize, settings.k)?;
+        Ok(scored.into_iter().map(|scored| (items.id(scored.number), scored.score)).collect())
+    };
+    settings.id.iter().map(near).collect()
 }
 
-impl Vectors {
-    fn load(settings: &Similar, job: &Job<'_>) -> Result<Self> {
-        let Similar { run: source, read, .. } = settings;
-        let table = &read.table;
-        if let Some(seed) = veridical_io::run::seeds(source).first() {
-            let what = format!("is an ensemble; pass one of its seeds, such as {}", seed.display());
-            return Err(Error::request(format!("{} {what}", source.display()), ""));
-        }
-        let is_run = RunFolder::is_run(source);
-        if is_run && table.as_deref().is_none_or(|table| table == "item") {
-            let run = RunFolder::open(source)?;
-            if run.tables().is_empty() {
-                let items = divided_as(&run, None, job)?.data.items;
-                let numbers: Vec<u32> = (0..items.len() as u32).collect();
-                let rows = Rows::Model(Model::from_parts(run.model()?)?);
-                return Ok(Self { ids: items, row_of: numbers.clone(), number_of: numbers, rows });
+/// By cosine, in passes over the table: one numbers its ids, one finds the rows of the queries, one compares them with all rows.
+fn of_table(settings: &Similar, job: &Job<'_>) -> Result<Found> {
+    let (source, ids) = (settings.run.source(), TableIds::default());
+    let table = stability::table(&source, &ids, &settings.read, (0, 1))?;
+    let shared = stability::share(vec![table], &settings.resources, job)?;
+    let rows = &*shared.rows;
+    let row = |id: &String| rows.find(id.trim());
+    let queries: Vec<Option<u32>> = settings.id.iter().map(row).collect();
+    let (dim, mut vectors) = (rows.dims()[0], vec![Vec::new(); queries.len()]);
+    let mut some: Vec<String> = Vec::new();
+    rows.pass(&mut |window| {
+        job.check()?;
+        some.extend(
+            (0..window.len()).take(SHOWN - some.len().min(SHOWN)).map(|i| window.ids.get(i)),
+        );
+        for (query, vector) in queries.iter().zip(&mut vectors) {
+            let at = query.and_then(|row| (row as usize).checked_sub(window.first));
+            if let Some(at) = at.filter(|at| *at < window.len()) {
+                *vector = window.tables[0][at * dim..][..dim].to_vec();
             }
         }
-        let mut reader = TableReader::open(&Source::Path(source.to_path_buf()), read)?;
-        reader.notes().iter().for_each(|note| job.note(note));
-        let table = veridical_io::collect_rows(&mut reader)?;
-        reader.warnings().iter().for_each(|what| job.warn(what));
-        let (ids, number_of) = IdMap::of(&table.ids);
-        let mut row_of = vec![0; ids.len()];
-        (0..).zip(&number_of).for_each(|(row, &number)| row_of[number as usize] = row);
-        let rows = Rows::Table(Embedding::new(table.dim, table.vectors));
-        Ok(Self { ids, row_of, number_of, rows })
+        Ok(())
+    })?;
+    if let Some(at) = queries.iter().position(Option::is_none) {
+        return Err(unknown(&settings.id[at], settings, &some));
     }
-
-    fn row(&self, id: &str, settings: &Similar) -> Result<usize> {
-        let number = self.ids.number(id.trim()).ok_or_else(|| {
-            let some: Vec<String> =
-                (0..self.ids.len().min(SHOWN) as u32).map(|n| self.ids.id(n)).collect();
-            let source = &settings.run;
-            Error::request(
-                format!("{source}: unknown id `{id}`; ids look like {}", some.join(", ")),
-                "",
-            )
-        })?;
-        Ok(self.row_of[number as usize] as usize)
-    }
-
-    fn id(&self, row: u32) -> String {
-        self.ids.id(self.number_of[row as usize])
-    }
-
-    fn nearest(&self, row: usize, k: usize) -> Result<Vec<(u32, f32)>> {
-        let scored = match &self.rows {
-            Rows::Table(table) => veridical_embed::similar(table, row, k),
-            Rows::Model(model) => model.similar("item", row, k)?,
-        };
-        Ok(scored.into_iter().map(|scored| (scored.number, scored.score)).collect())
-    }
+    let mut search = NeighborSearch::new(&vectors.concat(), dim, settings.k, |q| queries[q]);
+    let mut id_of: HashMap<u32, String> = HashMap::new();
+    rows.pass(&mut |window| {
+        job.check()?;
+        let first = window.first as u32;
+        search.add(first, window.tables[0]);
+        let new = (0..queries.len()).flat_map(|q| search.found(q)).filter(|s| s.number >= first);
+        for scored in new {
+            id_of
+                .entry(scored.number)
+                .or_insert_with(|| window.ids.get((scored.number - first) as usize));
+        }
+        Ok(())
+    })?;
+    let named =
+        |scored: Scored| (id_of.get(&scored.number).cloned().unwrap_or_default(), scored.score);
+    Ok(search.finish().into_iter().map(|near| near.into_iter().map(named).collect()).collect())
 }
