@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder wheel wheel-test fuzz soak
+.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder bench-refresh wheel wheel-test fuzz soak
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -106,6 +106,10 @@ bench-nets:
 bench-encoder:
 	cargo build --release --locked -p bench-encoder
 	benches/run.sh encoder
+
+bench-refresh:
+	cargo build --release --locked -p veridical-cli -p bench-refresh
+	benches/run.sh refresh
 
 $(RUFF):
 	python3 -m venv $(VENV)
