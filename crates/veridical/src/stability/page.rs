@@ -137,12 +137,16 @@ impl StabilityReport {
         });
         let unretrained = self.downstream.as_ref().and_then(|d| {
             let of = |name: &str| d.treatments.iter().find(|t| t.treatment == name);
-            let raw = of("raw")?.unretrained.as_ref()?.mean.value;
-            let aligned = of("aligned").and_then(|t| Some(t.unretrained.as_ref()?.mean.value));
-            let note = aligned.map_or(String::new(), |a| format!("aligned: {:.1} %", 100.0 * a));
-            let lost = aligned.map_or(0.0, |aligned| aligned - raw);
+            let score = |name: &str| Some(of(name)?.unretrained.as_ref()?.mean.value);
+            let (raw, aligned) = (score("raw")?, score("aligned"));
+            // What a consumer gets that follows the advice, beside what it would lose otherwise.
+            let (value, note) = match aligned {
+                Some(aligned) => (aligned, format!("aligned; raw: {:.1} %", 100.0 * raw)),
+                None => (raw, String::new()),
+            };
+            let lost = of("raw")?.accuracy.mean.value - value;
             let level = if lost > LOST { Color::Bad } else { Color::Good };
-            let value = format!("{:.1} %", 100.0 * raw);
+            let value = format!("{:.1} %", 100.0 * value);
             Some(Card::new("accuracy, not retrained", value).note(note).level(level))
         });
         [
