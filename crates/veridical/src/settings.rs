@@ -220,24 +220,35 @@ impl RunOutput {
 }
 
 settings! {
-    /// Memory and disk that a comparison may use.
-    pub struct Resources in "Resources" {
+    /// Memory that a computation may use.
+    pub struct MemoryLimit in "Resources" {
         /// Memory to use, in MiB
         pub memory: Option<usize> = None
             => [detail(), value("MIB"), at_least(64.0), otherwise("a quarter of the RAM, at most 4096")],
+    }
+}
+
+impl MemoryLimit {
+    /// Returns the memory in bytes.
+    pub fn bytes(&self) -> u64 {
+        const MIB: u64 = 1 << 20;
+        self.memory.map_or_else(|| (ram() / 4).clamp(512 * MIB, 4096 * MIB), |mib| mib as u64 * MIB)
+    }
+}
+
+settings! {
+    /// Memory and disk that a comparison may use.
+    pub struct Resources in "Resources" {
         /// Folder for rows of tables in different orders that do not fit into memory
         pub scratch: Option<String> = None
             => [detail(), value("FOLDER"), otherwise("the folder for temporary files")],
+    } with {
+        /// Memory to use.
+        pub memory: MemoryLimit,
     }
 }
 
 impl Resources {
-    /// Returns the memory in bytes.
-    pub fn memory(&self) -> u64 {
-        const MIB: u64 = 1 << 20;
-        self.memory.map_or_else(|| (ram() / 4).clamp(512 * MIB, 4096 * MIB), |mib| mib as u64 * MIB)
-    }
-
     /// Returns the folder for pieces of tables.
     pub fn scratch(&self) -> PathBuf {
         self.scratch.as_deref().map_or_else(std::env::temp_dir, PathBuf::from)

@@ -4,10 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::Serialize;
-use veridical_core::{Error, Job, Result};
+use veridical_core::{Error, Job, Result, splitmix};
 use veridical_data::{Ids, Passes, VectorTable, fingerprint, join_named};
 
-use crate::stability::sanity::mixed;
 use crate::stability::{Sanity, SharedTables, sanity};
 
 /// The fewest shared ids that a comparison needs.
@@ -196,7 +195,7 @@ impl NewRows {
 
     /// Adds a row with its number.
     pub fn add(&mut self, number: usize, row: &[f32]) {
-        self.kept.push((mixed(number as u64), number, row.to_vec()));
+        self.kept.push((splitmix(number as u64), number, row.to_vec()));
         if self.kept.len() >= 2 * NEW_IDS {
             self.thin();
         }

@@ -1,13 +1,14 @@
 //! Ids that moved alone: what a mean over all ids does not show.
 //!
 //! With R the rotation of the second table to the first, c_i = cos(a_i, R b_i) and s_i = 1 - c_i, half the squared residual of a
-//! unit row. Retraining moves every id, rarely trained ids (short rows, mostly) more than others, so an id is judged by the bulk
+//! unit row. Retraining moves every id, rarely trained ids (short rows, mostly) more than others, so an id is compared with the bulk
 //! of ids like it: ids are cut into [`BINS`] bins of the norm of a_i, and id i is an outlier if
 //!
 //!   ln s_i > min(max(m + Z u, ln s_h), ln s_0),  m = median, u = min(q84 - m, 1.5 (m - q16)) of ln s in its bin,
 //!
-//! with s_h = 0.01, where coordinates move by a tenth of their size, which is harmless, and with s_0 the median of 1 - cos(a_i, R b_j) over unrelated ids i != j: an id no closer to its old place than to that of a
-//! stranger is one, however noisy its bin. Medians and quantiles of the bulk withstand up to half of the ids being damaged; R is
+//! with s_h = 0.01, where coordinates move by a tenth of their size, which is harmless, and with s_0 the median of
+//! 1 - cos(a_i, R b_j) over unrelated ids i != j: an id no closer to its old place than to that of a stranger is an outlier,
+//! however noisy its bin. Medians and quantiles of the bulk withstand up to half of the ids being damaged; R is
 //! fitted again, twice, without the outliers of a sample.
 //!
 //! moved like noise  half of all rows of noise lie beyond s_0, and hardly any other: their share is 2 #(s_i > s_0) / n
@@ -105,7 +106,7 @@ impl Expected {
         let mut expected = Self::given(sample, map.clone(), seed);
         for _ in 0..REFITS {
             let inside: Vec<usize> =
-                (0..sample.len()).filter(|&i| !expected.judge(sample, i).outlier).collect();
+                (0..sample.len()).filter(|&i| !expected.place(sample, i).outlier).collect();
             if inside.len() == sample.len() || inside.len() < 2 * sample.dim {
                 break;
             }
@@ -156,12 +157,12 @@ impl Expected {
         self.edges.partition_point(|edge| *edge < norm)
     }
 
-    fn judge(&self, rows: Rows<'_>, i: usize) -> Judged {
+    fn place(&self, rows: Rows<'_>, i: usize) -> Placed {
         let mapped = self.map.apply(rows.row(1, i));
-        self.judge_mapped(rows, i, &mapped)
+        self.place_mapped(rows, i, &mapped)
     }
 
-    fn judge_mapped(&self, rows: Rows<'_>, i: usize, mapped: &[f32]) -> Judged {
+    fn place_mapped(&self, rows: Rows<'_>, i: usize, mapped: &[f32]) -> Placed {
         let (a, b) = (rows.row(0, i), rows.row(1, i));
         let s = distance(a, mapped);
         let [median, threshold] = self.bins[self.bin(rows.norms[0][i])];
@@ -170,7 +171,7 @@ impl Expected {
         let zeros = rows.norms.map(|norms| norms[i] == 0.0);
         let norm = factor
             .map_or(zeros[0] != zeros[1], |f| !(1.0 / NORM_FACTOR..=NORM_FACTOR).contains(&f));
-        Judged {
+        Placed {
             distance: s,
             excess: log(s) - median,
             outlier: log(s) > threshold || stale,
@@ -216,9 +217,9 @@ fn bins(norms: &[f32], distances: &[f64], chance: f64) -> (Vec<f32>, Vec<[f64; 2
     (edges, members.into_iter().map(bin).collect())
 }
 
-/// What is known of one id.
+/// Where one id lies beside the bulk.
 #[derive(Clone, Copy)]
-struct Judged {
+struct Placed {
     distance: f64,
     excess: f64,
     outlier: bool,
@@ -325,12 +326,12 @@ impl Counted {
             norms: [&window.norms[a], &window.norms[b]],
         };
         let mapped = self.expected.map.apply(rows.rows[1]);
-        let judged: Vec<Judged> = (0..rows.len())
+        let placed: Vec<Placed> = (0..rows.len())
             .into_par_iter()
-            .map(|i| self.expected.judge_mapped(rows, i, &mapped[i * dim..][..dim]))
+            .map(|i| self.expected.place_mapped(rows, i, &mapped[i * dim..][..dim]))
             .collect();
-        self.n += judged.len() as u64;
-        for (i, found) in judged.into_iter().enumerate() {
+        self.n += placed.len() as u64;
+        for (i, found) in placed.into_iter().enumerate() {
             self.outliers += u64::from(found.outlier);
             self.like_noise += u64::from(found.like_noise);
             self.norms += u64::from(found.norm);
@@ -341,7 +342,7 @@ impl Counted {
         }
     }
 
-    fn rank(&mut self, found: Judged, row: usize, id: impl Fn() -> String) {
+    fn rank(&mut self, found: Placed, row: usize, id: impl Fn() -> String) {
         let norm = found.factor.ln().abs();
         // A stale row did not move: it is listed after those that did.
         let harm = found.excess.max(if norm.is_finite() { norm } else { 0.0 });
@@ -351,9 +352,9 @@ impl Counted {
             return;
         }
         let what = match found {
-            Judged { stale: true, .. } => "stale",
-            Judged { outlier: true, like_noise: true, .. } => "like noise",
-            Judged { outlier: true, .. } => "moved",
+            Placed { stale: true, .. } => "stale",
+            Placed { outlier: true, like_noise: true, .. } => "like noise",
+            Placed { outlier: true, .. } => "moved",
             _ => "norm",
         };
         let id = OutlierId {

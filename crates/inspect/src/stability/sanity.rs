@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 use serde::Serialize;
+use veridical_core::splitmix;
 use veridical_core::stats::quantile;
 use veridical_data::VectorTable;
 
@@ -114,7 +115,7 @@ impl SanityCount {
         let found: Vec<(f64, u128)> = rows.par_chunks_exact(self.dim).map(of).collect();
         for (norm, hash) in found {
             self.norm_ends = [self.norm_ends[0].min(norm), self.norm_ends[1].max(norm)];
-            self.norms.push(mixed(self.rows as u64), norm);
+            self.norms.push(splitmix(self.rows as u64), norm);
             self.rows += 1;
             if norm == 0.0 {
                 self.zero_vectors += 1;
@@ -135,7 +136,7 @@ impl SanityCount {
             self.contents.values[at].1.1 += 1;
             return;
         }
-        let short = mixed((hash >> 64) as u64);
+        let short = splitmix((hash >> 64) as u64);
         let at = self.contents.values.len();
         if self.contents.push(short, (hash, 1)) {
             let places = self.contents.values.iter().enumerate();
@@ -162,14 +163,6 @@ impl SanityCount {
             norm_quantiles: [norm_ends[0], inner[0], inner[1], inner[2], norm_ends[1]],
         }
     }
-}
-
-/// SplitMix64's finalizer: near numbers get unrelated hashes.
-pub const fn mixed(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// 128 bits of FNV-1a (prime 2^88 + 0x13b) over the words of a row: two different rows among a billion collide with

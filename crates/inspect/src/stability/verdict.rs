@@ -122,6 +122,8 @@ pub const OUTLIERS_UNSTABLE: f64 = 0.03;
 /// From this share on, and this many ids, rows that moved like noise are named.
 const NAMED_NOISE: f64 = 0.002;
 const NAMED_IDS: f64 = 5.0;
+/// The number of broken limits that the sentence names.
+const NAMED_LIMITS: usize = 3;
 
 /// The measures and limits behind a verdict.
 struct Evidence<'a> {
@@ -410,11 +412,29 @@ fn sentence(gates: &[Gate], answers: &[Answer], aspects: &[Aspect], permuted: bo
         (n, of) => {
             let limits =
                 if n == 1 { "the limit is".into() } else { format!("{of} of {n} limits are") };
-            let first = format!("Not safe: {limits} not met, {}.", broken.join(", "));
+            let mut named =
+                broken.iter().take(NAMED_LIMITS).cloned().collect::<Vec<_>>().join(", ");
+            if of > NAMED_LIMITS {
+                named += &format!(" and {} more", of - NAMED_LIMITS);
+            }
+            let first = format!("Not safe: {limits} not met, {named}.");
             let more = answers.iter().any(|answer| answer.level == Level::Unstable);
-            if more { format!("{first} {table}") } else { first }
+            if more { format!("{first} {}", after_not_safe(&table)) } else { first }
         }
     }
+}
+
+/// What became of the table, in a sentence after one that has said that it is not safe.
+fn after_not_safe(table: &str) -> String {
+    if let Some(consumers) = table.strip_prefix("Not safe for") {
+        return format!("Not for{consumers}");
+    }
+    capitalized(table.strip_prefix("Not safe: ").unwrap_or(table))
+}
+
+fn capitalized(text: &str) -> String {
+    let first = text.get(..1).map(str::to_uppercase).unwrap_or_default();
+    first + text.get(1..).unwrap_or_default()
 }
 
 /// For which consumers the vectors are safe, and why not for the others.
@@ -445,9 +465,7 @@ fn by_consumer(answers: &[Answer]) -> String {
         }
         parts.push(part);
     }
-    let text = parts.join("; ");
-    let first = text.get(..1).map(str::to_uppercase).unwrap_or_default();
-    first + text.get(1..).unwrap_or_default() + "."
+    capitalized(&parts.join("; ")) + "."
 }
 
 fn notes(comparison: &Comparison, raw: Option<f64>, new_ids: f64) -> Vec<String> {

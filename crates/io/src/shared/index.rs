@@ -5,6 +5,7 @@
 //! ids by chance with probability n^2 / 2^129, and not by intent either.
 
 use arrow_array::Array as _;
+use veridical_core::splitmix;
 use veridical_data::Ids;
 
 /// An empty slot of the hash table.
@@ -66,7 +67,7 @@ impl IdIndex {
         }
         match (ids, &mut self.keys) {
             (Ids::Int(ids), Keys::Int(keys)) => {
-                let number = |id: &i64| insert(keys, &mut self.slots, *id, mixed(*id as u64));
+                let number = |id: &i64| insert(keys, &mut self.slots, *id, splitmix(*id as u64));
                 ids.values().iter().map(number).collect()
             }
             (Ids::Text(ids), Keys::Text(keys)) => {
@@ -86,7 +87,7 @@ impl IdIndex {
             Keys::Int(keys) => {
                 // 007 is not the integer 7.
                 let key = id.parse::<i64>().ok().filter(|key| key.to_string() == id)?;
-                slot(keys, &self.slots, key, mixed(key as u64)).ok()
+                slot(keys, &self.slots, key, splitmix(key as u64)).ok()
             }
             Keys::Text(keys) => {
                 let key = text_key(id);
@@ -99,7 +100,7 @@ impl IdIndex {
         self.slots = Vec::new(); // before the larger one is made
         self.slots = vec![EMPTY; slots_for(ids + ids / 2)];
         match &self.keys {
-            Keys::Int(keys) => refill(keys, &mut self.slots, |key| mixed(*key as u64)),
+            Keys::Int(keys) => refill(keys, &mut self.slots, |key| splitmix(*key as u64)),
             Keys::Text(keys) => refill(keys, &mut self.slots, |key| *key as u64),
         }
     }
@@ -115,14 +116,6 @@ pub(crate) fn text_key(id: &str) -> u128 {
     let mut key = [0; 16];
     key.copy_from_slice(&hash.as_bytes()[..16]);
     u128::from_le_bytes(key)
-}
-
-/// SplitMix64's finalizer: near integers get unrelated places.
-const fn mixed(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 /// The number of a key, or the free slot for it.

@@ -47,8 +47,8 @@ pub struct SharedTable {
 pub struct JoinOptions {
     /// The memory that may be used, in bytes.
     pub memory: u64,
-    /// The memory that the caller needs besides, for tables of these dimensions, in bytes.
-    pub besides: fn(&[usize]) -> u64,
+    /// The memory that the caller needs besides, for tables of these dimensions and this many rows, in bytes.
+    pub besides: fn(&[usize], u64) -> u64,
     /// The folder for rows that are cut into pieces.
     pub scratch: PathBuf,
 }
@@ -265,7 +265,7 @@ impl Join<'_> {
         }
         let text = matches!(chunk.ids, Ids::Text(_));
         let rows = (index.len() + chunk.n_rows()).max(room) as u64;
-        let needed = IdIndex::bytes(rows, text) + (self.options.besides)(&self.dims);
+        let needed = IdIndex::bytes(rows, text) + (self.options.besides)(&self.dims, rows);
         if needed > self.options.memory {
             let must_be = format!(
                 "at least {} for tables of {rows} ids and dimension {}",

@@ -15,7 +15,7 @@ fn numbered(dim: usize, seed: u64) -> VectorTable {
 }
 
 fn options(folder: &Path, memory: u64) -> JoinOptions {
-    JoinOptions { memory, besides: |_| 0, scratch: folder.join("scratch") }
+    JoinOptions { memory, besides: |_, _| 0, scratch: folder.join("scratch") }
 }
 
 fn named(folder: &Path, file: &str, table: &VectorTable) -> SharedTable {

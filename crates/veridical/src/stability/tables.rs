@@ -81,8 +81,11 @@ pub(crate) fn share_mapped(
 ) -> Result<Shared> {
     let last = tables.len() - 1;
     let names: Vec<String> = tables.iter().map(|table| table.name.clone()).collect();
-    let options =
-        JoinOptions { memory: resources.memory(), besides: needed, scratch: resources.scratch() };
+    let options = JoinOptions {
+        memory: resources.memory.bytes(),
+        besides: needed,
+        scratch: resources.scratch(),
+    };
     let mut learned: Vec<Learned> = Vec::new();
     let mut examples = Vec::new();
     let mut observe = |FirstRead { table, first, chunk, is_new }: FirstRead<'_>| {
@@ -176,12 +179,16 @@ impl Shared {
 }
 
 /// The memory that a comparison of tables of these dimensions needs besides the index of ids: windows three times over, the rows
-/// of all samples, the sums of moments, and what does not depend on the tables.
-fn needed(dims: &[usize]) -> u64 {
+/// of all samples, the sums of moments, and what does not depend on the tables: the products of probes with blocks of rows.
+fn needed(dims: &[usize], rows: u64) -> u64 {
     const DRAWN: u64 = 60_000;
     const GROUPS: u64 = 21;
+    const FIXED: u64 = 24 << 20;
+    const PRODUCTS: u64 = 72 << 20;
+    const PROBES: u64 = 2000;
     let all: u64 = dims.iter().map(|&dim| dim as u64).sum();
     let squares: u64 = dims.iter().map(|&dim| 3 * (dim * dim) as u64).sum();
-    let windows = 3 * 4 * all * window_rows(dims) as u64;
-    windows + 8 * DRAWN * all + 8 * GROUPS * squares + (96 << 20)
+    let windows = 3 * 4 * all * rows.min(window_rows(dims) as u64);
+    let products = PRODUCTS.min(4 * PROBES.min(rows) * rows);
+    windows + 8 * DRAWN.min(rows) * all + 8 * GROUPS * squares + FIXED + products
 }

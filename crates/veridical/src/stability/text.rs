@@ -120,9 +120,9 @@ impl StabilityReport {
     pub(super) fn resolution(&self) -> String {
         let outliers = self.comparison.outliers.as_ref();
         let Some(share) = outliers.and_then(|found| found.detectable(self.outlier_limit())) else {
-            return "single ids that changed cannot be told apart in these tables".into();
+            return "Single ids that changed cannot be told apart in these tables".into();
         };
-        format!("this comparison would have seen {:.1} % of ids replaced by noise", 100.0 * share)
+        format!("This comparison would have seen {:.1} % of ids replaced by noise", 100.0 * share)
     }
 
     /// The share of ids that moved alone from which on the table counts as unstable.

@@ -2,6 +2,8 @@
 //!
 //! An allocator counts what is held at the same time; the comparison runs in a process of its own, so that nothing else is counted.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::alloc::System;
 use std::path::Path;
 use std::process::Command;
