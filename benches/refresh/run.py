@@ -140,9 +140,7 @@ def main():
     parser.add_argument("--before", type=Path, help="an earlier build to compare with")
     arguments = parser.parse_args()
     load = machine.load_before()
-    sizes, (rows, dim) = (
-        (QUICK_SIZES, QUICK_COMPARED) if arguments.quick else (SIZES, COMPARED)
-    )
+    sizes, (rows, dim) = (QUICK_SIZES, QUICK_COMPARED) if arguments.quick else (SIZES, COMPARED)
     rates = {d: tool("gemm", d)["flops_per_second"] for d in sorted({dim, *(d for _, d in sizes)})}
     print(json.dumps({"gemm_gflops": {d: rate / 1e9 for d, rate in rates.items()}}), flush=True)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
