@@ -454,23 +454,23 @@ paste -d, text/documents.csv <(cut -d, -f2 text/topics.csv) |
 awk -F, 'NR == 1 || $3 < 2' data/labeled.csv >data/two.csv
 awk -F, 'NR == 1 { print "key,body" } NR > 1 && NR < 20 { print "n" $1 "," $2 } NR == 20 { print "odd,quux" }' \
     data/labeled.csv >data/unlabeled.csv
-words=(train text --text data/labeled.csv --split-column part --min-count 2 --max-length 12 --dim 6 --hidden 4
+words=(train text --model rnn --text data/labeled.csv --split-column part --min-count 2 --max-length 12 --dim 6 --hidden 4
     --batch 20
     --lr 0.02)
 both train-text "${words[@]}" --epochs 3 --out nets/text%
 run train-text-gru "${words[@]}" --cell gru --dense 6 --dropout 0.1 --weight-decay 1e-4 --clip 1 --validation 0.2 \
     --patience 1 --epochs 8 --out nets/gru
-run train-text-vectors train text --text data/two.csv --column text --label-column label --id-column id \
+run train-text-vectors train text --model rnn --text data/two.csv --column text --label-column label --id-column id \
     --test-share 0.25 \
     --split-seed 3 --vectors runs/words --hidden 4 --epochs 2 --out nets/fixed
-run train-text-moved train text --text data/two.csv --vectors runs/words/vectors/word.parquet --train-vectors \
+run train-text-moved train text --model rnn --text data/two.csv --vectors runs/words/vectors/word.parquet --train-vectors \
     --hidden 4 \
     --epochs 2 --out nets/moved
 both train-text-seeds "${words[@]}" --epochs 2 --seeds 2 --out nets/texts%
 run train-text-from train --from nets/text --seed 9 --out nets/text-from
-printf 'text = "data/labeled.csv"\nhidden = 3\ndim = 4\nepochs = 1\n' >text.toml
+printf 'text = "data/labeled.csv"\nmodel = "rnn"\nhidden = 3\ndim = 4\nepochs = 1\n' >text.toml
 run train-text-config train text --config text.toml --out nets/text-config
-stopped=(train text --text data/two.csv --min-count 30 --dim 1 --hidden 1 --epochs 80 --batch 40 --checkpoint-every 5)
+stopped=(train text --model rnn --text data/two.csv --min-count 30 --dim 1 --hidden 1 --epochs 80 --batch 40 --checkpoint-every 5)
 limit=4 expect 2 resume-text-stopped "${stopped[@]}" --out nets/text-stopped
 run resume-text "${stopped[@]}" --out nets/text-stopped --resume
 both evaluate-text evaluate --run nets/text --html pages/text%.html --out pages/text%.json
@@ -974,10 +974,10 @@ bad text-data train text --out x
 bad text-column train text --text data/labeled.csv --column body --out x
 bad text-label train text --text text/documents.csv --out x
 bad text-split train text --text data/labeled.csv --split-column id --out x
-bad text-vectors train text --text data/labeled.csv --vectors runs/bpr --out x
-bad text-cell train text --text data/labeled.csv --cell rnn --out x
-bad text-hidden train text --text data/labeled.csv --hidden 0 --out x
-bad text-count train text --text data/labeled.csv --min-count 100000 --out x
+bad text-vectors train text --model rnn --text data/labeled.csv --vectors runs/bpr --out x
+bad text-cell train text --model rnn --text data/labeled.csv --cell rnn --out x
+bad text-hidden train text --model rnn --text data/labeled.csv --hidden 0 --out x
+bad text-count train text --model rnn --text data/labeled.csv --min-count 100000 --out x
 bad text-from train text --from nets/mlp --out x
 bad predict-run predict --run nets/mlp --text data/unlabeled.csv --out x.csv
 bad predict-column predict --run nets/text --text data/names.csv --out x.csv

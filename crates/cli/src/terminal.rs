@@ -26,7 +26,7 @@ impl Terminal {
 
     /// Returns a job that reports to this terminal and is canceled by signals.
     pub fn job(&self) -> Job<'_> {
-        Job { observer: self, cancel: self.cancel.clone() }
+        Job { observer: self, cancel: self.cancel.clone(), ends_now: false }
     }
 
     /// Returns whether results are requested as JSON.

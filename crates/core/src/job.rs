@@ -122,6 +122,8 @@ pub struct Job<'a> {
     pub observer: &'a dyn Observer,
     /// The flag that cancels the job.
     pub cancel: Cancel,
+    /// Whether a training ends at the checkpoint that it resumes from, and is kept.
+    pub ends_now: bool,
 }
 
 impl fmt::Debug for Job<'_> {
@@ -139,7 +141,7 @@ impl Default for Job<'_> {
 impl<'a> Job<'a> {
     /// Creates a job that reports to `observer`, with a cancel flag of its own.
     pub fn new(observer: &'a dyn Observer) -> Self {
-        Self { observer, cancel: Cancel::default() }
+        Self { observer, cancel: Cancel::default(), ends_now: false }
     }
 
     /// Creates a job that reports nothing, with a cancel flag of its own.
@@ -149,12 +151,12 @@ impl<'a> Job<'a> {
 
     /// Returns the same job, reporting to another observer.
     pub fn with_observer<'b>(&self, observer: &'b dyn Observer) -> Job<'b> {
-        Job { observer, cancel: self.cancel.clone() }
+        Job { observer, cancel: self.cancel.clone(), ends_now: self.ends_now }
     }
 
     /// Returns the same job, reporting nothing.
     pub fn quiet(&self) -> Job<'static> {
-        Job { observer: &Silent, cancel: self.cancel.clone() }
+        self.with_observer(&Silent)
     }
 
     /// Reports something the user should know.

@@ -3,7 +3,7 @@
 //!
 //! - [`Seed`] and [`Stream`]: named, counter-based random streams; every draw has an address.
 //! - [`elementary`]: ln, sin and cos built from IEEE operations only, so their bits are portable.
-//! - [`Rows`]: a slice with its width, checked once.
+//! - [`Rows`]: a slice with its width, checked once; [`SparseRows`]: a sparse matrix by rows.
 //! - [`orthogonal`]: Gram-Schmidt with a fixed order of summation.
 //! - [`stats`]: moments and medians that do not depend on chunking; [`Estimate`]: a value with its confidence interval.
 //! - [`Job`]: progress reporting and cancellation of long computations; [`threads`]: the number of threads they run on.
@@ -34,6 +34,7 @@ pub mod philox;
 mod rows;
 mod sample;
 pub mod settings;
+mod sparse;
 pub mod stats;
 pub mod stopping;
 mod stream;
@@ -47,6 +48,7 @@ pub use job::{Cancel, Job, Meter, Observer, Progress, Silent};
 pub use pace::Pace;
 pub use rows::Rows;
 pub use sample::RowSample;
+pub use sparse::SparseRows;
 pub use stream::{Place, Seed, Stream};
 
 /// The example of the README, compiled and run.

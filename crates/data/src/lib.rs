@@ -3,7 +3,7 @@
 //! - [`VectorTable`]: a vector table, ids and an n x d matrix of f32; [`join`] aligns several tables by id.
 //! - [`Passes`]: the rows that several tables share, read window by window.
 //! - [`Interactions`]: user-item interactions, indexed as trainers need them; [`split`] holds out validation and test rows.
-//! - [`Labels`] and [`Graph`]: side information about users and items. [`Corpus`]: tokenized documents.
+//! - [`Labels`] and [`Graph`]: side information about users and items. [`Corpus`]: tokenized documents; [`Tfidf`]: their sparse vectors.
 //! - [`examples`]: images and numeric rows with classes or regression targets.
 //! - [`TensorMap`]: named tensors, the content of models and checkpoints.
 //! - [`Files`]: a set of named files, on disk, in a remote store or in memory.
@@ -45,7 +45,7 @@ pub use passes::{Passes, Window};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Ids, VectorTable};
 pub use tensors::TensorMap;
-pub use text::{Corpus, CorpusBuilder, LabeledTexts, Part, Vocabulary};
+pub use text::{Corpus, CorpusBuilder, LabeledTexts, Part, Tfidf, TfidfSettings, Vocabulary};
 pub use veridical_core::{Error, Result};
 
 /// The example of the README, compiled and run.

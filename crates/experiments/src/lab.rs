@@ -102,7 +102,7 @@ pub fn ranked(
     let sequences = data.sequences(&[train, aside].concat());
     let [train, aside, relevant] = [train, aside, relevant].map(|rows| data.by_user(rows));
     let (sequences, aside) = (Some(&sequences), Some(&aside));
-    let task = Task { train: &train, sequences, aside, relevant: &relevant };
+    let task = Task { train: &train, sequences, aside, relevant: &relevant, keep_history: false };
     let settings =
         evaluate::Settings { ks: ks.to_vec(), protocols: protocols.to_vec(), seed: Seed::new(0)? };
     let report = evaluate::ranking(&*model.scorer()?, &task, &settings, job)?;

@@ -7,7 +7,8 @@
 //! - [`eigen`], [`Pca`], [`randomized_svd`]: eigenvectors, principal components and leading singular vectors.
 //! - [`PairMoments`]: joint first and second moments of two tables, in one pass; [`Procrustes`], [`ridge_map`],
 //!   [`low_rank_map`], [`generalized_procrustes`]: the [`LinearMap`] from one table to the other; [`canonical_correlations`].
-//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nadaraya_watson`]: classifiers.
+//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nadaraya_watson`]: classifiers;
+//!   [`SparseLogistic`], [`cross_validate`]: on sparse rows.
 //!
 //! Work is split by problem size alone, so every result has the same bytes on any number of threads.
 
@@ -27,7 +28,9 @@ mod top_k;
 mod votes;
 
 pub use eigen::{Pca, eigen, orthonormal};
-pub use logistic::{Logistic, LogisticSettings, OneVsRest, logistic_path};
+pub use logistic::{
+    Logistic, LogisticSettings, OneVsRest, Penalty, SparseLogistic, cross_validate, logistic_path,
+};
 pub use map::LinearMap;
 pub use moments::PairMoments;
 pub use procrustes::{Procrustes, generalized_procrustes, residual};

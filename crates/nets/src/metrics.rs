@@ -4,11 +4,15 @@
 //! rmse       sqrt(mean (f - y)^2), mae mean |f - y|, over all targets
 //! r2         1 - sum (f - y)^2 / sum (y - mean y)^2, the mean over targets
 //!
+//! Two classifiers on the same examples are compared by McNemar's exact test: of the b + c examples that one of them alone classifies
+//! correctly, b ~ Binomial(b + c, 1/2) if they are equally good, p = min(1, 2 P(X <= min(b, c))).
+//!
 //! The loss is the training loss without label smoothing.
 
 use std::ops::Range;
 
 use serde::Serialize;
+use veridical_core::distributions::binomial_cdf;
 use veridical_core::{Estimate, Job};
 use veridical_data::examples::Targets;
 
@@ -188,6 +192,33 @@ pub fn predicted(f: &[f32]) -> usize {
     }
 }
 
+/// Comparison of a classifier with a baseline on the same examples.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct McNemar {
+    /// Name of the baseline.
+    pub baseline: String,
+    /// Number of examples that the model alone classifies correctly.
+    pub only_model: u64,
+    /// Number of examples that the baseline alone classifies correctly.
+    pub only_baseline: u64,
+    /// Two-sided p-value of McNemar's exact test.
+    pub p: f64,
+}
+
+impl McNemar {
+    /// Compares which examples two classifiers have right.
+    pub fn new(baseline: &str, model: &[bool], other: &[bool]) -> Self {
+        let alone = |own: &[bool], other: &[bool]| {
+            own.iter().zip(other).filter(|(own, other)| **own && !**other).count() as u64
+        };
+        let (only_model, only_baseline) = (alone(model, other), alone(other, model));
+        let n = only_model + only_baseline;
+        let tail = binomial_cdf(only_model.min(only_baseline), n, 0.5);
+        let p = if n == 0 { 1.0 } else { (2.0 * tail).min(1.0) };
+        Self { baseline: baseline.to_owned(), only_model, only_baseline, p }
+    }
+}
+
 fn r2(outputs: &[f32], targets: &[f32], dim: usize) -> Option<f64> {
     let n = (targets.len() / dim) as f64;
     let of = |values: &[f32], j: usize| -> Vec<f64> {
@@ -219,6 +250,18 @@ mod tests {
         let by_class = found.by_class();
         assert_eq!((by_class[0].value, by_class[1].value), (0.5, 1.0));
         assert!(by_class[2].value.is_nan());
+    }
+
+    /// 1 and 5 of 6 discordant examples: p = 2 (1 + 6) / 64.
+    #[test]
+    fn mcnemar_is_the_exact_binomial_test() {
+        let model = [true, false, false, false, false, false, true, false];
+        let other = [false, true, true, true, true, true, true, false];
+        let found = McNemar::new("other", &model, &other);
+        assert_eq!((found.only_model, found.only_baseline), (1, 5));
+        assert!((found.p - 14.0 / 64.0).abs() < 1e-12, "{}", found.p);
+        assert_eq!(McNemar::new("same", &model, &model).p, 1.0);
+        assert_eq!(McNemar::new("even", &[true, false], &[false, true]).p, 1.0);
     }
 
     /// Errors 1, 0, -1, 2; the targets' mean is 2.5 and their squares around it sum to 5.

@@ -21,7 +21,7 @@ use veridical_embed::{Method, Model, Purpose, Scorer};
 use veridical_io::run::RunFolder;
 use veridical_io::{ColumnWriter, Input, Output, ReadOptions, Replace, Source, publish, read_ids};
 
-use crate::evaluate::divided_as;
+use crate::evaluate::{MEAN_OF_VECTORS, divided_as};
 use crate::train::{Divided, Request, layer_of, method_of, reading};
 use crate::{Error, Result};
 
@@ -118,6 +118,9 @@ pub fn recommend(settings: &Recommend, job: &Job<'_>) -> Result<Recommended> {
     if method.purpose() == Purpose::Text {
         let what = "was trained on documents, which have no users; see `veridical similar`";
         return Err(Error::request(format!("{} {what}", run.path().display()), ""));
+    }
+    if method == Method::Item2vec {
+        job.warn(MEAN_OF_VECTORS);
     }
     let histories = histories(&run, method, settings.interactions.as_deref(), job)?;
     let requested = match &settings.users {

@@ -162,11 +162,7 @@ pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
             Err(Error::Embed(e)) if e.is_diverged() => (None, Some(crate::flags(&e.to_string()))),
             Err(error) => return Err(folder.give_up(error, trials.is_empty() && known.is_empty())),
         };
-        // The model that would be returned: the best epoch with patience, otherwise the last.
-        let value = fitted.as_ref().and_then(|fitted| match common.options.stopping.patience {
-            Some(_) => fitted.best.map(|best| best.value),
-            None => fitted.validation.as_ref()?.get(measure).copied(),
-        });
+        let value = fitted.as_ref().and_then(|fitted| fitted.best.map(|best| best.value));
         let result = value.map_or("diverged".to_owned(), |value| format!("{measure} {value:.4}"));
         job.note(&format!("{label}: {result}"));
         let trial = Trial { settings: values.clone(), value, fitted, failed };

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use veridical::Result;
-use veridical::core::Estimate;
 use veridical::core::settings::SettingsLayer;
-use veridical::net::{self, Measures, NetEvaluation, NetRun, TrainNet, TrainedNet};
+use veridical::core::{Estimate, Job};
+use veridical::net::{self, McNemar, Measures, NetEvaluation, NetRun, TrainNet, TrainedNet};
 
 use crate::terminal::Terminal;
 
@@ -33,8 +33,8 @@ Examples:
 const MOST_CLASSES: usize = 40;
 
 /// Trains a network from layers of settings, highest priority first.
-pub fn train(layers: Vec<SettingsLayer>, terminal: &Terminal) -> Result<()> {
-    report(&net::train(&TrainNet::new(layers)?, &terminal.job())?, terminal)
+pub fn train(layers: Vec<SettingsLayer>, job: &Job<'_>, terminal: &Terminal) -> Result<()> {
+    report(&net::train(&TrainNet::new(layers)?, job)?, terminal)
 }
 
 /// Reports the result of training and suggests the next command.
@@ -48,8 +48,11 @@ fn text(trained: &TrainedNet) -> String {
     let mut text = String::new();
     for NetRun { folder, seed, learned, was_finished } in &trained.runs {
         let (model, parameters) = (&trained.model, trained.parameters);
-        let _ =
-            write!(text, "{model} ({parameters} weights) seed {seed}: {} epochs", learned.epochs); // cannot fail
+        let what = match learned.epochs {
+            0 => format!("{} iterations", learned.steps),
+            epochs => format!("{epochs} epochs"),
+        };
+        let _ = write!(text, "{model} ({parameters} weights) seed {seed}: {what}"); // cannot fail
         let stopped = if learned.stopped_early { ", stopped early" } else { "" };
         let mut parts = Vec::new();
         parts.extend(learned.loss.map(|loss| format!("loss {loss:.4}")));
@@ -73,7 +76,7 @@ fn text(trained: &TrainedNet) -> String {
 /// Formats the evaluation of networks.
 pub fn evaluation_text(evaluation: &NetEvaluation) -> String {
     let mut text = String::new();
-    for model in &evaluation.models {
+    for model in evaluation.models.iter().filter(|model| !model.is_baseline) {
         let seeds = match model.seeds.len() {
             1 => String::new(),
             n => format!(", {n} seeds"),
@@ -98,10 +101,32 @@ pub fn evaluation_text(evaluation: &NetEvaluation) -> String {
             }
         }
     }
+    let baselines: Vec<_> = evaluation.models.iter().filter(|model| model.is_baseline).collect();
+    if !baselines.is_empty() {
+        text.push_str("\nbaselines on the same documents\n");
+    }
+    for model in baselines {
+        let accuracy = model.accuracy.map_or(String::new(), |share| share.percent());
+        let _ =
+            writeln!(text, "  {:<16}accuracy {accuracy}, loss {:.4}", model.name, model.loss.value);
+    }
+    for (model, versus) in evaluation.models.iter().filter_map(|m| Some((m, m.versus.as_ref()?))) {
+        let McNemar { baseline, only_model, only_baseline, p } = versus;
+        let _ = writeln!(
+            text,
+            "  {} against {baseline}: {only_model} documents only it has right, {only_baseline} only {baseline} (McNemar p {})",
+            model.name,
+            p_value(*p)
+        );
+    }
     for note in &evaluation.notes {
         let _ = writeln!(text, "\nnote: {note}");
     }
     text
+}
+
+fn p_value(p: f64) -> String {
+    if p < 1e-4 { "< 0.0001".into() } else { format!("= {p:.4}") }
 }
 
 /// Formats the metrics of one run, and those of every class if there are few.

@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
+use veridical::core::Job;
 use veridical::core::settings::{Settings as _, SettingsLayer};
+use veridical::io::run::unfinished;
 use veridical::net::TrainNet;
 use veridical::net::text::TrainText;
 use veridical::settings::Start;
 use veridical::train::{self, Replay, Request, Run, Train, Trained};
-use veridical::{Result, net as nets};
+use veridical::{Error, Result, net as nets};
 
 use crate::commands::{net, text};
 use crate::flags::Flags;
@@ -33,6 +35,7 @@ Examples:
   veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
   veridical train text --text reviews.csv --column text --label-column label --out runs/sentiment
   veridical train --from runs/bpr/run.json --seed 3 --out runs/bpr-3
+  veridical train --finish runs/long.partial
 
 `veridical train METHOD --help` lists the settings of a method.";
 
@@ -58,7 +61,7 @@ enum What {
     /// Neural network on images or tables: MLP, CNN, ResNet
     #[command(long_about = net::ABOUT, after_help = net::EXAMPLES)]
     Net(Flags<TrainNet>),
-    /// Text classifier: bidirectional GRU or LSTM on word embeddings
+    /// Text classifier: words and pairs of words, or a recurrent network
     #[command(long_about = text::ABOUT, after_help = text::EXAMPLES)]
     Text(Flags<TrainText>),
 }
@@ -66,39 +69,55 @@ enum What {
 impl Command {
     pub fn run(self, terminal: &Terminal) -> Result<()> {
         match self.what {
-            Some(What::Net(flags)) => net::train(flags.layers()?, terminal),
-            Some(What::Text(flags)) => text::train(flags.layers()?, terminal),
+            Some(What::Net(flags)) => net::train(flags.layers()?, &terminal.job(), terminal),
+            Some(What::Text(flags)) => text::train(flags.layers()?, &terminal.job(), terminal),
             Some(What::Embedding(chosen)) => {
                 let method = chosen.method;
                 let (layers, start) = chosen.layers()?;
                 let request = Request::from_run(Some(method), layers, start.from.as_deref())?;
-                embedding(Train { request, start }, terminal)
+                embedding(Train { request, start }, &terminal.job(), terminal)
             }
             None => replay(self.replay, terminal),
         }
     }
 }
 
-/// Trains again with the settings of an earlier run of any kind.
+/// Trains again with the settings of an earlier run of any kind, or ends an unfinished one.
 fn replay(flags: Flags<Replay>, terminal: &Terminal) -> Result<()> {
-    let given = flags.given()?.clone();
-    let start = Replay::of(&given)?.start;
+    let mut given = flags.given()?.clone();
     let mut layers = flags.layers()?;
+    let mut job = terminal.job();
+    if let Some(partial) = Replay::of(&given)?.finish {
+        let own = ["from", "out", "seed", "seeds", "resume", "force"];
+        if let Some(name) = own.iter().find(|name| given.contains_key(**name)) {
+            let what =
+                format!("⟨finish⟩ ends a training as it was started and does not take ⟨{name}⟩");
+            return Err(Error::request(what, format!("leave ⟨{name}⟩ out")));
+        }
+        let out = unfinished(&partial)?;
+        given.remove("finish");
+        given.insert("from".into(), partial.display().to_string().into());
+        given.insert("out".into(), out.display().to_string().into());
+        given.insert("resume".into(), true.into());
+        layers[0] = SettingsLayer::given(given.clone());
+        job.ends_now = true;
+    }
+    let start = Replay::of(&given)?.start;
     match start.from.as_deref() {
-        Some(from) if nets::is_net(from) => net::train(layers, terminal),
-        Some(from) if nets::text::is_text(from) => text::train(layers, terminal),
+        Some(from) if nets::is_net(from) => net::train(layers, &job, terminal),
+        Some(from) if nets::text::is_text(from) => text::train(layers, &job, terminal),
         from => {
             let mut own = given;
             Start::fields().iter().for_each(|field| drop(own.remove(&field.name)));
             layers[0] = SettingsLayer::given(own);
             let request = Request::from_run(None, layers, from)?;
-            embedding(Train { request, start }, terminal)
+            embedding(Train { request, start }, &job, terminal)
         }
     }
 }
 
-fn embedding(settings: Train, terminal: &Terminal) -> Result<()> {
-    let trained = train::train(&settings, &terminal.job())?;
+fn embedding(settings: Train, job: &Job<'_>, terminal: &Terminal) -> Result<()> {
+    let trained = train::train(&settings, job)?;
     terminal.result("train", &trained, &shown(&trained))?;
     let (out, split) = (&trained.out, trained.split.as_deref());
     let table = trained.runs.first().and_then(|run| run.tables.first());

@@ -68,7 +68,7 @@ fn text(tuned: &Tuned) -> String {
     }
     let _ = writeln!(text, "\nbest run: {}", tuned.run);
     if let Some(test) = &tuned.test {
-        let _ = write!(text, "\nTest rows, evaluated once:\n{}", evaluation_text(test));
+        let _ = write!(text, "\nTest rows, evaluated once:\n{}", evaluation_text(test, false));
     }
     text
 }

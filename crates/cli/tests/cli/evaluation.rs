@@ -48,8 +48,8 @@ fn a_run_is_evaluated_beside_the_baselines_full_ranking_first() {
         "evaluate --run run --out e.json",
         "e.json already exists; choose another name or replace it with --force",
     );
-    let text = sandbox.ok("evaluate ranking --run run --baselines none --quiet");
-    assert!(text.contains("full              uniform-100       popular-100"), "{text}");
+    let text = sandbox.ok("evaluate ranking --run run --baselines none --all --quiet");
+    assert!(text.contains("full             uniform-100      popular-100"), "{text}");
     // The run's own tables, passed as vector tables, score the same.
     let tables = "--users run --items run/vectors/item.parquet --interactions r.csv";
     let line =

@@ -25,7 +25,7 @@ const COMMANDS: &[&str] = &[
     "train net --model mlp:8 --data images --epochs 1 --out runs/net",
     "evaluate --run runs/net",
     "refit-head --run runs/net --out runs/refit",
-    "train text --text reviews.csv --split-column split --min-count 2 --dim 8 --hidden 6 --epochs 1 --out runs/text",
+    "train text --model rnn --text reviews.csv --split-column split --min-count 2 --dim 8 --hidden 6 --epochs 1 --out runs/text",
     "evaluate --run runs/text",
     "predict --run runs/text --text reviews.csv --out predicted.csv",
     "train doc2vec --text reviews.csv --dim 4 --epochs 1 --out runs/docs",

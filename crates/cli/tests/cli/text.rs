@@ -43,8 +43,7 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-const TRAIN: &str =
-    "train text --text reviews.csv --split-column split --min-count 2 --dim 8 --hidden 6";
+const TRAIN: &str = "train text --model rnn --text reviews.csv --split-column split --min-count 2 --dim 8 --hidden 6";
 
 fn run_files(sandbox: &Sandbox, name: &str) -> Files {
     let mut files = sandbox.below(name);
@@ -122,7 +121,7 @@ fn three_classes_and_a_drawn_split() {
     let sandbox = Sandbox::new();
     let row = |i: usize| format!("{},{} w{}\n", i % 3 + 9, ["red", "green", "blue"][i % 3], i % 7);
     sandbox.put("c.csv", format!("label,text\n{}", (0..120).map(row).collect::<String>()));
-    let line = "train text --text c.csv --test-share 0.25 --split-seed 3 --validation 0.2 --epochs 30 \
+    let line = "train text --model rnn --text c.csv --test-share 0.25 --split-seed 3 --validation 0.2 --epochs 30 \
                 --lr 0.02 --batch 10 --dim 4 --hidden 4 --patience 3 --out run --quiet";
     sandbox.ok(line);
     let about = document(&sandbox, "run");
@@ -190,7 +189,7 @@ fn put_vectors(sandbox: &Sandbox, dim: usize) {
 fn vectors_that_are_given_stay_unless_asked() {
     let sandbox = sandbox();
     put_vectors(&sandbox, 3);
-    let flags = "train text --text reviews.csv --split-column split --min-count 1 --vectors vectors.csv \
+    let flags = "train text --model rnn --text reviews.csv --split-column split --min-count 1 --vectors vectors.csv \
                  --hidden 4 --epochs 15 --lr 0.02 --batch 20";
     let outcome = sandbox.run(&format!("{flags} --out fixed"));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -269,7 +268,7 @@ fn bad_documents_are_named_with_their_place() {
         sandbox.put("bad.csv", content);
         refuses_with(
             &sandbox,
-            &format!("train text --text bad.csv --epochs 1 --out run {more}"),
+            &format!("train text --model rnn --text bad.csv --epochs 1 --out run {more}"),
             parts,
         );
     };
@@ -341,7 +340,8 @@ fn bad_settings_vectors_and_runs_are_refused() {
         refuses_with(&sandbox, &format!("{line} {flag}"), parts);
     }
     sandbox.put("other.csv", "id,a,b\nhello,1,2\n");
-    let plain = "train text --text reviews.csv --split-column split --epochs 1 --out run";
+    let plain =
+        "train text --model rnn --text reviews.csv --split-column split --epochs 1 --out run";
     refuses_with(
         &sandbox,
         &format!("{plain} --vectors other.csv"),
@@ -378,4 +378,75 @@ fn long_documents_are_truncated_with_a_note() {
     let said =
         "training documents are longer than --max-length 3: only their first 3 words are used";
     assert!(outcome.stderr.contains(said), "{outcome:?}");
+}
+
+const TFIDF: &str = "train text --text reviews.csv --split-column split";
+
+#[test]
+fn words_and_pairs_are_the_default_and_the_baseline_of_the_others() {
+    let sandbox = sandbox();
+    let trained = json(&sandbox, "train", &format!("{TFIDF} --out tfidf"));
+    assert_eq!((&trained["method"], &trained["model"]), (&"text".into(), &"tfidf".into()));
+    let about = document(&sandbox, "tfidf");
+    assert_eq!(about["settings"]["model"], "tfidf");
+    let path = about["results"]["path"].as_array().unwrap();
+    let loss = |c: &Value| path.iter().find(|step| step[0] == *c).unwrap()[1].as_f64().unwrap();
+    let chosen = loss(&about["results"]["c"]);
+    assert!(path.len() > 3 && path.iter().all(|step| step[1].as_f64().unwrap() >= chosen));
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run tfidf");
+    let model = &evaluated["models"][0];
+    let accuracy = model["runs"][0]["accuracy"]["value"].as_f64().unwrap();
+    assert!(accuracy >= 55.0 / 60.0, "{accuracy}");
+    // The most frequent class is the only baseline of the textbook's classifier.
+    let names = |evaluated: &Value| -> Vec<String> {
+        let models = evaluated["models"].as_array().unwrap();
+        models.iter().map(|model| model["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&evaluated), ["tfidf", "majority class"]);
+    sandbox.ok(&format!("{TRAIN} --epochs 1 --out weak --quiet"));
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run weak --html weak.html");
+    assert_eq!(names(&evaluated), ["weak", "majority class", "tfidf"]);
+    assert_eq!(evaluated["models"][2]["runs"][0]["accuracy"]["value"], accuracy);
+    let versus = &evaluated["models"][0]["versus"];
+    assert_eq!(versus["baseline"], "tfidf");
+    let count = |key: &str| versus[key].as_u64().unwrap() as f64;
+    let weak = evaluated["models"][0]["runs"][0]["accuracy"]["value"].as_f64().unwrap();
+    let difference = (count("only_model") - count("only_baseline")) / 60.0;
+    assert!((weak - accuracy - difference).abs() < 1e-12);
+    assert!(sandbox.text("weak.html").contains("worse than the best baseline, tfidf"));
+    let alone = json(&sandbox, "evaluate-net", "evaluate --run weak --baselines none");
+    assert_eq!(names(&alone), ["weak"]);
+}
+
+#[test]
+fn words_and_pairs_give_the_same_bytes_for_any_number_of_threads() {
+    let sandbox = sandbox();
+    sandbox.ok(&format!("{TFIDF} --threads 1 --validation 0.1 --out one --quiet"));
+    sandbox.ok(&format!("{TFIDF} --threads 3 --validation 0.1 --out other --quiet"));
+    assert!(run_files(&sandbox, "one") == run_files(&sandbox, "other"));
+    // The folds are drawn by the seed.
+    sandbox.ok(&format!("{TFIDF} --seeds 2 --out all --quiet"));
+    sandbox.ok("train --from all/seed-1 --out again --quiet");
+    assert!(run_files(&sandbox, "again") == run_files(&sandbox, "all/seed-1"));
+    sandbox.put("new.csv", "id,text\na,great w1 fine\nb,\nc,awful poor\n");
+    sandbox.ok("predict --run one --text new.csv --out said.csv");
+    let table = sandbox.text("said.csv");
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[1].starts_with("a,good,") && lines[3].starts_with("c,bad,"), "{table}");
+}
+
+#[test]
+fn settings_of_the_other_model_are_refused() {
+    let sandbox = sandbox();
+    for (flags, parts) in [
+        ("--hidden 4", &["--hidden is a setting of --model rnn"][..]),
+        ("--min-count 2", &["--min-count is a setting of --model rnn"]),
+        ("--model rnn --c 1", &["--c is a setting of --model tfidf"]),
+        ("--c 0", &["--c must be a number above 0"]),
+        ("--ngrams 3", &["--ngrams"]),
+        ("--folds 1", &["--folds must be at least 2"]),
+        ("--min-documents 1000", &["none of the 240 training documents", "--min-documents"]),
+    ] {
+        refuses_with(&sandbox, &format!("{TFIDF} --out run {flags}"), parts);
+    }
 }

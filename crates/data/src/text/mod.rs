@@ -5,11 +5,13 @@
 //! bytes; other words are dropped from the documents.
 
 mod labeled;
+mod tfidf;
 mod words;
 
 use std::collections::HashMap;
 
 pub use self::labeled::{LabeledTexts, Part};
+pub use self::tfidf::{Tfidf, TfidfSettings};
 pub use self::words::Vocabulary;
 use self::words::for_each_word;
 use crate::{Ids, Lists};

@@ -1,6 +1,7 @@
 //! Evaluation of rankings under three protocols, and of predicted ratings.
 //!
-//! Full         all items except the user's training items (and validation items, when testing) are ranked
+//! Full         all items except the user's training items (and validation items, when testing) are ranked; with
+//!              [`Task::keep_history`] those as well, as RecBole does for sequential models
 //! Uniform(n)   every relevant item is ranked among the same n items drawn uniformly without replacement from
 //!              those the user has in no part of the split (the protocol of the SASRec paper, Kang & McAuley 2018)
 //! Popular(n)   the same, drawn by item counts in training (the protocol of BERT4Rec, Sun et al. 2019)
@@ -24,7 +25,7 @@ use veridical_data::Lists;
 use self::candidates::Candidates;
 use self::metrics::{Tables, Ties};
 pub use self::ratings::{RatingReport, rated, ratings};
-pub use self::report::{Measure, ProtocolReport, Report, combine};
+pub use self::report::{ByUser, Measure, ProtocolReport, Report, combine};
 use crate::score::block_users;
 use crate::{Error, Result, Scorer};
 
@@ -76,6 +77,8 @@ pub struct Task<'a> {
     pub aside: Option<&'a Lists>,
     /// The held-out items to find.
     pub relevant: &'a Lists,
+    /// Whether the full protocol ranks the items of the history, too.
+    pub keep_history: bool,
 }
 
 /// Ranks the candidates of every user with a relevant item and computes the metrics.
@@ -89,7 +92,9 @@ pub struct Task<'a> {
 /// // Two users of three items; item 1 of each is held out.
 /// let train = Lists::collect(2, [(0, 0), (1, 2)].into_iter());
 /// let relevant = Lists::collect(2, [(0, 1), (1, 1)].into_iter());
-/// let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+/// let task = Task {
+///     train: &train, sequences: None, aside: None, relevant: &relevant, keep_history: false,
+/// };
 /// let settings = Settings { ks: vec![1], protocols: vec![Protocol::Full], seed: Seed::new(0)? };
 /// let popularity = Model::Popularity(vec![1.0, 2.0, 3.0]);
 /// let report = ranking(&*popularity.scorer()?, &task, &settings, &Job::silent())?;
@@ -107,6 +112,19 @@ pub fn ranking(
     settings: &Settings,
     job: &Job<'_>,
 ) -> Result<Report> {
+    Ok(ranking_by_user(scorer, task, settings, job)?.0)
+}
+
+/// As [`ranking`], with the metrics of every user under the first protocol, for paired comparisons.
+///
+/// # Errors
+/// The same as [`ranking`].
+pub fn ranking_by_user(
+    scorer: &dyn Scorer,
+    task: &Task<'_>,
+    settings: &Settings,
+    job: &Job<'_>,
+) -> Result<(Report, ByUser)> {
     if let Some(k) = settings.ks.iter().find(|k| **k == 0) {
         return Err(Error::setting("k", "at least 1", k));
     }
@@ -139,6 +157,7 @@ pub fn ranking(
         users.par_chunks(block_users(n_items)).map_init(Scratch::default, |scratch, block| {
             job.check()?;
             let mut moments = vec![Moments::default(); settings.protocols.len() * names.len()];
+            let mut by_user = Vec::with_capacity(block.len() * names.len());
             let mut scores = std::mem::take(&mut scratch.scores);
             scores.resize(block.len() * n_items, 0.0);
             scorer.score(block, history, &mut scores);
@@ -148,17 +167,21 @@ pub fn ranking(
                 }
                 let evaluator =
                     Evaluator { task, settings, candidates: &candidates, tables: &tables };
-                evaluator.user(user, row, scratch, &mut moments);
+                evaluator.user(user, row, scratch, &mut moments, &mut by_user);
             }
             scratch.scores = scores;
-            Ok(moments)
+            Ok((moments, by_user))
         });
-    let blocks: Vec<Result<Vec<Moments>>> = blocks.collect();
+    let blocks: Vec<Result<(Vec<Moments>, Vec<f32>)>> = blocks.collect();
     let mut total = vec![Moments::default(); settings.protocols.len() * names.len()];
+    let mut values = Vec::with_capacity(users.len() * names.len());
     for block in blocks {
-        total.iter_mut().zip(&block?).for_each(|(sum, part)| sum.merge(part));
+        let (moments, by_user) = block?;
+        total.iter_mut().zip(&moments).for_each(|(sum, part)| sum.merge(part));
+        values.extend(by_user);
     }
-    Ok(Report::new(&settings.protocols, &names, &total))
+    let report = Report::new(&settings.protocols, &names, &total);
+    Ok((report, ByUser { names, values }))
 }
 
 fn not_finite(user: u32, item: usize, score: f32) -> Error {
@@ -169,6 +192,9 @@ fn not_finite(user: u32, item: usize, score: f32) -> Error {
 
 /// The relevant items that are candidates.
 fn relevant(task: &Task<'_>, user: u32) -> Vec<u32> {
+    if task.keep_history {
+        return task.relevant.get(user as usize).to_vec();
+    }
     let known = |i: &u32| {
         let holds = |lists: &Lists| lists.get(user as usize).binary_search(i).is_ok();
         holds(task.train) || task.aside.is_some_and(holds)
@@ -193,9 +219,17 @@ struct Evaluator<'a> {
 
 impl Evaluator<'_> {
     /// Adds the metrics of one user; in `row`, scores of items that are not candidates become minus infinity.
-    fn user(&self, user: u32, row: &mut [f32], scratch: &mut Scratch, moments: &mut [Moments]) {
+    fn user(
+        &self,
+        user: u32,
+        row: &mut [f32],
+        scratch: &mut Scratch,
+        moments: &mut [Moments],
+        by_user: &mut Vec<f32>,
+    ) {
         let Self { task, settings, candidates, tables } = self;
         let relevant = relevant(task, user);
+        let of_all = task.keep_history.then(|| (Ties::count(row, &relevant), row.len()));
         let train = task.train.get(user as usize);
         let aside = task.aside.map_or(&[][..], |lists| lists.get(user as usize));
         let mut n_candidates = row.len();
@@ -206,20 +240,33 @@ impl Evaluator<'_> {
         }
         let ks = &settings.ks;
         let n_metrics = moments.len() / settings.protocols.len();
-        for (&protocol, moments) in
-            settings.protocols.iter().zip(moments.chunks_exact_mut(n_metrics))
+        for (at, (&protocol, moments)) in
+            settings.protocols.iter().zip(moments.chunks_exact_mut(n_metrics)).enumerate()
         {
             let drawn = match protocol {
                 Protocol::Full => {
-                    let ties = Ties::count(row, &relevant);
-                    metrics::measure(&ties, n_candidates, ks, tables, &mut scratch.values);
+                    match &of_all {
+                        Some((ties, n)) => {
+                            metrics::measure(ties, *n, ks, tables, &mut scratch.values)
+                        }
+                        None => {
+                            let ties = Ties::count(row, &relevant);
+                            metrics::measure(&ties, n_candidates, ks, tables, &mut scratch.values);
+                        }
+                    }
                     add(moments, &scratch.values);
+                    if at == 0 {
+                        by_user.extend(scratch.values.iter().map(|&x| x as f32));
+                    }
                     continue;
                 }
                 Protocol::Uniform(n) => candidates.uniform(n, user, row, &relevant),
                 Protocol::Popular(n) => candidates.popular(n, user, row, &relevant),
             };
             if drawn.is_empty() {
+                if at == 0 {
+                    by_user.extend(std::iter::repeat_n(f32::NAN, n_metrics));
+                }
                 continue;
             }
             scratch.sum.clear();
@@ -231,6 +278,9 @@ impl Evaluator<'_> {
             }
             scratch.sum.iter_mut().for_each(|s| *s /= relevant.len() as f64);
             add(moments, &scratch.sum);
+            if at == 0 {
+                by_user.extend(scratch.sum.iter().map(|&x| x as f32));
+            }
         }
     }
 }

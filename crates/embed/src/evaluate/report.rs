@@ -56,6 +56,30 @@ impl Report {
     }
 }
 
+/// The metrics of every user under one protocol; NaN where a metric is not defined for a user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ByUser {
+    pub(super) names: Vec<String>,
+    /// The metrics of a user, one user after the other.
+    pub(super) values: Vec<f32>,
+}
+
+impl ByUser {
+    /// Estimates the mean over users of the difference to another model that ranked for the same users; `None` if they are not
+    /// the same, or have not that metric.
+    pub fn difference(&self, other: &Self, measure: &str) -> Option<Estimate> {
+        let at = self.names.iter().position(|name| name == measure)?;
+        let same = self.names == other.names && self.values.len() == other.values.len();
+        let width = self.names.len();
+        let own = self.values.iter().skip(at).step_by(width);
+        let theirs = other.values.iter().skip(at).step_by(width);
+        let mut moments = Moments::default();
+        let differences = own.zip(theirs).map(|(a, b)| f64::from(*a) - f64::from(*b));
+        differences.filter(|d| !d.is_nan()).for_each(|d| moments.push(d));
+        (same && moments.count() > 0).then(|| Estimate::of_moments(&moments))
+    }
+}
+
 /// Combines the reports of several runs; `None` if there are none, or if they have different metrics.
 pub fn combine(reports: &[Report]) -> Option<Report> {
     let mut combined = reports.first()?.clone();

@@ -1,8 +1,8 @@
 //! The training loop: epochs, metrics, checkpoints, validation, early stopping.
 //!
 //! It ends after the last epoch, when the training loss has settled ([`Trainer::settling`]), or after `patience` epochs
-//! without improvement on the validation set; then the best state is restored. Both rules are those of
-//! [`veridical_core::stopping`]. This module does no file I/O: metrics and checkpoints go through [`Checkpoints`].
+//! without improvement on the validation set; both rules are those of [`veridical_core::stopping`]. With a validation set
+//! the best state is restored at the end. This module does no file I/O: metrics and checkpoints go through [`Checkpoints`].
 
 mod validation;
 
@@ -27,7 +27,7 @@ const NOTE_AFTER: Duration = Duration::from_secs(1);
 pub struct FitSettings {
     /// Validate after every `eval_every` epochs, and after the last.
     pub eval_every: u32,
-    /// Stop after this many epochs without improvement, and keep the best model.
+    /// Stop after this many epochs without improvement.
     pub patience: Option<u32>,
 }
 
@@ -60,7 +60,7 @@ pub struct Fitted {
     /// The best epoch by that metric.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub best: Option<Best>,
-    /// The last metrics on the validation set.
+    /// The metrics of that epoch on the validation set.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub validation: Option<BTreeMap<String, f64>>,
 }
@@ -86,7 +86,7 @@ impl Checkpoints for Nowhere {
     }
 }
 
-/// Trains to the last epoch or until early stopping; with patience the best state is restored at the end.
+/// Trains to the last epoch or until early stopping; with a validation set the best state is restored at the end.
 ///
 /// `keep` stores metrics and checkpoints, `from` is a checkpoint to resume from, and `each` is called after every epoch
 /// with the number of epochs done, the loss and the trainer; it calls [`model`](Trainer::model) if it needs the model.
@@ -132,7 +132,7 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
     let epochs = trainer.epochs();
     let mut saves = Pace::new();
     let mut last_note = Instant::now();
-    while state.done < epochs && !state.is_over() {
+    while state.done < epochs && !state.is_over() && !job.ends_now {
         let label = format!("epoch {}/{epochs}{}", state.done + 1, state.recap());
         let progress = job.progress(&label, "samples", Some(trainer.samples()));
         let outcome = trainer.epoch(state.done, &progress);
@@ -142,7 +142,7 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
         let is_due = state.done.is_multiple_of(settings.eval_every) || state.done == epochs;
         let due = validation.filter(|_| is_due);
         if let Some(validation) = due {
-            state.validate(trainer.model(), validation, settings, job)?;
+            state.validate(trainer.model(), validation, job)?;
         }
         if let Some(keep) = keep {
             state.metrics_bytes = keep.add_metrics(&state.line(due.is_some()))?;
@@ -168,8 +168,8 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
         trainer.restore(Model::from_parts(best)?)?;
     }
     let measure = memo.best.and(validation).map(|validation| validation.decisive().to_owned());
-    let Memo { best, loss, validation, .. } = memo;
-    Ok(Fitted { epochs: done, loss, measure, best, validation })
+    let Memo { best, loss, validation, of_best, .. } = memo;
+    Ok(Fitted { epochs: done, loss, measure, best, validation: of_best.or(validation) })
 }
 
 /// The state of the loop between epochs; a part of every checkpoint.
@@ -180,14 +180,18 @@ struct Memo {
     /// Consecutive epochs that improved the loss too little.
     #[serde(default)]
     still: u32,
+    /// The last metrics on the validation set.
     validation: Option<BTreeMap<String, f64>>,
+    /// Those of the best epoch.
+    #[serde(default)]
+    of_best: Option<BTreeMap<String, f64>>,
 }
 
 /// The state of the loop.
 struct State {
     done: u32,
     memo: Memo,
-    /// The best state so far; only kept with patience.
+    /// The best state so far, if there is a validation set.
     best: Option<TensorMap>,
     metrics_bytes: u64,
     /// The rule on the training loss.
@@ -229,7 +233,6 @@ impl State {
         &mut self,
         model: &Model,
         validation: &dyn Validate,
-        settings: FitSettings,
         job: &Job<'_>,
     ) -> Result<(), Error> {
         let measures = validation.measures(model, job)?;
@@ -237,9 +240,8 @@ impl State {
         let best = self.memo.best.map(|best| best.value);
         if self.patience.is_some_and(|rule| rule.improves(value, best)) {
             self.memo.best = Some(Best { epoch: self.done, value });
-            if settings.patience.is_some() {
-                self.best = Some(model.tensors()?);
-            }
+            self.memo.of_best = Some(measures.clone());
+            self.best = Some(model.tensors()?);
         }
         self.memo.validation = Some(measures);
         Ok(())

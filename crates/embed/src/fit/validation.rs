@@ -67,7 +67,13 @@ impl Validate for Validation {
     fn measures(&self, model: &Model, job: &Job<'_>) -> Result<Measures> {
         match &self.0 {
             Kind::Ranking { train, sequences, relevant } => {
-                let task = Task { train, sequences: Some(sequences), aside: None, relevant };
+                let task = Task {
+                    train,
+                    sequences: Some(sequences),
+                    aside: None,
+                    relevant,
+                    keep_history: false,
+                };
                 let protocols = vec![Protocol::Full];
                 let settings = Settings { ks: vec![K], protocols, seed: Seed::new(0)? };
                 let report = evaluate::ranking(&*model.scorer()?, &task, &settings, job)?;

@@ -1,16 +1,17 @@
 //! Negative sampling (Mikolov et al. 2013): inputs predict one target among sampled negatives.
 //!
 //! loss   sum over inputs a: -ln sigma(<a, t_0>) - sum_b ln sigma(-<a, t_b>)
-//! step   g_ab = lr ([b = 0] - sigma(<a, t_b>));  t_b <- t_b + sum_a g_ab a,  a <- a + sum_b g_ab t_b
+//! step   input after input: g_b = lr ([b = 0] - sigma(<a, t_b>));  a <- a + sum_b g_b t_b,  t_b <- t_b + g_b a
 //!
 //! All inputs of a position share the same negatives (Ji et al. 2016, "Parallelizing word2vec in shared and
-//! distributed memory"): the inner products become a small matrix product, and a position reads and writes each of
-//! its rows once instead of once per pair. Gradients use the rows before the step of the position.
+//! distributed memory"), so a position reads and writes each of its rows once instead of once per pair. But every input
+//! sees the targets as the inputs before it have left them, as in the word2vec code: with one step for all inputs at the
+//! same targets, a small matrix product, vectors of 100 dimensions came out worse (`experiments/item2vec-gensim`).
 
 use pulp::Simd;
 
 use super::Rows;
-use super::vector::{add_combination, padded, products, sigmoid, softplus};
+use super::vector::{exchange, padded, products, sigmoid, softplus};
 use crate::Embedding;
 
 /// The gathered rows of one position.
@@ -23,12 +24,13 @@ pub(crate) struct Desk {
     n_inputs: usize,
     /// The numbers of the targets; the first is the true target, the rest are negatives.
     pub targets: Vec<u32>,
+    /// The rows of the targets, which the inputs update, and as they were.
     rows: Vec<f32>,
-    /// g by target and input, and by input and target.
-    by_target: Vec<f32>,
-    by_input: Vec<f32>,
-    /// The gradient of an input that is a mean of rows.
-    error: Vec<f32>,
+    before: Vec<f32>,
+    /// The scores of the targets for one input, then g.
+    g: Vec<f32>,
+    /// The update of every input.
+    errors: Vec<f32>,
 }
 
 impl Desk {
@@ -42,9 +44,9 @@ impl Desk {
             n_inputs: 0,
             targets: Vec::new(),
             rows: empty(),
-            by_target: Vec::new(),
-            by_input: Vec::new(),
-            error: vec![0.0; stride],
+            before: empty(),
+            g: Vec::new(),
+            errors: empty(),
         }
     }
 
@@ -105,15 +107,17 @@ impl Desk {
                 |row, _| push(&mut self.rows, row, self.stride),
             );
         }
-        let loss = self.gradients(simd, rate, measure);
-        let n_inputs = self.n_inputs;
-        for (b, &target) in self.targets.iter().enumerate() {
-            let g = &self.by_target[b * n_inputs..(b + 1) * n_inputs];
+        self.before.clone_from(&self.rows);
+        let loss = self.inputs(simd, rate, true, measure);
+        let rows = self.rows.chunks_exact(self.stride).zip(self.before.chunks_exact(self.stride));
+        for (&target, (now, before)) in self.targets.iter().zip(rows) {
+            // A negative that was drawn twice gets both updates.
             table.with(
                 target,
                 #[inline(always)]
                 |row, _| {
-                    add_combination(simd, row, keep, g, &self.inputs, self.stride);
+                    let change = now.iter().zip(before).map(|(now, before)| now - before);
+                    row.iter_mut().zip(change).for_each(|(x, change)| *x = keep * *x + change);
                 },
             );
         }
@@ -127,64 +131,57 @@ impl Desk {
         for &target in &self.targets {
             push(&mut self.rows, table.row(target as usize), self.stride);
         }
-        self.gradients(simd, rate, false);
+        self.inputs(simd, rate, false, false);
     }
 
-    /// Computes g of every input and target.
+    /// Steps of all inputs, one after the other; returns the mean loss of an input if requested.
     #[inline(always)]
-    fn gradients<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
-        let (n_inputs, n_targets) = (self.n_inputs, self.targets.len());
-        self.by_target.resize(n_targets * n_inputs, 0.0);
-        let n = [n_targets, n_inputs];
-        products(simd, &self.rows, &self.inputs, n, self.stride, &mut self.by_target);
-        let loss = measure.then(|| self.loss(n_inputs));
-        for g in &mut self.by_target {
-            *g = -rate * sigmoid(*g);
-        }
-        for g in &mut self.by_target[..n_inputs] {
-            *g += rate;
-        }
-        self.by_input.resize(n_targets * n_inputs, 0.0);
-        for a in 0..n_inputs {
-            for (b, g) in self.by_input[a * n_targets..][..n_targets].iter_mut().enumerate() {
-                *g = self.by_target[b * n_inputs + a];
+    fn inputs<S: Simd>(
+        &mut self,
+        simd: S,
+        rate: f32,
+        moves_targets: bool,
+        measure: bool,
+    ) -> Option<f64> {
+        let n_targets = self.targets.len();
+        self.g.resize(n_targets, 0.0);
+        self.errors.resize(self.inputs.len(), 0.0);
+        let mut loss = 0.0;
+        let inputs = self.inputs.chunks_exact(self.stride);
+        for (input, error) in inputs.zip(self.errors.chunks_exact_mut(self.stride)) {
+            products(simd, input, &self.rows, [1, n_targets], self.stride, &mut self.g);
+            if measure {
+                let negatives = self.g[1..].iter().map(|&x| softplus(x)).sum::<f64>();
+                loss += softplus(-self.g[0]) + negatives;
             }
+            for g in &mut self.g {
+                *g = -rate * sigmoid(*g);
+            }
+            self.g[0] += rate;
+            exchange(simd, input, &mut self.rows, error, &self.g, self.stride, moves_targets);
         }
-        loss
-    }
-
-    /// The mean loss of an input; the buffer of g still holds the inner products.
-    fn loss(&self, n_inputs: usize) -> f64 {
-        let (positive, negative) = self.by_target.split_at(n_inputs);
-        let sum: f64 = positive.iter().map(|&x| softplus(-x)).sum::<f64>()
-            + negative.iter().map(|&x| softplus(x)).sum::<f64>();
-        sum / n_inputs as f64
+        measure.then_some(loss / self.n_inputs as f64)
     }
 
     /// Masks the update too: dropped coordinates of the inputs do not change.
     #[inline(always)]
     pub fn mask_errors(&mut self, mask: &[f32]) {
-        for row in self.rows.chunks_exact_mut(self.stride) {
-            row.iter_mut().zip(mask).for_each(|(x, m)| *x *= m);
+        for error in self.errors.chunks_exact_mut(self.stride) {
+            error.iter_mut().zip(mask).for_each(|(x, m)| *x *= m);
         }
     }
 
     /// Updates a row as input number `a`.
     #[inline(always)]
-    pub fn move_input<S: Simd>(&self, simd: S, a: usize, row: &mut [f32], keep: f32) {
-        let n_targets = self.targets.len();
-        let g = &self.by_input[a * n_targets..(a + 1) * n_targets];
-        add_combination(simd, row, keep, g, &self.rows, self.stride);
+    pub fn move_input(&self, a: usize, row: &mut [f32], keep: f32) {
+        let error = &self.errors[a * self.stride..(a + 1) * self.stride];
+        row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
     }
 
-    /// The update of the only input times a factor: the update of each row of a mean.
+    /// The update of the only input: the update of each row of a mean.
     #[inline(always)]
-    pub fn error<S: Simd>(&mut self, simd: S, factor: f32) -> &[f32] {
-        self.error.fill(0.0);
-        let g = &self.by_input[..self.targets.len()];
-        add_combination(simd, &mut self.error, 0.0, g, &self.rows, self.stride);
-        self.error.iter_mut().for_each(|x| *x *= factor);
-        &self.error[..self.dim]
+    pub fn error(&self) -> &[f32] {
+        &self.errors[..self.dim]
     }
 }
 
@@ -203,30 +200,27 @@ mod tests {
     use super::super::TableRows;
     use super::*;
 
-    /// Two inputs, three targets of dimension 2: the step of every row is minus the learning rate times the gradient of
+    /// One input, three targets of dimension 2: the step of every row is minus the learning rate times the gradient of
     /// the loss by central differences (accurate to 1e-8; the f32 step to 1e-7 over the learning rate 0.1).
     #[test]
     fn a_step_follows_the_gradient() {
         let simd = Scalar::new();
-        let start: [f64; 10] = [0.5, -0.25, 0.8, 0.1, 0.9, -0.6, 0.3, -0.4, 0.7, 0.2];
-        let loss = |x: &[f64; 10]| -> f64 {
-            let dot = |a: usize, b: usize| x[2 * a] * x[4 + 2 * b] + x[2 * a + 1] * x[5 + 2 * b];
+        let start: [f64; 8] = [0.5, -0.25, 0.9, -0.6, 0.3, -0.4, 0.7, 0.2];
+        let loss = |x: &[f64; 8]| -> f64 {
+            let dot = |b: usize| x[0] * x[2 + 2 * b] + x[1] * x[3 + 2 * b];
             let softplus = |x: f64| x.exp().ln_1p();
-            let one = |a| softplus(-dot(a, 0)) + softplus(dot(a, 1)) + softplus(dot(a, 2));
-            one(0) + one(1)
+            softplus(-dot(0)) + softplus(dot(1)) + softplus(dot(2))
         };
         let rate = 0.1f32;
         let mut x = start.map(|x| x as f32);
         let mut desk = Desk::new(2);
         desk.push_input(&x[..2]);
-        desk.push_input(&x[2..4]);
         desk.targets.extend([0, 1, 2]);
-        let mut table = TableRows { values: &mut x[4..], dim: 2, bias: &mut [] };
+        let mut table = TableRows { values: &mut x[2..], dim: 2, bias: &mut [] };
         let measured = desk.predict(simd, &mut table, rate, 1.0, true).unwrap();
-        assert!((measured - loss(&start) / 2.0).abs() < 1e-6);
-        desk.move_input(simd, 0, &mut x[..2], 1.0);
-        desk.move_input(simd, 1, &mut x[2..4], 1.0);
-        for k in 0..10 {
+        assert!((measured - loss(&start)).abs() < 1e-6);
+        desk.move_input(0, &mut x[..2], 1.0);
+        for k in 0..8 {
             let shifted = |h: f64| {
                 let mut x = start;
                 x[k] += h;
@@ -238,24 +232,53 @@ mod tests {
         }
     }
 
+    /// Several inputs are several positions of one input each, with the same targets.
     #[test]
-    fn the_error_of_a_mean_is_its_gradient() {
+    fn inputs_are_taken_one_after_the_other() {
+        let simd = Scalar::new();
+        let inputs = [[0.5f32, -0.25, 1.0], [0.8, 0.1, -0.5], [-0.3, 0.6, 0.2]];
+        let start = [0.9f32, -0.6, 0.1, 0.3, -0.4, 0.2, 0.7, 0.2, -0.8];
+        let (mut together, mut apart) = (start, start);
+        let mut desk = Desk::new(3);
+        inputs.iter().for_each(|input| desk.push_input(input));
+        desk.targets.extend([2, 0, 1]);
+        let mut table = TableRows { values: &mut together, dim: 3, bias: &mut [] };
+        let loss = desk.predict(simd, &mut table, 0.1, 1.0, true).unwrap();
+        let mut losses = 0.0;
+        for (a, input) in inputs.iter().enumerate() {
+            let mut one = Desk::new(3);
+            one.push_input(input);
+            one.targets.extend([2, 0, 1]);
+            let mut table = TableRows { values: &mut apart, dim: 3, bias: &mut [] };
+            losses += one.predict(simd, &mut table, 0.1, 1.0, true).unwrap();
+            let (mut moved, mut alone) = (*input, *input);
+            desk.move_input(a, &mut moved, 1.0);
+            one.move_input(0, &mut alone, 1.0);
+            moved.iter().zip(alone).for_each(|(a, b)| assert!((a - b).abs() < 1e-6));
+        }
+        assert!((loss - losses / 3.0).abs() < 1e-6);
+        together.iter().zip(apart).for_each(|(a, b)| assert!((a - b).abs() < 1e-6, "{a} {b}"));
+    }
+
+    #[test]
+    fn the_error_of_a_mean_is_its_gradient_and_fixed_targets_stay() {
         let simd = Scalar::new();
         let mut desk = Desk::new(2);
         desk.sum_input(&[0.5, 1.0]);
         desk.sum_input(&[0.1, -2.0]);
         desk.scale_inputs(0.5);
         desk.targets.extend([0, 1]);
-        let mut values = [0.3f32, -0.2, 0.7, 0.4];
-        let before = values;
-        let mut table = TableRows { values: &mut values, dim: 2, bias: &mut [] };
-        desk.predict(simd, &mut table, 0.1, 1.0, false);
+        let values = vec![0.3f32, -0.2, 0.7, 0.4];
+        let before = values.clone();
+        let table = Embedding::new(2, values);
+        desk.look(simd, &table, 0.1);
         let h = [0.3f32, -0.5];
         let score = |t: usize| h[0] * before[2 * t] + h[1] * before[2 * t + 1];
         let g = [0.1 * (1.0 - sigmoid(score(0))), -0.1 * sigmoid(score(1))];
-        for (k, &got) in desk.error(simd, 2.0).iter().enumerate() {
-            let want = 2.0 * (g[0] * before[k] + g[1] * before[2 + k]);
+        for (k, &got) in desk.error().iter().enumerate() {
+            let want = g[0] * before[k] + g[1] * before[2 + k];
             assert!((got - want).abs() < 1e-6, "{got} {want}");
         }
+        assert_eq!(table.values(), before);
     }
 }

@@ -196,6 +196,33 @@ pub(crate) fn products<S: Simd>(
     }
 }
 
+/// error <- sum_b g_b t_b and, if they move, t_b <- t_b + g_b a, over padded rows t_b.
+#[inline(always)]
+pub(crate) fn exchange<S: Simd>(
+    simd: S,
+    a: &[f32],
+    rows: &mut [f32],
+    error: &mut [f32],
+    g: &[f32],
+    stride: usize,
+    moves: bool,
+) {
+    const { assert!(S::F32_LANES <= WIDEST) };
+    let (a, _) = S::as_simd_f32s(a);
+    let (error, _) = S::as_mut_simd_f32s(error);
+    error.fill(simd.splat_f32s(0.0));
+    for (row, &g) in rows.chunks_exact_mut(stride).zip(g) {
+        let (row, _) = S::as_mut_simd_f32s(row);
+        let g = simd.splat_f32s(g);
+        for ((t, e), &a) in row.iter_mut().zip(error.iter_mut()).zip(a) {
+            *e = simd.mul_add_e_f32s(g, *t, *e);
+            if moves {
+                *t = simd.mul_add_e_f32s(g, a, *t);
+            }
+        }
+    }
+}
+
 /// 1 / (1 + exp(-x)) to a few ulp, without branches so that it runs on whole vectors: exp by 2^n times a
 /// polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2] (Cephes' expf).
 #[inline(always)]

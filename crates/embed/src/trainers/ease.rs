@@ -3,7 +3,7 @@
 //! B = argmin |X - X B|^2 + lambda |B|^2 with diag B = 0, X binary:
 //! P = (X'X + lambda I)^-1,  B_ij = - P_ij / P_jj for i != j; a user's scores are x B.
 //!
-//! Cholesky and inverse in f64: about n^3 multiply-adds and 28 n^2 bytes for n items.
+//! The inverse is in f64 and in place: n^3 multiply-adds and [`bytes`] of memory, 12 n^2, for n items.
 
 use rayon::prelude::*;
 use veridical_core::Progress;
@@ -15,8 +15,13 @@ use super::closed_form::ClosedForm;
 use super::cooccurrence::{Choices, Row};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer};
 
-/// 25 GB of memory; beyond it the O(n^3) factorization takes hours.
+/// 11 GB of memory; beyond it the O(n^3) inverse takes hours.
 const MOST_ITEMS: usize = 30_000;
+
+/// Returns the memory that a fit needs for n items, in bytes: the matrix in f64 and the weights in f32.
+pub const fn bytes(n: usize) -> u64 {
+    12 * (n as u64).pow(2)
+}
 
 settings! {
     /// Settings of `ease`.
@@ -43,7 +48,7 @@ pub fn trainer<'a>(
     let (data, rows) = input.interactions()?;
     let n = data.items.len();
     if n > MOST_ITEMS {
-        let gigabytes = 28.0 * (n as f64).powi(2) / 1e9;
+        let gigabytes = bytes(n) as f64 / 1e9;
         return Err(Error::unfit(format!(
             "ease with {n} items would need {gigabytes:.0} GB: at most {MOST_ITEMS} items; itemknn has no such limit"
         )));

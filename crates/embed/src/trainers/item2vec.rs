@@ -239,7 +239,7 @@ impl Step<2> for Skip<'_> {
         scratch.hold_dropped(self.dropout);
         let Scratch { desk, inputs, .. } = scratch;
         if cbow {
-            let error = desk.error(simd, 1.0);
+            let error = desk.error();
             for &input in inputs.iter() {
                 items.with(
                     input,
@@ -252,7 +252,7 @@ impl Step<2> for Skip<'_> {
                 items.with(
                     input,
                     #[inline(always)]
-                    |row, _| desk.move_input(simd, a, row, keep),
+                    |row, _| desk.move_input(a, row, keep),
                 );
             }
         }

@@ -317,6 +317,31 @@ fn patience_ends_a_fit_and_leaves_the_best_model() {
 }
 
 #[test]
+fn with_validation_every_method_leaves_its_best_epoch() {
+    let world = World::new();
+    for method in Method::ALL {
+        let mut trainer = world.trainer(method, 1).unwrap();
+        let validation = Scripted(vec![0.1, 0.3, 0.2, 0.1], Default::default());
+        let mut models = Vec::new();
+        let each = |_, _: Option<f64>, trainer: &dyn Trainer| {
+            models.push(trainer.model().tensors()?);
+            Ok::<(), Error>(())
+        };
+        let (settings, keep) = (FitSettings::default(), None::<&Nowhere>);
+        let fitted =
+            fit(&mut *trainer, settings, Some(&validation), keep, None, &Job::silent(), each)
+                .unwrap();
+        let best = fitted.best.unwrap().epoch;
+        assert_eq!(best, fitted.epochs.min(2), "{}", method.name());
+        assert_eq!(fitted.validation.unwrap()[validation.decisive()], fitted.best.unwrap().value);
+        let kept = trainer.model().tensors().unwrap();
+        assert!(kept == models[best as usize - 1], "{}", method.name());
+        let last = models.last().unwrap();
+        assert!(fitted.epochs == best || kept != *last, "{}: nothing moved", method.name());
+    }
+}
+
+#[test]
 fn every_method_with_held_out_rows_is_validated() {
     let world = World::new();
     let (validation, train): (Vec<u32>, Vec<u32>) = world.rows.iter().partition(|&&r| r % 9 == 0);

@@ -61,8 +61,13 @@ fn ndcg_auc_and_map_are_those_of_scikit_learn() {
         let scores: Vec<f32> = numbers(&case["scores"]).iter().map(|&x| x as f32).collect();
         let relevant: Vec<u32> = numbers(&case["relevant"]).iter().map(|&x| x as u32).collect();
         let relevant = lists(&[&relevant]);
-        let task =
-            Task { train: &lists(&[&[]]), sequences: None, aside: None, relevant: &relevant };
+        let task = Task {
+            train: &lists(&[&[]]),
+            sequences: None,
+            aside: None,
+            relevant: &relevant,
+            keep_history: false,
+        };
         let table = FixedScores { n_items: scores.len(), scores };
         let report = ranking(&table, &task, &settings(&ks), &Job::silent()).unwrap();
         for (k, want) in ks.iter().zip(numbers(&case["ndcg"])) {
@@ -118,7 +123,13 @@ fn constant_scores_score_exactly_as_chance() {
     let as_lists =
         |values: &[Vec<u32>]| lists(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let (train, relevant) = (as_lists(&train), as_lists(&relevant));
-    let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+    let task = Task {
+        train: &train,
+        sequences: None,
+        aside: None,
+        relevant: &relevant,
+        keep_history: false,
+    };
     // Arbitrary user vectors; all items are equal.
     let user = Embedding::normal(n_users, 33, 1.0, seed(1), "user");
     let item =
@@ -168,7 +179,13 @@ fn all_models_rank_the_same_candidates() {
     let as_lists =
         |values: &[Vec<u32>]| lists(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let (train, relevant) = (as_lists(&train), as_lists(&relevant));
-    let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+    let task = Task {
+        train: &train,
+        sequences: None,
+        aside: None,
+        relevant: &relevant,
+        keep_history: false,
+    };
     let evaluate = |scores: Vec<f32>, seed: u64| {
         let settings = Settings { seed: Seed::new(seed).unwrap(), ..settings(&[10]) };
         ranking(&FixedScores { n_items, scores }, &task, &settings, &Job::silent()).unwrap()
@@ -209,7 +226,13 @@ fn known_items_are_not_candidates() {
     let as_lists =
         |values: &[Vec<u32>]| lists(&values.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let (train, aside, relevant) = (as_lists(&train), as_lists(&aside), as_lists(&relevant));
-    let task = Task { train: &train, sequences: None, aside: Some(&aside), relevant: &relevant };
+    let task = Task {
+        train: &train,
+        sequences: None,
+        aside: Some(&aside),
+        relevant: &relevant,
+        keep_history: false,
+    };
     let report = ranking(
         &FixedScores { n_items, scores: scores.clone() },
         &task,
@@ -269,7 +292,7 @@ proptest! {
         prop_assume!(!relevant.is_empty() && relevant.len() + train.len() < 60);
         let want = slow(&scores, &train, &relevant, k);
         let (train, relevant) = (lists(&[&train]), lists(&[&relevant]));
-        let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+        let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant, keep_history: false };
         let report = ranking(&FixedScores { n_items: 60, scores }, &task, &settings(&[k]), &Job::silent()).unwrap();
         let names = [format!("ndcg@{k}"), format!("recall@{k}"), format!("precision@{k}"),
             "map".into(), "mrr".into(), "auc".into()];
@@ -302,7 +325,13 @@ fn memory_is_bounded_by_blocks_and_threads_change_nothing() {
     let relevant: Vec<Vec<u32>> = (0..n_users as u32).map(|u| vec![u, 50 * u + 7]).collect();
     let relevant = lists(&relevant.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let train = lists(&vec![&[19_999u32][..]; n_users]);
-    let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+    let task = Task {
+        train: &train,
+        sequences: None,
+        aside: None,
+        relevant: &relevant,
+        keep_history: false,
+    };
     let run = |threads| {
         let watched =
             Watched(Pair::new(&user, &item, Similarity::Cosine).unwrap(), AtomicUsize::new(0));
@@ -322,7 +351,13 @@ fn memory_is_bounded_by_blocks_and_threads_change_nothing() {
 fn what_cannot_be_evaluated_is_reported() {
     let table = |scores: &[f32]| FixedScores { n_items: 3, scores: scores.to_vec() };
     let (train, relevant) = (lists(&[&[0]]), lists(&[&[1]]));
-    let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+    let task = Task {
+        train: &train,
+        sequences: None,
+        aside: None,
+        relevant: &relevant,
+        keep_history: false,
+    };
     let message = |scores: &[f32], task: &Task<'_>, ks: &[usize]| {
         ranking(&table(scores), task, &settings(ks), &Job::silent()).unwrap_err().to_string()
     };
@@ -388,7 +423,13 @@ fn intervals_of_ratings_hold_what_they_promise() {
 fn seeds_widen_the_interval_by_their_spread() {
     let relevant = lists(&[&[0], &[1], &[2], &[3]]);
     let train = lists(&[&[], &[], &[], &[]]);
-    let task = Task { train: &train, sequences: None, aside: None, relevant: &relevant };
+    let task = Task {
+        train: &train,
+        sequences: None,
+        aside: None,
+        relevant: &relevant,
+        keep_history: false,
+    };
     let run = |s: u64| {
         let noise = Embedding::normal(4, 30, 1.0, seed(s), "scores");
         ranking(

@@ -74,7 +74,13 @@ fn ndcg(scorer: &dyn Scorer, data: &Interactions, train: &[u32], relevant: &List
     let (known, sequences) = (data.by_user(train), data.sequences(train));
     // Items repeat here: nothing is excluded from the ranking.
     let none = Lists::collect(known.len(), std::iter::empty());
-    let task = Task { train: &none, sequences: Some(&sequences), aside: None, relevant };
+    let task = Task {
+        train: &none,
+        sequences: Some(&sequences),
+        aside: None,
+        relevant,
+        keep_history: false,
+    };
     let settings = Settings { ks: vec![10], protocols: vec![Protocol::Full], seed: seed() };
     ranking(scorer, &task, &settings, &Job::silent()).unwrap().get("full", "ndcg@10").unwrap().value
 }

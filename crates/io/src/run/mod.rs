@@ -23,7 +23,7 @@ use veridical_data::TensorMap;
 pub(crate) use self::digests::check as check_table;
 pub use self::ensemble::EnsembleWriter;
 pub use self::tensors::{read_tensors, write_tensors};
-pub use self::writer::{RunWriter, check_output};
+pub use self::writer::{RunWriter, check_output, unfinished};
 use crate::{Error, Result, storage};
 
 const DOCUMENT: &str = "run.json";

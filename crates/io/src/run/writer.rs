@@ -245,6 +245,41 @@ fn check_same(folder: &Path, now: &Value, finished: bool) -> Result<()> {
     }
 }
 
+/// Returns the folder that an unfinished run would be published as.
+///
+/// # Errors
+/// [`veridical_core::Error::Request`] if the folder is not an unfinished run with a checkpoint.
+pub fn unfinished(partial: &Path) -> Result<PathBuf> {
+    let refused = |what: &str, remedy: &str| -> Result<PathBuf> {
+        Err(Core::request(format!("{} {what}", partial.display()), remedy).into())
+    };
+    let output =
+        partial.to_str().and_then(|path| path.trim_end_matches('/').strip_suffix(".partial"));
+    let Some(output) = output.filter(|_| partial.is_dir()) else {
+        return refused(
+            "is not an unfinished run",
+            "pass the folder RUN.partial that a training has left",
+        );
+    };
+    if !partial.join(DOCUMENT).is_file() {
+        let inner = fs::read_dir(partial).into_iter().flatten().flatten();
+        let inner = inner.map(|entry| entry.path()).find(|path| {
+            path.extension().is_some_and(|e| e == "partial") && path.join(DOCUMENT).is_file()
+        });
+        return match inner {
+            Some(run) => refused(
+                "holds runs of several seeds",
+                &format!("finish {}, then go on with ⟨resume⟩", run.display()),
+            ),
+            None => refused("is not an unfinished run: it has no run.json", "train it again"),
+        };
+    }
+    if !partial.join(CHECKPOINT).join(STATE).is_file() {
+        return refused("has no checkpoint yet", "go on with ⟨resume⟩");
+    }
+    Ok(PathBuf::from(output))
+}
+
 /// The best state in the checkpoint of a run, else the last, if any.
 pub(super) fn state_of(run: &Path) -> Option<PathBuf> {
     let folder = run.join(CHECKPOINT);

@@ -14,11 +14,13 @@
 mod kernel;
 mod lbfgs;
 mod objective;
+mod sparse;
 
 use objective::{Axes, Examples, Objective, Targets};
 use veridical_core::{Result, Rows};
 
 use self::lbfgs::minimize;
+pub use self::sparse::{Penalty, SparseLogistic, cross_validate};
 use crate::dense::{product, row_major, view};
 use crate::votes::check_labels;
 

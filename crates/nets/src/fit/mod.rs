@@ -247,7 +247,7 @@ pub fn fit<E: From<Error>>(
     let mut saves = Pace::new();
     let (begun, first) = (Instant::now(), learner.steps());
     let mut last_note = Instant::now();
-    while learner.steps() < total && !state.memo.learned.stopped_early {
+    while learner.steps() < total && !state.memo.learned.stopped_early && !job.ends_now {
         let epoch = (learner.steps() / per_epoch) as u32;
         let order = Order::new(n as u64, course.seed, "order", epoch);
         let left = left(begun, learner.steps() - first, total - learner.steps());

@@ -13,17 +13,20 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use veridical_core::Job;
 use veridical_core::settings::Settings as _;
-use veridical_core::{Seed, choices, settings};
+use veridical_core::{Estimate, Seed, choices, settings};
 use veridical_data::split::LEAVE_LAST_ONE_LEAKS;
 use veridical_data::{Lists, SplitRule};
-use veridical_embed::evaluate::{self as metrics, Protocol, RatingReport, Report, Task};
+use veridical_embed::evaluate::{
+    self as metrics, ByUser, Measure, Protocol, RatingReport, Report, Task,
+};
 use veridical_embed::fit::{FitSettings, Nowhere, fit};
+use veridical_embed::trainers::ease;
 use veridical_embed::{Graphs, Method, Model, Purpose, Scorer, Similarity, Trainer};
 use veridical_io::run::{self, RunFolder};
 use veridical_io::{Input, Output, Replace};
 
 pub use self::page::shown;
-use crate::settings::{InteractionReading, SplitSettings};
+use crate::settings::{InteractionReading, MemoryLimit, SplitSettings};
 use crate::train::{Divided, Request, layer_of, method_of, purpose};
 use crate::tune::Titled;
 use crate::{Error, Result};
@@ -58,6 +61,13 @@ settings! {
         pub similarity: Similarity = Similarity::Dot,
         /// Cutoffs k of the ranking metrics
         pub k: Vec<usize> = vec![1, 5, 10] => [by_comma(), value("K,K")],
+        /// Metrics of the table, such as ndcg@10, map or auc
+        pub measures: Vec<String> = Vec::new()
+            => [by_comma(), value("A,B"), otherwise("ndcg, recall and hit at the largest k")],
+        /// Show every metric under every protocol
+        pub all: bool = false => [switch()],
+        /// Rank the items of the user's history as well, as RecBole does for sequential models
+        pub keep_history: bool = false => [switch()],
         /// Random seed of the sampled protocols
         pub seed: u64 = 0 => [value("S")],
         /// Baselines to train and compare with, or none
@@ -80,10 +90,38 @@ settings! {
         pub reading: InteractionReading,
         /// How interactions are split when evaluating vector tables.
         pub split: SplitSettings,
+        /// Memory of the baselines.
+        pub memory: MemoryLimit,
     }
 }
 
 impl Evaluate {
+    /// Returns the cutoffs: those of ⟨k⟩ and those of ⟨measures⟩.
+    fn cutoffs(&self) -> Vec<usize> {
+        let of = |name: &String| name.split_once('@').and_then(|(_, k)| k.parse().ok());
+        let mut cutoffs = self.k.clone();
+        cutoffs.extend(self.measures.iter().filter_map(of).filter(|k| !self.k.contains(k)));
+        cutoffs.sort_unstable();
+        cutoffs.dedup();
+        cutoffs
+    }
+
+    /// Returns the metrics of the table.
+    fn columns(&self) -> Result<Vec<String>> {
+        if self.measures.is_empty() {
+            let k = self.k.iter().max().copied().unwrap_or(10);
+            return Ok(["ndcg", "recall", "hit"].map(|name| format!("{name}@{k}")).to_vec());
+        }
+        let known = metrics::metrics::names(&self.cutoffs());
+        match self.measures.iter().find(|name| !known.contains(name)) {
+            None => Ok(self.measures.clone()),
+            Some(name) => Err(Error::request(
+                format!("⟨measures⟩: there is no metric `{name}`"),
+                "choose from ndcg@K, recall@K, precision@K, hit@K, map, mrr and auc",
+            )),
+        }
+    }
+
     /// Returns the requested baselines; `None` for the default ones.
     fn requested_baselines(&self) -> Result<Option<Vec<Method>>> {
         let usable = [Method::Pop, Method::ItemKnn, Method::Ease];
@@ -113,6 +151,10 @@ pub struct Evaluation {
     pub test_rows: usize,
     /// Random seed of the sampled protocols.
     pub seed: u64,
+    /// Whether the items of the history were ranked, too.
+    pub keep_history: bool,
+    /// Metrics of the table, in the order of its columns.
+    pub columns: Vec<String>,
     /// Caveats about the numbers.
     pub notes: Vec<String>,
     /// Results per model, in the order given, followed by the baselines.
@@ -137,6 +179,18 @@ pub struct EvaluatedModel {
     /// Errors of predicted ratings.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub ratings: Option<RatingReport>,
+    /// Comparison with the best baseline, user by user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versus: Option<Versus>,
+}
+
+/// Differences to the best baseline, the one with the highest first metric of the table.
+#[derive(Clone, Debug, Serialize)]
+pub struct Versus {
+    /// Name of the baseline.
+    pub baseline: String,
+    /// Means over users of the difference of a metric, under the first protocol.
+    pub differences: Vec<Measure>,
 }
 
 /// Evaluates runs or vector tables on held-out interactions.
@@ -193,6 +247,7 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
         }
     }
     settings.requested_baselines()?; // fail before data is read
+    settings.columns()?;
     match (&settings.users, &settings.items) {
         (Some(users), Some(items)) => of_tables(settings, users, items, job),
         _ => of_runs(settings, job),
@@ -217,6 +272,7 @@ fn of_runs(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
         }
     });
     let evaluator = Evaluator::new(settings, what, &divided)?;
+    let baselines = evaluator.baselines(job)?;
     let mut models = Vec::new();
     for group in &groups {
         let label = group.name.display().to_string();
@@ -227,18 +283,27 @@ fn of_runs(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
             runs.push(evaluator.evaluate(&model, job)?);
             progress.advance(1);
         }
+        let method = method_of(group.first())?;
+        if method == Method::Item2vec && what == What::Ranking {
+            job.warn(MEAN_OF_VECTORS);
+        }
         models.push(EvaluatedModel {
-            method: Some(method_of(group.first())?.name()),
+            method: Some(method.name()),
             seeds: group
                 .runs
                 .iter()
                 .filter_map(|run| run.document().get("seed")?.as_u64())
                 .collect(),
+            versus: baselines.versus(&runs, &evaluator.columns),
             ..Metrics::combine(&runs).named(label)
         });
     }
-    evaluator.finish(models, job)
+    evaluator.finish(models, baselines)
 }
+
+/// Said where item2vec ranks: its vectors are made for neighbors, and the mean of a long history is near everything.
+pub(crate) const MEAN_OF_VECTORS: &str = "item2vec ranks by the cosine to the mean of the history, often far below `pop`: \
+    use its vectors for neighbors and features, and bpr, als, ease or sasrec to recommend";
 
 fn of_tables(settings: &Evaluate, users: &Path, items: &Path, job: &Job<'_>) -> Result<Evaluation> {
     let Some(path) = &settings.interactions else {
@@ -261,7 +326,9 @@ fn of_tables(settings: &Evaluate, users: &Path, items: &Path, job: &Job<'_>) -> 
         What::Ratings => evaluator.evaluate(&tables.model(), job)?,
     };
     let name = format!("{} x {}", users.display(), items.display());
-    evaluator.finish(vec![found.named(name)], job)
+    let baselines = evaluator.baselines(job)?;
+    let versus = baselines.versus(std::slice::from_ref(&found), &evaluator.columns);
+    evaluator.finish(vec![EvaluatedModel { versus, ..found.named(name) }], baselines)
 }
 
 /// The runs of an ensemble, or a single run.
@@ -350,7 +417,7 @@ fn nothing_held_out(flag: &str) -> Error {
 /// Metrics of one run.
 #[derive(Clone, Debug)]
 enum Metrics {
-    Ranking(Report),
+    Ranking(Report, ByUser),
     Ratings(RatingReport),
 }
 
@@ -358,14 +425,20 @@ impl Metrics {
     fn combine(runs: &[Self]) -> Self {
         let rankings: Vec<Report> = runs.iter().filter_map(|run| run.ranking().cloned()).collect();
         let ratings: Vec<RatingReport> = runs.iter().filter_map(Self::ratings).collect();
-        let combined = metrics::combine(&rankings).map(Self::Ranking);
+        let first = runs.first().and_then(Self::by_user).cloned();
+        let combined =
+            metrics::combine(&rankings).zip(first).map(|(all, one)| Self::Ranking(all, one));
         let combined = combined.or_else(|| RatingReport::combine(&ratings).map(Self::Ratings));
         // INVARIANT: every group has a run, and all runs are evaluated on the same task.
         combined.expect("metrics of one kind")
     }
 
     fn ranking(&self) -> Option<&Report> {
-        if let Self::Ranking(report) = self { Some(report) } else { None }
+        if let Self::Ranking(report, _) = self { Some(report) } else { None }
+    }
+
+    fn by_user(&self) -> Option<&ByUser> {
+        if let Self::Ranking(_, by_user) = self { Some(by_user) } else { None }
     }
 
     fn ratings(&self) -> Option<RatingReport> {
@@ -381,7 +454,31 @@ impl Metrics {
             seeds: Vec::new(),
             ranking,
             ratings,
+            versus: None,
         }
+    }
+}
+
+/// The baselines, and what was left out.
+#[derive(Default)]
+struct Baselines {
+    models: Vec<EvaluatedModel>,
+    /// The metrics of the best one by user.
+    best: Option<(String, ByUser)>,
+    notes: Vec<String>,
+}
+
+impl Baselines {
+    /// Compares runs with the best baseline.
+    fn versus(&self, runs: &[Metrics], columns: &[String]) -> Option<Versus> {
+        let (baseline, best) = self.best.as_ref()?;
+        let difference = |name: &String| {
+            let of = |run: &Metrics| run.by_user()?.difference(best, name);
+            let runs: Option<Vec<Estimate>> = runs.iter().map(of).collect();
+            Some(Measure { name: name.clone(), estimate: Estimate::over_seeds(&runs?)? })
+        };
+        let differences = columns.iter().map(difference).collect::<Option<Vec<_>>>()?;
+        Some(Versus { baseline: baseline.clone(), differences })
     }
 }
 
@@ -396,6 +493,8 @@ struct Evaluator<'a> {
     sequences: Lists,
     aside: Lists,
     relevant: Lists,
+    /// Metrics of the table.
+    columns: Vec<String>,
 }
 
 impl<'a> Evaluator<'a> {
@@ -413,6 +512,7 @@ impl<'a> Evaluator<'a> {
             sequences: data.sequences(&[&split.train[..], &split.validation].concat()),
             aside: data.by_user(&split.validation),
             relevant: data.by_user(&split.test),
+            columns: if what == What::Ranking { settings.columns()? } else { Vec::new() },
         })
     }
 
@@ -432,31 +532,54 @@ impl<'a> Evaluator<'a> {
             sequences: Some(&self.sequences),
             aside: Some(&self.aside),
             relevant: &self.relevant,
+            keep_history: self.settings.keep_history,
         };
-        let settings = metrics::Settings {
-            ks: self.settings.k.clone(),
-            protocols: Protocol::ALL.to_vec(),
-            seed: self.seed,
+        // Sampled candidates are never items of the history.
+        let protocols = match self.settings.keep_history {
+            true => vec![Protocol::Full],
+            false => Protocol::ALL.to_vec(),
         };
-        Ok(Metrics::Ranking(metrics::ranking(scorer, &task, &settings, job)?))
+        let settings =
+            metrics::Settings { ks: self.settings.cutoffs(), protocols, seed: self.seed };
+        let (report, by_user) = metrics::ranking_by_user(scorer, &task, &settings, job)?;
+        Ok(Metrics::Ranking(report, by_user))
     }
 
-    /// Adds the baselines and assembles the result.
-    fn finish(&self, mut models: Vec<EvaluatedModel>, job: &Job<'_>) -> Result<Evaluation> {
-        let Divided { data, rule, split, .. } = self.divided;
-        let mut notes = Vec::new();
-        if *rule == SplitRule::LeaveLastOne {
-            notes.push(LEAVE_LAST_ONE_LEAKS.to_owned());
+    /// Trains and evaluates the baselines.
+    fn baselines(&self, job: &Job<'_>) -> Result<Baselines> {
+        let mut baselines = Baselines::default();
+        if self.what == What::Ratings {
+            return Ok(baselines);
         }
-        for method in self.baselines(&mut notes)? {
+        let mut best: Option<f64> = None;
+        for method in self.chosen_baselines(&mut baselines.notes)? {
             let model = trained(method, self.divided, job)?;
             let found = self.evaluate(&model, job)?;
-            models.push(EvaluatedModel {
+            let value = self.columns.first().and_then(|name| found.ranking()?.get("full", name));
+            if let (Some(value), Some(by_user)) = (value, found.by_user())
+                && best.is_none_or(|best| value.value > best)
+            {
+                best = Some(value.value);
+                baselines.best = Some((method.name().into(), by_user.clone()));
+            }
+            baselines.models.push(EvaluatedModel {
                 method: Some(method.name()),
                 is_baseline: true,
                 ..found.named(method.name().into())
             });
         }
+        Ok(baselines)
+    }
+
+    /// Assembles the result.
+    fn finish(&self, mut models: Vec<EvaluatedModel>, baselines: Baselines) -> Result<Evaluation> {
+        let Divided { data, rule, split, .. } = self.divided;
+        let mut notes = Vec::new();
+        if *rule == SplitRule::LeaveLastOne {
+            notes.push(LEAVE_LAST_ONE_LEAKS.to_owned());
+        }
+        notes.extend(baselines.notes);
+        models.extend(baselines.models);
         if self.what == What::Ranking && data.items.len() <= 100 {
             notes.push("with 100 items or fewer the sampled protocols have fewer negatives".into());
         }
@@ -466,27 +589,43 @@ impl<'a> Evaluator<'a> {
             split_fingerprint: split.fingerprint(),
             test_rows: split.test.len(),
             seed: self.seed.get(),
+            keep_history: self.settings.keep_history,
+            columns: self.columns.clone(),
             notes,
             models,
         })
     }
 
-    fn baselines(&self, notes: &mut Vec<String>) -> Result<Vec<Method>> {
-        if self.what == What::Ratings {
-            return Ok(Vec::new());
-        }
-        Ok(self.settings.requested_baselines()?.unwrap_or_else(|| {
-            let mut usual = vec![Method::Pop, Method::ItemKnn];
-            if self.divided.data.items.len() <= MOST_ITEMS_FOR_EASE {
-                usual.push(Method::Ease);
-            } else {
-                notes.push(
-                    "ease is skipped: it is slow for this many items; request it with ⟨baselines⟩"
-                        .into(),
-                );
+    /// Returns the requested baselines, or the usual ones that are fast and fit into memory.
+    fn chosen_baselines(&self, notes: &mut Vec<String>) -> Result<Vec<Method>> {
+        let items = self.divided.data.items.len();
+        let (needed, allowed) = (ease::bytes(items), self.settings.memory.bytes());
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        if let Some(requested) = self.settings.requested_baselines()? {
+            if requested.contains(&Method::Ease) && needed > allowed {
+                return Err(Error::request(
+                    format!(
+                        "⟨baselines⟩: ease needs {} MiB of memory for {items} items",
+                        mib(needed)
+                    ),
+                    format!(
+                        "allow it with ⟨memory⟩ {}, or leave ease out: itemknn needs little",
+                        mib(needed)
+                    ),
+                ));
             }
-            usual
-        }))
+            return Ok(requested);
+        }
+        let mut usual = vec![Method::Pop, Method::ItemKnn];
+        if items <= MOST_ITEMS_FOR_EASE && needed <= allowed {
+            usual.push(Method::Ease);
+        } else {
+            notes.push(format!(
+                "ease is skipped: {items} items would take minutes and {} MiB of memory; request it with ⟨baselines⟩",
+                mib(needed)
+            ));
+        }
+        Ok(usual)
     }
 }
 

@@ -41,8 +41,8 @@ impl Evaluation {
         page.foot(runs.fold(foot, seeds)).data(self).to_html()
     }
 
-    /// Names the best model by the first charted metric of the first protocol, and whether its interval is clear of the
-    /// best baseline's.
+    /// Names the best model by the first charted metric of the first protocol, and whether it differs from the best baseline,
+    /// user by user.
     fn verdict(&self) -> Verdict {
         let none = || Verdict::new(Level::Neutral, "Predicted ratings were evaluated.");
         let (Some(protocol), Some(measure)) =
@@ -62,14 +62,27 @@ impl Evaluation {
         };
         match (best(false), best(true)) {
             (Some((model, a)), Some((baseline, b))) => {
+                let differences = model.versus.iter().flat_map(|versus| &versus.differences);
+                let paired = differences.clone().find(|d| d.name == measure).map(|d| d.estimate);
+                let difference = paired.unwrap_or_else(|| {
+                    Estimate::with_interval(
+                        a.value - b.value,
+                        [a.low - b.high, a.high - b.low],
+                        a.n,
+                    )
+                });
                 let (level, relation) = match () {
-                    () if a.low > b.high => (Level::Good, "ranks better than"),
-                    () if a.high < b.low => (Level::Bad, "ranks worse than"),
+                    () if difference.low > 0.0 => (Level::Good, "ranks better than"),
+                    () if difference.high < 0.0 => (Level::Bad, "ranks worse than"),
                     () => (Level::Warn, "is not distinguishable from"),
                 };
                 let (model, baseline) = (described(model, a), described(baseline, b));
+                let [low, high] = difference.interval();
                 Verdict::new(level, format!("{model} {relation} the best baseline, {baseline}."))
-                    .detail(format!("Protocol {protocol}; 95 % intervals are compared."))
+                    .detail(format!(
+                        "Protocol {protocol}; the difference is {:.4}, 95 % interval over users {low:.4} to {high:.4}.",
+                        difference.value
+                    ))
             }
             (Some((model, estimate)), None) => Verdict::new(
                 Level::Neutral,

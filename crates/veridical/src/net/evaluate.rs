@@ -7,7 +7,7 @@ use serde_json::Value;
 use veridical_core::settings::Settings as _;
 use veridical_core::{Estimate, Job, Seed};
 use veridical_io::run;
-use veridical_nets::metrics::{Measures, Passes, measures};
+use veridical_nets::metrics::{McNemar, Measures, Passes, measures};
 
 use super::material::Task;
 use super::saved::Saved;
@@ -30,7 +30,7 @@ pub struct NetEvaluation {
     pub classes: Vec<String>,
     /// Caveats about the numbers.
     pub notes: Vec<String>,
-    /// Results per model, in the order given.
+    /// Results per model, in the order given, followed by the baselines of text models.
     pub models: Vec<EvaluatedNet>,
 }
 
@@ -62,6 +62,12 @@ pub struct EvaluatedNet {
     /// Standard deviation of the RMSE over seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse_sd: Option<Estimate>,
+    /// Whether this is a baseline, trained on the same documents.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_baseline: bool,
+    /// Comparison of the first run with the best baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versus: Option<McNemar>,
     /// Lines of `metrics.jsonl` of the first run.
     #[serde(skip)]
     pub(super) metrics: Vec<Value>,
@@ -98,6 +104,8 @@ impl EvaluatedNet {
             model,
             seeds,
             runs,
+            is_baseline: false,
+            versus: None,
             metrics,
             fingerprint,
         }
@@ -128,7 +136,7 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     let foreign = [
         (settings.what.is_some(), "ranking and ratings are"),
         (settings.interactions.is_some(), "⟨interactions⟩ is"),
-        (settings.baselines.is_some(), "⟨baselines⟩ is"),
+        (settings.baselines.as_ref().is_some_and(|names| names != &["none"]), "⟨baselines⟩ is"),
     ];
     if let Some((_, what)) = foreign.into_iter().find(|(given, _)| *given) {
         let run = settings.run.iter().find(|run| is_network(run));

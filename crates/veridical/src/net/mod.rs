@@ -26,7 +26,7 @@ use veridical_io::IfExists;
 use veridical_io::run::{self, RunFolder, RunWriter};
 use veridical_nets::fit::{Course, ExampleLearner, fit};
 pub use veridical_nets::fit::{Evaluation, Learned};
-pub use veridical_nets::metrics::Measures;
+pub use veridical_nets::metrics::{McNemar, Measures};
 use veridical_nets::{Loss, Net, NetConfig, Trainer};
 
 pub use self::evaluate::{EvaluatedNet, NetEvaluation, evaluate, is_network};
@@ -241,7 +241,7 @@ impl Prepared {
                     patience: self.recipe.patience,
                     min_delta: self.recipe.min_delta,
                     has_classes: matches!(self.material.task, Task::Classes(_)),
-                    keeps_best: self.recipe.patience.is_some() && held_out.is_some(),
+                    keeps_best: held_out.is_some(),
                     checkpoint_every: self.options.checkpoint_every,
                     ..Course::new(examples.n(), self.recipe.epochs, seed)
                 };
@@ -279,23 +279,33 @@ impl Seeded for Prepared {
     }
 
     fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<NetRun> {
-        let document = self.document(seed);
         let net = self.net(seed, job)?;
-        let folder = out.display().to_string();
-        let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            job.note(&format!("{folder} is already finished"));
-            let learned = finished(out)?;
-            return Ok(NetRun { folder, seed: seed.get(), learned, was_finished: true });
-        };
-        let partial = writer.folder().to_owned();
-        let outcome = self.complete(net, seed, writer, checkpoint, document, job);
-        let learned = outcome.map_err(|error| give_up(error, &partial))?;
-        Ok(NetRun { folder, seed: seed.get(), learned, was_finished: false })
+        one_run((seed, out, if_exists), self.document(seed), job, |writer, checkpoint, document| {
+            self.complete(net, seed, writer, checkpoint, document, job)
+        })
     }
 
     fn moved(run: &mut NetRun, ensemble: &Path) {
         run.folder = run::seed_folder(ensemble, run.seed).display().to_string();
     }
+}
+
+/// Trains one run into its folder, unless it is finished; what `complete` leaves behind when it fails can be resumed.
+fn one_run(
+    (seed, out, if_exists): (Seed, &Path, IfExists),
+    document: Value,
+    job: &Job<'_>,
+    complete: impl FnOnce(RunWriter, Option<Checkpoint>, Value) -> Result<Learned>,
+) -> Result<NetRun> {
+    let (folder, seed) = (out.display().to_string(), seed.get());
+    let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
+        job.note(&format!("{folder} is already finished"));
+        return Ok(NetRun { folder, seed, learned: finished(out)?, was_finished: true });
+    };
+    let partial = writer.folder().to_owned();
+    let outcome = complete(writer, checkpoint, document);
+    let learned = outcome.map_err(|error| give_up(error, &partial))?;
+    Ok(NetRun { folder, seed, learned, was_finished: false })
 }
 
 /// Stores the states of the training loop in a run folder.

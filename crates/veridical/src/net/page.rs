@@ -4,8 +4,8 @@ use serde_json::Value;
 use veridical_core::Estimate;
 use veridical_report::{Axis, Card, Cell, Chart, Foot, Heatmap, Level, Line, Page, Table, Verdict};
 
-use super::Measures;
 use super::evaluate::{EvaluatedNet, NetEvaluation};
+use super::{McNemar, Measures};
 
 /// Confusion matrices with more classes are unreadable.
 const MOST_CLASSES: usize = 40;
@@ -13,16 +13,17 @@ const MOST_CLASSES: usize = 40;
 impl NetEvaluation {
     /// Renders the report as an HTML page; `command` is the command line shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
-        let models: Vec<&str> = self.models.iter().map(|model| model.name.as_str()).collect();
+        let own = || self.models.iter().filter(|model| !model.is_baseline);
+        let models: Vec<&str> = own().map(|model| model.name.as_str()).collect();
         let mut page =
             Page::new("Evaluation of networks").of(models.join(", ")).verdict(self.verdict());
-        page = page.cards(self.models.iter().flat_map(cards));
+        page = page.cards(own().flat_map(cards));
         page = page.section("Metrics", "On examples read and normalized as in training.");
         for note in &self.notes {
             page = page.note(Level::Neutral, note);
         }
         page = page.table(self.table());
-        for model in &self.models {
+        for model in own() {
             page = page.section(model.name.clone(), format!("{}, {}", model.model, seeds(model)));
             page = page.charts(curves(model));
             if let Some(measures) = model.runs.first().filter(|_| !self.classes.is_empty()) {
@@ -32,7 +33,7 @@ impl NetEvaluation {
                 page = page.table(self.by_class(measures));
             }
         }
-        let foot = self.models.iter().fold(Foot::new(command), |foot, model| {
+        let foot = own().fold(Foot::new(command), |foot, model| {
             foot.fact(format!("data of {}", model.name), &model.fingerprint)
                 .fact(format!("runs of {}", model.name), seeds(model))
         });
@@ -41,7 +42,8 @@ impl NetEvaluation {
 
     fn verdict(&self) -> Verdict {
         let best = |a: &&EvaluatedNet, b: &&EvaluatedNet| a.loss.value.total_cmp(&b.loss.value);
-        let Some(model) = self.models.iter().min_by(best) else {
+        let own = || self.models.iter().filter(|model| !model.is_baseline);
+        let Some(model) = own().min_by(best) else {
             return Verdict::new(Level::Neutral, "No model was evaluated.");
         };
         let sentence = match (&model.runs[..], model.accuracy, model.rmse) {
@@ -56,8 +58,20 @@ impl NetEvaluation {
             (_, None, Some(rmse)) => format!("{} has an RMSE of {:.4}.", model.name, rmse.value),
             _ => format!("{} has a loss of {:.4}.", model.name, model.loss.value),
         };
+        if let Some(versus) = &model.versus {
+            let McNemar { baseline, only_model, only_baseline, p } = versus;
+            let (level, relation) = match () {
+                () if *p > 0.05 => (Level::Warn, "is not distinguishable from"),
+                () if only_model > only_baseline => (Level::Good, "is better than"),
+                () => (Level::Bad, "is worse than"),
+            };
+            return Verdict::new(level, sentence).detail(format!(
+                "It {relation} the best baseline, {baseline}: {only_model} examples only it has right, {only_baseline} only the \
+                 baseline (McNemar's exact test, p = {p:.2e})."
+            ));
+        }
         let verdict = Verdict::new(Level::Neutral, sentence);
-        match self.models.len() {
+        match own().count() {
             1 => verdict,
             n => verdict.detail(format!("It has the lowest loss of {n} models.")),
         }

@@ -61,6 +61,10 @@ settings! {
         pub interactions: Option<Input> = None,
         /// Documents, if they have moved since the earlier run
         pub text: Option<Input> = None,
+        /// Labeled examples, if they have moved since the earlier run
+        pub data: Option<Input> = None,
+        /// End an unfinished training at its last checkpoint, and keep it
+        pub finish: Option<Input> = None => [heading("Output"), value("RUN.partial")],
     } with {
         /// Random seed of training.
         pub seed: TrainingSeed,
@@ -72,7 +76,7 @@ settings! {
 settings! {
     /// Early stopping.
     pub struct Stopping in "Early stopping" {
-        /// Early stopping: epochs without improvement on the validation rows; the best model is kept
+        /// Early stopping: epochs without improvement on the validation rows; the best epoch is kept
         pub patience: Option<u32> = None => [at_least(1.0)],
         /// Evaluate on the validation rows every N epochs
         pub eval_every: Option<u32> = None => [detail(), at_least(1.0), otherwise("1")],

@@ -3,7 +3,7 @@
 //! Vocabulary and classes come from the training documents. One seeded shuffle splits what a split column does not.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use veridical_core::{Error as CoreError, Job, Order, Seed};
@@ -15,7 +15,79 @@ use veridical_nets::fit::Documents;
 use super::options::{TEST_SHARE, TextNetOptions};
 use crate::{Error, Result};
 
-/// Training data with everything derived from it.
+/// Labeled documents, divided into parts; the classes are those of the training documents.
+pub(super) struct Divided {
+    path: PathBuf,
+    texts: LabeledTexts,
+    /// Part of each document.
+    pub of: Vec<Part>,
+    /// Names of the classes.
+    pub classes: Vec<String>,
+}
+
+impl Divided {
+    /// Reads and divides the documents of a training.
+    pub fn load(options: &TextNetOptions, job: &Job<'_>) -> Result<Self> {
+        let Some(path) = &options.text else {
+            let what =
+                "training a text model needs labeled documents; pass a table with ⟨text⟩ FILE";
+            return Err(Error::request(what, ""));
+        };
+        let (texts, notes) = veridical_io::read_labeled(path, &options.reading())?;
+        notes.iter().for_each(|note| job.note(note));
+        Self::new(texts, options, path)
+    }
+
+    /// Divides documents read from `path`.
+    pub fn new(texts: LabeledTexts, options: &TextNetOptions, path: &Path) -> Result<Self> {
+        let of = divide(&texts, options, path)?;
+        let train: Vec<usize> = (0..of.len()).filter(|&i| of[i] == Part::Train).collect();
+        if train.is_empty() {
+            let what = "no training documents remain";
+            return Err(CoreError::unfit(format!("{}: {what}", path.display()), "").into());
+        }
+        let classes = classes(train.iter().map(|&i| &texts.labels[i]));
+        if let [only] = classes.as_slice() {
+            let what = format!("every training document has the label `{only}`");
+            let what = format!("{}: {what}", path.display());
+            return Err(CoreError::unfit(what, "classification needs at least two classes").into());
+        }
+        Ok(Self { path: path.to_owned(), texts, of, classes })
+    }
+
+    /// The documents of a part.
+    pub fn texts(&self, part: Part) -> Vec<&str> {
+        let of = self.of.iter().zip(&self.texts.texts);
+        of.filter(|(own, _)| **own == part).map(|(_, text)| text.as_str()).collect()
+    }
+
+    /// The class numbers of the documents of a part.
+    pub fn labels(&self, part: Part) -> Result<Vec<u32>> {
+        let of = self.of.iter().zip(&self.texts.labels);
+        let labels = of.filter(|(own, _)| **own == part).map(|(_, label)| label);
+        numbers(labels, &self.classes, &self.path)
+    }
+
+    /// Sections of `run.json` about the data.
+    pub fn sections(&self) -> Map<String, Value> {
+        let rows = |part: Part| self.of.iter().filter(|&&own| own == part).count();
+        let [train, validation, test] = [Part::Train, Part::Validation, Part::Test].map(rows);
+        let data = json!({
+            "rows": self.texts.texts.len(), "fingerprint": fingerprint::of_labeled(&self.texts),
+        });
+        let split = json!({
+            "rows": { "train": train, "validation": validation, "test": test },
+            "fingerprint": fingerprint::of_parts(&self.of),
+        });
+        Map::from_iter([
+            ("data".to_owned(), data),
+            ("split".to_owned(), split),
+            ("classes".to_owned(), json!(self.classes)),
+        ])
+    }
+}
+
+/// Training data of a recurrent network with everything derived from it.
 pub(super) struct Material {
     pub classes: Vec<String>,
     pub vocabulary: Vocabulary,
@@ -29,29 +101,11 @@ pub(super) struct Material {
 
 impl Material {
     pub fn load(options: &TextNetOptions, max_length: usize, job: &Job<'_>) -> Result<Self> {
-        let Some(path) = &options.text else {
-            let what =
-                "training a text model needs labeled documents; pass a table with ⟨text⟩ FILE";
-            return Err(Error::request(what, ""));
-        };
-        let (texts, notes) = veridical_io::read_labeled(path, &options.reading())?;
-        notes.iter().for_each(|note| job.note(note));
-        let Parts { of, classes, vocabulary, train, validation, .. } =
-            Parts::new(&texts, options, path, max_length)?;
+        let divided = Divided::load(options, job)?;
+        let mut sections = divided.sections();
+        let Parts { classes, vocabulary, train, validation, .. } =
+            Parts::of(divided, options, max_length)?;
         observer_note(job, train.note("training documents", max_length));
-        let mut sections = Map::new();
-        sections.insert(
-            "data".into(),
-            json!({ "rows": texts.texts.len(), "fingerprint": fingerprint::of_labeled(&texts) }),
-        );
-        let rows = |part: Part| of.iter().filter(|&&own| own == part).count();
-        let [n, held_out, test] = [Part::Train, Part::Validation, Part::Test].map(rows);
-        let rows = json!({ "train": n, "validation": held_out, "test": test });
-        sections.insert(
-            "split".into(),
-            json!({ "rows": rows, "fingerprint": fingerprint::of_parts(&of) }),
-        );
-        sections.insert("classes".into(), json!(classes));
         let vectors = match &options.vectors {
             None => None,
             Some(path) => {
@@ -65,7 +119,7 @@ impl Material {
     }
 }
 
-/// Training, validation and test documents; vocabulary and classes come from the training documents.
+/// Training, validation and test documents as word indices; vocabulary and classes come from the training documents.
 #[derive(Clone, Debug)]
 pub struct Parts {
     /// Part of each document.
@@ -93,29 +147,18 @@ impl Parts {
         path: &Path,
         max_length: usize,
     ) -> Result<Self> {
-        let of = divide(texts, options, path)?;
-        let rows =
-            |part: Part| -> Vec<usize> { (0..of.len()).filter(|&i| of[i] == part).collect() };
-        let [train, validation, test] = [Part::Train, Part::Validation, Part::Test].map(rows);
-        if train.is_empty() {
-            let what = "no training documents remain";
-            return Err(CoreError::unfit(format!("{}: {what}", path.display()), "").into());
-        }
-        let classes = classes(train.iter().map(|&i| &texts.labels[i]));
-        if let [only] = classes.as_slice() {
-            let what = format!("every training document has the label `{only}`");
-            let what = format!("{}: {what}", path.display());
-            return Err(CoreError::unfit(what, "classification needs at least two classes").into());
-        }
-        let vocabulary = vocabulary(texts, &train, options, path)?;
-        let documents = |rows: &[usize]| {
-            let labels = rows.iter().map(|&i| &texts.labels[i]);
-            let numbers = numbers(labels, &classes, path)?;
-            let texts = rows.iter().map(|&i| texts.texts[i].as_str());
-            Ok::<_, Error>(Documents::new(texts, &vocabulary, max_length, numbers))
+        Self::of(Divided::new(texts.clone(), options, path)?, options, max_length)
+    }
+
+    fn of(divided: Divided, options: &TextNetOptions, max_length: usize) -> Result<Self> {
+        let vocabulary = vocabulary(&divided.texts(Part::Train), options, &divided.path)?;
+        let documents = |part: Part| {
+            let (texts, labels) = (divided.texts(part), divided.labels(part)?);
+            Ok::<_, Error>(Documents::new(texts.into_iter(), &vocabulary, max_length, labels))
         };
-        let [train, validation, test] =
-            [documents(&train)?, documents(&validation)?, documents(&test)?];
+        let train = documents(Part::Train)?;
+        let (validation, test) = (documents(Part::Validation)?, documents(Part::Test)?);
+        let Divided { of, classes, .. } = divided;
         Ok(Self { of, classes, vocabulary, train, validation, test })
     }
 }
@@ -221,16 +264,10 @@ pub(super) fn numbers<'a>(
 }
 
 /// Builds the vocabulary: words of the training documents that occur often enough.
-fn vocabulary(
-    texts: &LabeledTexts,
-    train: &[usize],
-    options: &TextNetOptions,
-    path: &Path,
-) -> Result<Vocabulary> {
+fn vocabulary(train: &[&str], options: &TextNetOptions, path: &Path) -> Result<Vocabulary> {
     let least = options.min_count();
-    let chosen = train.iter().map(|&i| texts.texts[i].as_str());
-    let ids = Ids::Int((0..train.len() as i64).collect::<Vec<_>>().into());
-    let corpus = Corpus::of_texts(ids, chosen, true, least);
+    let ids = Ids::numbered(0, train.len());
+    let corpus = Corpus::of_texts(ids, train.iter().copied(), true, least);
     if corpus.words.is_empty() {
         let what = format!(
             "none of the {} training documents has a word that occurs {least} times",

@@ -1,41 +1,36 @@
-//! `veridical train text`: document classification with a bidirectional recurrent network on word embeddings
-//! (paper 000, F.2 and Figure A.6; TensorFlow's tutorial "Text classification with an RNN").
-//!
-//! Word embeddings e_t, learned or pretrained; h_t = [h_t along, h_t against] of a GRU or LSTM; y = W_2 relu(W_1 [h_T along,
-//! h_1 against] + b_1) + b_2. Two classes: one output and binary cross-entropy; more: one output each and cross-entropy.
+//! `veridical train text`: document classification, by the words and pairs of words of a document ([`tfidf`]) or by a recurrent
+//! network on word embeddings ([`recurrent`]).
 
 mod material;
 mod options;
+mod recurrent;
 mod saved;
+mod tfidf;
 
 use std::path::Path;
-use std::time::Instant;
 
-use serde_json::{Value, json};
 use veridical_core::Job;
-use veridical_core::Seed;
-use veridical_core::settings::Settings as _;
-use veridical_data::{Checkpoint, Ids, NamedTensor, named};
-use veridical_io::IfExists;
-use veridical_io::run::{self, RunFolder, RunWriter};
-use veridical_nets::fit::{Course, DocumentLearner, first_vectors, fit};
-use veridical_nets::{EmbeddingTable, Loss};
+use veridical_io::run::{self, RunFolder};
 
-use self::material::Material;
 pub use self::material::Parts;
 pub use self::options::{
-    CellKind, METHOD, TextNetOptions, TextRecipe, TextRequest, TrainText, layer_of,
+    CellKind, METHOD, TextModel, TextNetOptions, TextRecipe, TextRequest, TfidfRecipe, TrainText,
+    layer_of,
 };
 pub(super) use self::saved::evaluate;
 pub use self::saved::{PredictText, Predicted, predict};
-use super::{Kept, Learned, NetRun, TrainedNet, finished};
+use super::{NetRun, TrainedNet};
+use crate::Result;
 use crate::settings::Start;
-use crate::train::{RunTable, Seeded, ensemble, give_up, host, log, now};
-use crate::{Error, Result, config};
+use crate::train::{Seeded, ensemble};
 
 /// Name of the word table in a run and in the model.
 const WORDS: &str = "word";
 const EMBEDDING: &str = "embedding.weight";
+/// Name of the table of terms and their weights, and of the tensors beside it.
+const TERMS: &str = "term";
+const IDF: &str = "idf";
+const INTERCEPTS: &str = "intercepts";
 
 /// Returns whether a run folder, or the first run of an ensemble, is a text model.
 pub fn is_text(path: &Path) -> bool {
@@ -49,163 +44,33 @@ pub fn is_text(path: &Path) -> bool {
 /// Bad data, bad settings and a diverging loss leave nothing behind; an interruption and a full disk
 /// leave a state that can be resumed.
 pub fn train(settings: &TrainText, job: &Job<'_>) -> Result<TrainedNet> {
+    let TrainText { request, start } = settings;
+    run::check_output(&start.output.folder(METHOD), start.output.existing.if_exists())?;
+    match request.model {
+        TextModel::Tfidf => {
+            let prepared = tfidf::Prepared::load(request.clone(), job)?;
+            trained(settings, &prepared, prepared.described(), job)
+        }
+        TextModel::Rnn => {
+            let prepared = recurrent::Prepared::load(request.clone(), job)?;
+            trained(settings, &prepared, prepared.described(), job)
+        }
+    }
+}
+
+/// Trains one run, or one for each of several seeds.
+fn trained(
+    settings: &TrainText,
+    prepared: &(impl Seeded<Run = NetRun> + Sync),
+    (model, parameters): (String, usize),
+    job: &Job<'_>,
+) -> Result<TrainedNet> {
     let TrainText { request, start: Start { seeds, output, .. } } = settings;
     let (out, if_exists) = (&output.folder(METHOD), output.existing.if_exists());
-    run::check_output(out, if_exists)?;
     let seed = request.options.seed.get()?;
-    let seeds = seeds.map(|n| ensemble::seeds(seed, n)).transpose()?;
-    let prepared = Prepared::load(request.clone(), job)?;
-    let runs = match seeds {
+    let runs = match seeds.map(|n| ensemble::seeds(seed, n)).transpose()? {
         None => vec![prepared.run(seed, out, if_exists, job)?],
-        Some(seeds) => ensemble::train(&prepared, &seeds, out, if_exists, job)?,
+        Some(seeds) => ensemble::train(prepared, &seeds, out, if_exists, job)?,
     };
-    Ok(TrainedNet {
-        method: METHOD,
-        model: prepared.recipe.name(),
-        parameters: prepared.parameters,
-        out: out.to_string(),
-        runs,
-    })
-}
-
-/// A request with its data loaded, for any seed.
-struct Prepared {
-    recipe: TextRecipe,
-    options: TextNetOptions,
-    material: Material,
-    loss: Loss,
-    outputs: usize,
-    /// Number of trainable parameters.
-    parameters: usize,
-}
-
-impl Prepared {
-    fn load(request: TextRequest, job: &Job<'_>) -> Result<Self> {
-        let TextRequest { recipe, options } = request;
-        recipe.check()?;
-        let material = Material::load(&options, recipe.max_length, job)?;
-        let n = material.train.len();
-        let recipe = recipe.settled(n, material.vectors.as_ref().map(|(width, _)| *width))?;
-        let (loss, outputs) = TextRecipe::loss(material.classes.len());
-        let settings = recipe.training(loss, n);
-        if settings.schedule.total > u64::from(u32::MAX) {
-            let what = format!("{} steps are too many", settings.schedule.total);
-            return Err(Error::request(what, "choose fewer ⟨epochs⟩ or a larger ⟨batch⟩"));
-        }
-        let net = recipe.net(outputs, options.seed.get()?)?;
-        let mut prepared = Self { recipe, options, material, loss, outputs, parameters: 0 };
-        let words =
-            if prepared.moves_words() { prepared.words() * prepared.recipe.dim() } else { 0 };
-        prepared.parameters = net.params.len() + words;
-        Ok(prepared)
-    }
-
-    /// Number of rows of the word table: one more than there are words.
-    fn words(&self) -> usize {
-        self.material.vocabulary.words().len() + 1
-    }
-
-    fn moves_words(&self) -> bool {
-        self.material.vectors.is_none() || self.recipe.train_vectors
-    }
-
-    /// Everything known before training: two runs with equal documents have equal bytes.
-    fn document(&self, seed: Seed) -> Value {
-        let mut document = json!({
-            "format": run::FORMAT,
-            "version": env!("CARGO_PKG_VERSION"),
-            "method": METHOD,
-            "settings": self.recipe,
-            "seed": seed.get(),
-            "options": self.options.documented(),
-        });
-        if let Some(document) = document.as_object_mut() {
-            document.extend(self.material.sections.clone());
-        }
-        document
-    }
-
-    fn complete(
-        &self,
-        seed: Seed,
-        writer: RunWriter,
-        checkpoint: Option<Checkpoint>,
-        mut document: Value,
-        job: &Job<'_>,
-    ) -> Result<Learned> {
-        let begun = Instant::now();
-        log(&writer, "data", config::files(&self.options))?;
-        let threads = rayon::current_num_threads();
-        let start = json!({ "threads": threads, "host": host(), "time": now() });
-        log(&writer, "start", start)?;
-        let Material { train, validation, vectors, classes, vocabulary, .. } = &self.material;
-        let dim = self.recipe.dim();
-        let vectors = vectors.as_ref().map(|(_, values)| values.clone());
-        let vectors = vectors.unwrap_or_else(|| first_vectors(self.words(), dim, seed));
-        let words = EmbeddingTable::new(dim, vectors, &self.recipe.optimizer())?;
-        let settings = self.recipe.training(self.loss, train.len());
-        let mut learner = DocumentLearner::new(
-            self.recipe.net(self.outputs, seed)?,
-            settings,
-            (words, self.moves_words()),
-            train,
-            validation.as_ref(),
-            classes.len(),
-        )?;
-        let course = Course {
-            patience: self.recipe.patience,
-            min_delta: self.recipe.min_delta,
-            has_classes: true,
-            keeps_best: self.recipe.patience.is_some() && validation.is_some(),
-            checkpoint_every: self.options.checkpoint_every,
-            ..Course::new(train.len(), self.recipe.epochs, seed)
-        };
-        let learned = fit(&course, &mut learner, Some(&Kept(&writer)), checkpoint, job)?;
-        let (net, words) = learner.into_parts();
-        let ids = Ids::Text(vocabulary.words().iter().map(Some).collect());
-        let rows = ids.len();
-        writer.write_table(WORDS, &ids, dim, &words.values()[..rows * dim], None)?;
-        let table = RunTable { name: WORDS.into(), rows, dim, bias: false };
-        document["tables"] = json!([table]);
-        document["results"] = json!(learned);
-        let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
-        log(&writer, "end", end)?;
-        let shape = [words.len(), dim];
-        let tensors = net.export();
-        let mut model = named(&tensors);
-        model.push(NamedTensor { name: EMBEDDING, shape: &shape, values: words.values() });
-        writer.publish(&document, &model)?;
-        Ok(learned)
-    }
-}
-
-impl Seeded for Prepared {
-    type Run = NetRun;
-
-    fn method(&self) -> &str {
-        METHOD
-    }
-
-    /// Steps are small sequential products: a second run in parallel gains more than a second thread.
-    fn is_one_thread_enough(&self) -> bool {
-        true
-    }
-
-    fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<NetRun> {
-        let document = self.document(seed);
-        let folder = out.display().to_string();
-        let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
-            job.note(&format!("{folder} is already finished"));
-            let learned = finished(out)?;
-            return Ok(NetRun { folder, seed: seed.get(), learned, was_finished: true });
-        };
-        let partial = writer.folder().to_owned();
-        let outcome = self.complete(seed, writer, checkpoint, document, job);
-        let learned = outcome.map_err(|error| give_up(error, &partial))?;
-        Ok(NetRun { folder, seed: seed.get(), learned, was_finished: false })
-    }
-
-    fn moved(run: &mut NetRun, ensemble: &Path) {
-        run.folder = run::seed_folder(ensemble, run.seed).display().to_string();
-    }
+    Ok(TrainedNet { method: METHOD, model, parameters, out: out.to_string(), runs })
 }

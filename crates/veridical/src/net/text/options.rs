@@ -30,34 +30,60 @@ pub(super) const TEST_SHARE: f64 = 0.1;
 /// Maximum size of a layer.
 const WIDEST: f64 = 65_536.0;
 
+choices! {
+    /// Kind of text model.
+    pub enum TextModel {
+        /// Words and pairs of words, weighted by TF-IDF, and a sparse logistic regression
+        Tfidf = "tfidf",
+        /// Word embeddings and a bidirectional recurrent network
+        Rnn = "rnn",
+    }
+}
+
 settings! {
-    /// Architecture and training settings of a text model: the section `settings` of `run.json`.
-    pub struct TextRecipe in "Training" {
+    /// Settings of a model on words and pairs of words: a part of the section `settings` of `run.json`.
+    pub struct TfidfRecipe in "Model tfidf" {
+        /// Longest sequence of words that is a term: 1 or 2
+        pub ngrams: usize = 2 => [at_least(1.0), at_most(2.0), detail()],
+        /// Fewest training documents of a term
+        pub min_documents: u64 = 2 => [at_least(1.0)],
+        /// Most terms; those of most documents are kept
+        pub max_terms: usize = 1 << 20 => [at_least(1.0), detail()],
+        /// Inverse penalty of the logistic regression, as in scikit-learn
+        pub c: Option<f64> = None => [value("C"), otherwise("by cross-validation")],
+        /// Number of folds of the cross-validation
+        pub folds: usize = 5 => [at_least(2.0), detail()],
+    }
+}
+
+settings! {
+    /// Architecture and training settings of a recurrent network: a part of the section `settings` of `run.json`.
+    pub struct TextRecipe in "Training of rnn" {
         /// Recurrent cell: gru or lstm
-        pub cell: CellKind = CellKind::Lstm => [heading("Model")],
+        pub cell: CellKind = CellKind::Lstm => [heading("Model rnn")],
         /// Hidden size of the cell, per direction
-        pub hidden: usize = 32 => [heading("Model"), at_least(1.0), at_most(WIDEST)],
+        pub hidden: usize = 32 => [heading("Model rnn"), at_least(1.0), at_most(WIDEST)],
         /// Units of the dense layer
-        pub dense: Option<usize> = None => [heading("Model"), at_least(1.0), at_most(WIDEST), otherwise("same as ⟨hidden⟩")],
+        pub dense: Option<usize> = None => [heading("Model rnn"), at_least(1.0), at_most(WIDEST), otherwise("same as ⟨hidden⟩"), detail()],
         /// Embedding dimension
         pub dim: Option<usize> = None
-            => [heading("Model"), at_least(1.0), at_most(WIDEST), otherwise(format!("{DIM}, or that of ⟨vectors⟩"))],
+            => [heading("Model rnn"), at_least(1.0), at_most(WIDEST), otherwise(format!("{DIM}, or that of ⟨vectors⟩"))],
         /// Fine-tune the word embeddings of ⟨vectors⟩
-        pub train_vectors: bool = false => [heading("Model"), switch()],
+        pub train_vectors: bool = false => [heading("Model rnn"), switch(), detail()],
         /// Maximum document length: the first N known words are read
-        pub max_length: usize = 256 => [heading("Documents"), at_least(1.0)],
+        pub max_length: usize = 256 => [heading("Model rnn"), at_least(1.0), detail()],
         /// Dropout probability of embeddings and dense layer
-        pub dropout: f64 = 0.0 => [heading("Model"), value("P"), at_least(0.0), below(1.0)],
+        pub dropout: f64 = 0.0 => [heading("Model rnn"), value("P"), at_least(0.0), below(1.0), detail()],
         /// Number of epochs
         pub epochs: u32 = 10 => [at_least(1.0)],
         /// Batch size
-        pub batch: Option<usize> = None => [at_least(1.0), otherwise(BATCH.to_string())],
+        pub batch: Option<usize> = None => [at_least(1.0), otherwise(BATCH.to_string()), detail()],
         /// Learning rate of Adam
         pub lr: f64 = 1e-3,
         /// Weight decay, also of trainable embeddings
-        pub weight_decay: f64 = 0.0 => [at_least(0.0)],
+        pub weight_decay: f64 = 0.0 => [at_least(0.0), detail()],
         /// Clip gradients of the network to this norm
-        pub clip: Option<f64> = None => [value("NORM")],
+        pub clip: Option<f64> = None => [value("NORM"), detail()],
         /// Stop after N epochs without a lower validation loss (training loss if none is held out)
         pub patience: Option<u32> = None => [heading(STOPPING), at_least(1.0)],
         /// Minimum decrease of the loss that counts as an improvement
@@ -89,9 +115,9 @@ settings! {
         /// Fraction of the training documents held out as validation set
         pub validation: Option<f64> = None => [value("SHARE"), otherwise("0")],
         /// Random seed of both fractions, independent of ⟨seed⟩
-        pub split_seed: Option<u64> = None => [value("S"), otherwise("0")],
+        pub split_seed: Option<u64> = None => [value("S"), otherwise("0"), detail()],
         /// Pretrained word embeddings: a vector table or a run; missing words get zeros
-        pub vectors: Option<Input> = None => [heading("Model"), value("FILE_OR_RUN")],
+        pub vectors: Option<Input> = None => [heading("Model rnn"), value("FILE_OR_RUN")],
         /// Steps between two checkpoints
         pub checkpoint_every: Option<u64> = None
             => [heading(STOPPING), value("STEPS"), at_least(1.0), otherwise("by time, at most 5 % overhead")],
@@ -131,10 +157,14 @@ impl TextNetOptions {
 settings! {
     /// A text model and its training data.
     pub struct TextRequest {
+        /// Kind of model: tfidf or rnn
+        pub model: TextModel = TextModel::Tfidf => [heading("Model")],
     } with {
         /// Data and random seed.
         pub options: TextNetOptions,
-        /// Architecture and training settings.
+        /// Settings of ⟨model⟩ tfidf.
+        pub tfidf: TfidfRecipe,
+        /// Settings of ⟨model⟩ rnn.
         pub recipe: TextRecipe,
     }
 }
@@ -157,9 +187,33 @@ impl TrainText {
     /// [`Error::Core`] names the setting that is unknown or invalid.
     pub fn new(mut layers: Vec<SettingsLayer>) -> Result<Self> {
         let given = Self::layered(METHOD, &layers)?;
-        layers.extend(given.start.from.as_deref().map(layer_of).transpose()?);
-        Ok(Self::layered(METHOD, &layers)?)
+        let from = given.start.from.as_deref().map(layer_of).transpose()?;
+        let own = layers.len();
+        layers.extend(from);
+        let settings = Self::layered(METHOD, &layers)?;
+        let model = settings.request.model;
+        match layers[..own].iter().find_map(|layer| foreign(model, layer)) {
+            None => Ok(settings),
+            Some((setting, of)) => Err(Error::request(
+                format!("⟨{setting}⟩ is a setting of ⟨model⟩ {}", of.name()),
+                format!("pass ⟨model⟩ {}, or leave ⟨{setting}⟩ out", of.name()),
+            )),
+        }
     }
+}
+
+/// Returns a setting of a layer that belongs to another model.
+fn foreign(model: TextModel, layer: &SettingsLayer) -> Option<(String, TextModel)> {
+    const ONLY_RNN: [&str; 3] = ["vectors", "min-count", "checkpoint-every"];
+    let (other, mut names) = match model {
+        TextModel::Tfidf => (TextModel::Rnn, TextRecipe::fields()),
+        TextModel::Rnn => (TextModel::Tfidf, TfidfRecipe::fields()),
+    };
+    names.retain(|field| layer.values.contains_key(&field.name));
+    let only = ONLY_RNN.iter().find(|name| layer.values.contains_key(**name));
+    let first = names.first().map(|field| field.name.clone());
+    let only = only.filter(|_| model == TextModel::Tfidf).map(|name| (*name).to_owned());
+    first.or(only).map(|name| (name, other))
 }
 
 impl TextRequest {
@@ -182,7 +236,10 @@ pub fn layer_of(path: &Path) -> Result<SettingsLayer> {
         let what = "is not a run of a text model; pass one, or its run.json";
         return Err(Error::request(format!("⟨from⟩ {} {what}", path.display()), ""));
     }
-    Ok(config::of_run::<TextRequest>(&RunFolder::open(path)?, path, &[]))
+    let mut layer = config::of_run::<TextRequest>(&RunFolder::open(path)?, path, &[]);
+    // Runs of the first versions are recurrent networks and do not say so.
+    layer.values.entry("model").or_insert_with(|| TextModel::Rnn.name().into());
+    Ok(layer)
 }
 
 impl TextRecipe {
@@ -234,7 +291,7 @@ impl TextRecipe {
     }
 
     /// Returns a short description of the architecture.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn description(&self) -> String {
         let cell = self.cell.name();
         format!("bidirectional-{cell}:{},{}", self.hidden, self.dense.unwrap_or(self.hidden))
     }

@@ -7,21 +7,24 @@ use serde::Serialize;
 use serde_json::Value;
 use veridical_core::Job;
 use veridical_core::{Seed, settings};
-use veridical_data::{LabeledTexts, Part, Vocabulary, fingerprint};
+use veridical_data::examples::Targets;
+use veridical_data::{LabeledTexts, Part, Tfidf, Vocabulary, fingerprint};
 use veridical_io::run::{self, RunFolder};
 use veridical_io::{
     Input, LabeledOptions, Output, ReadOptions, Replace, Source, publish, write_atomically,
 };
+use veridical_learn::SparseLogistic;
 use veridical_nets::fit::{DocumentPasses, Documents};
-use veridical_nets::metrics::{measures, predicted};
+use veridical_nets::metrics::{McNemar, measures, predicted};
 use veridical_nets::{EmbeddingTable, Loss, Net, OptimizerKind, OptimizerSettings};
 
 use super::super::evaluate::{EvaluatedNet, NetEvaluation};
 use super::super::metrics;
 use super::super::saved::{damaged, part};
-use super::material::{divide, numbers};
-use super::options::{TextRecipe, TextRequest};
-use super::{EMBEDDING, METHOD, WORDS};
+use super::material::{Divided, divide, numbers};
+use super::options::{METHOD, TextModel, TextRecipe, TextRequest};
+use super::tfidf::Classifier;
+use super::{EMBEDDING, IDF, INTERCEPTS, TERMS, WORDS};
 use crate::evaluate::Evaluate;
 use crate::{Error, Result};
 
@@ -31,10 +34,13 @@ struct SavedText {
     request: TextRequest,
     seed: u64,
     classes: Vec<String>,
-    vocabulary: Vocabulary,
-    words: EmbeddingTable<f32>,
-    net: Net<f32>,
-    loss: Loss,
+    model: SavedModel,
+}
+
+/// What a run has learned.
+enum SavedModel {
+    Tfidf(Classifier),
+    Rnn { vocabulary: Vocabulary, words: EmbeddingTable<f32>, net: Net<f32> },
 }
 
 impl SavedText {
@@ -50,42 +56,109 @@ impl SavedText {
         }
         let request = TextRequest::new(Vec::new(), Some(run.path()))?;
         let classes: Vec<String> = part(&run, "classes")?;
-        let (loss, outputs) = TextRecipe::loss(classes.len());
-        let mut net = request.recipe.net(outputs, Seed::new(0)?)?;
+        if classes.len() < 2 {
+            return Err(damaged(&run, "`classes` has fewer than two entries"));
+        }
+        let (_, outputs) = TextRecipe::loss(classes.len());
+        let model = match request.model {
+            TextModel::Tfidf => SavedModel::tfidf(&run, outputs)?,
+            TextModel::Rnn => SavedModel::rnn(&run, &request.recipe, outputs)?,
+        };
+        let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
+        Ok(Self { run, request, seed, classes, model })
+    }
+
+    /// Returns the loss and the number of outputs.
+    fn loss(&self) -> (Loss, usize) {
+        TextRecipe::loss(self.classes.len())
+    }
+
+    /// Returns the name of the model.
+    fn description(&self) -> String {
+        match &self.model {
+            SavedModel::Tfidf(_) => TextModel::Tfidf.name().into(),
+            SavedModel::Rnn { .. } => self.request.recipe.description(),
+        }
+    }
+
+    /// Returns the outputs for documents, and what is to be said about the documents.
+    fn outputs(&self, texts: &[&str], job: &Job<'_>) -> Result<(Vec<f32>, Option<String>)> {
+        match &self.model {
+            SavedModel::Tfidf(classifier) => {
+                let (outputs, unknown) = classifier.outputs(texts)?;
+                let n = texts.len();
+                let note = || {
+                    format!(
+                        "{unknown} of {n} documents have no known word: they get the same answer"
+                    )
+                };
+                Ok((outputs, (unknown > 0).then(note)))
+            }
+            SavedModel::Rnn { vocabulary, words, net } => {
+                let most = self.request.recipe.max_length;
+                let documents = Documents::new(texts.iter().copied(), vocabulary, most, Vec::new());
+                let label = self.run.path().display().to_string();
+                let mut passes = DocumentPasses::new(net, documents.most_words(1));
+                let outputs = passes.outputs(net, words, &documents, (&label, job))?;
+                Ok((outputs, documents.note("documents", most)))
+            }
+        }
+    }
+}
+
+impl SavedModel {
+    fn tfidf(run: &RunFolder, outputs: usize) -> Result<Self> {
+        let (terms, dim, weights) = table(run, TERMS)?;
         let mut tensors = run.model()?;
-        let model = run.path().join("model.safetensors");
-        let broken = |what: String| Error::request(format!("{}: {what}", model.display()), "");
-        let table = veridical_io::read_table(
-            &Source::Path(run.table(Some(WORDS))?),
-            &ReadOptions::default(),
-        )?;
-        let names = (0..table.n_rows()).map(|row| table.ids.get(row)).collect();
-        let dim = request.recipe.dim();
-        let shape = [table.n_rows() + 1, dim];
+        let mut tensor = |name: &str, n: usize| {
+            let found = tensors.remove(name).filter(|(_, values)| values.len() == n);
+            let what = || format!("`{name}` does not match the terms of the run; train it again");
+            found.map(|(_, values)| values).ok_or_else(|| broken(run, &what()))
+        };
+        if dim != outputs {
+            return Err(damaged(run, "the table of terms does not match `classes`"));
+        }
+        let tfidf = Tfidf::new(terms.clone(), tensor(IDF, terms.len())?);
+        let fit = SparseLogistic {
+            weights,
+            intercepts: tensor(INTERCEPTS, outputs)?,
+            iterations: 0,
+            loss: f64::NAN,
+            converged: true,
+        };
+        Ok(Self::Tfidf(Classifier { tfidf, fit }))
+    }
+
+    fn rnn(run: &RunFolder, recipe: &TextRecipe, outputs: usize) -> Result<Self> {
+        let mut net = recipe.net(outputs, Seed::new(0)?)?;
+        let mut tensors = run.model()?;
+        let (names, ..) = table(run, WORDS)?;
+        let dim = recipe.dim();
+        let shape = [names.len() + 1, dim];
         let Some((_, words)) = tensors
             .remove(EMBEDDING)
             .filter(|(own, values)| *own == shape && values.len() == shape[0] * dim)
         else {
-            let what = format!("`{EMBEDDING}` does not match the words of the run");
-            return Err(broken(format!("{what}; train it again")));
+            let what = format!("`{EMBEDDING}` does not match the words of the run; train it again");
+            return Err(broken(run, &what));
         };
-        net.import(&tensors, true).map_err(|e| broken(e.to_string()))?;
+        net.import(&tensors, true).map_err(|e| broken(run, &e.to_string()))?;
         let rule = OptimizerSettings::of(OptimizerKind::Sgd);
         let words = EmbeddingTable::new(dim, words, &rule)?;
-        let seed = run.document().get("seed").and_then(Value::as_u64).unwrap_or(0);
-        let vocabulary = Vocabulary::new(names, true);
-        if classes.len() < 2 {
-            return Err(damaged(&run, "`classes` has fewer than two entries"));
-        }
-        Ok(Self { run, request, seed, classes, vocabulary, words, net, loss })
+        Ok(Self::Rnn { vocabulary: Vocabulary::new(names, true), words, net })
     }
+}
 
-    /// Returns the outputs of the network for documents.
-    fn outputs(&self, documents: &Documents, job: &Job<'_>) -> Result<Vec<f32>> {
-        let label = self.run.path().display().to_string();
-        let mut passes = DocumentPasses::new(&self.net, documents.most_words(1));
-        Ok(passes.outputs(&self.net, &self.words, documents, (&label, job))?)
-    }
+/// The ids, dimension and values of a table of a run.
+fn table(run: &RunFolder, name: &str) -> Result<(Vec<String>, usize, Vec<f32>)> {
+    let source = Source::Path(run.table(Some(name))?);
+    let table = veridical_io::read_table(&source, &ReadOptions::default())?;
+    let names = (0..table.n_rows()).map(|row| table.ids.get(row)).collect();
+    Ok((names, table.dim, table.vectors))
+}
+
+fn broken(run: &RunFolder, what: &str) -> Error {
+    Error::request(format!("{}: {what}", run.path().join("model.safetensors").display()), "")
 }
 
 /// The documents to evaluate runs on.
@@ -140,16 +213,16 @@ impl TestDocuments {
         Ok(Self { path, texts, chosen, fingerprint, note })
     }
 
-    fn documents(&self, saved: &SavedText) -> Result<Documents> {
+    /// Returns the documents, and their classes by the numbers of the run.
+    fn documents(&self, saved: &SavedText) -> Result<(Vec<&str>, Targets)> {
         let labels = self.chosen.iter().map(|&i| &self.texts.labels[i]);
         let classes = numbers(labels, &saved.classes, &self.path)?;
-        let texts = self.chosen.iter().map(|&i| self.texts.texts[i].as_str());
-        let most = saved.request.recipe.max_length;
-        Ok(Documents::new(texts, &saved.vocabulary, most, classes))
+        let texts = self.chosen.iter().map(|&i| self.texts.texts[i].as_str()).collect();
+        Ok((texts, Targets::Classes(classes)))
     }
 }
 
-/// Evaluates text models.
+/// Evaluates text models beside the most frequent class and [`Classifier::usual`], trained on the same documents.
 pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     if settings.classes.is_some() {
         let what = "⟨classes⟩ is for networks on images and tables; text models are evaluated on all classes";
@@ -157,6 +230,7 @@ pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<N
     }
     let (mut notes, mut models): (Vec<String>, Vec<EvaluatedNet>) = (Vec::new(), Vec::new());
     let mut classes: Option<(Vec<String>, PathBuf)> = None;
+    let mut baselines: Vec<EvaluatedNet> = Vec::new();
     for path in settings.run.iter().map(|run| run.to_path_buf()) {
         let path = &path;
         let mut folders = run::seeds(path);
@@ -167,7 +241,7 @@ pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<N
         let Some(first) = runs.first() else { continue }; // never empty
         let data = TestDocuments::read(first, settings.data.as_deref(), job)?;
         notes.extend(data.note.clone().filter(|note| !notes.contains(note)));
-        let mut found = Vec::new();
+        let (mut found, mut correct) = (Vec::new(), None);
         for saved in &runs {
             match &classes {
                 Some((before, other)) if *before != saved.classes => {
@@ -178,23 +252,112 @@ pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<N
                 Some(_) => {}
                 None => classes = Some((saved.classes.clone(), path.clone())),
             }
-            let documents = data.documents(saved)?;
-            let most = saved.request.recipe.max_length;
-            let note = documents.note("documents", most);
+            let (texts, targets) = data.documents(saved)?;
+            let (outputs, note) = saved.outputs(&texts, job)?;
             notes.extend(note.filter(|note| !notes.contains(note)));
-            let outputs = saved.outputs(&documents, job)?;
-            let (dim, targets) = (saved.net.outputs(), &documents.targets);
-            found.push(measures(&outputs, dim, targets, saved.loss, saved.classes.len())?);
+            let (loss, dim) = saved.loss();
+            found.push(measures(&outputs, dim, &targets, loss, saved.classes.len())?);
+            correct.get_or_insert_with(|| is_correct(&outputs, dim, &targets));
         }
         let seeds = runs.iter().map(|saved| saved.seed).collect();
-        let (name, model) = (path.display().to_string(), first.request.recipe.name());
-        let lines = metrics(first.run.path());
-        models.push(EvaluatedNet::new(name, model, seeds, found, lines, data.fingerprint));
+        let (name, model) = (path.display().to_string(), first.description());
+        let (lines, content) = (metrics(first.run.path()), data.fingerprint.clone());
+        let mut evaluated = EvaluatedNet::new(name, model, seeds, found, lines, content);
+        if settings.baselines.is_none() {
+            match beside(first, &data, job)? {
+                Some(found) => {
+                    let accuracy = |b: &Baseline| b.evaluated.accuracy.map_or(0.0, |e| e.value);
+                    let best = found.iter().max_by(|a, b| accuracy(a).total_cmp(&accuracy(b)));
+                    evaluated.versus = best.zip(correct).map(|(best, correct)| {
+                        McNemar::new(&best.evaluated.name, &correct, &best.correct)
+                    });
+                    let is_new = |b: &Baseline| {
+                        let same = |other: &EvaluatedNet| {
+                            (&other.name, &other.fingerprint)
+                                == (&b.evaluated.name, &b.evaluated.fingerprint)
+                        };
+                        !baselines.iter().any(same)
+                    };
+                    let new: Vec<Baseline> = found.into_iter().filter(is_new).collect();
+                    baselines.extend(new.into_iter().map(|baseline| baseline.evaluated));
+                }
+                None => notes.push(format!(
+                    "{}: no baselines, since its training documents are not where they were",
+                    path.display()
+                )),
+            }
+        }
+        models.push(evaluated);
     }
     let Some((classes, _)) = classes else {
         return Err(Error::missing("pass at least one run with ⟨run⟩", ""));
     };
+    models.extend(baselines);
     Ok(NetEvaluation { what: "classification", classes, notes, models })
+}
+
+/// Which examples are classified correctly.
+fn is_correct(outputs: &[f32], dim: usize, targets: &Targets) -> Vec<bool> {
+    let Targets::Classes(labels) = targets else { return Vec::new() };
+    let rows = outputs.chunks_exact(dim).zip(labels);
+    rows.map(|(f, &label)| predicted(f) == label as usize).collect()
+}
+
+/// A baseline with the examples that it has right.
+struct Baseline {
+    evaluated: EvaluatedNet,
+    correct: Vec<bool>,
+}
+
+/// Evaluates the baselines of a run; `None` if its training documents cannot be had.
+fn beside(saved: &SavedText, data: &TestDocuments, job: &Job<'_>) -> Result<Option<Vec<Baseline>>> {
+    let options = &saved.request.options;
+    let recorded = |part: &str| saved.run.document().get(part);
+    let is_same = |divided: &Divided| {
+        let sections = divided.sections();
+        ["data", "split"].iter().all(|part| recorded(part) == sections.get(*part))
+    };
+    let Some(divided) = Divided::load(options, &Job::silent()).ok().filter(is_same) else {
+        return Ok(None);
+    };
+    let (texts, targets) = data.documents(saved)?;
+    let (loss, dim) = saved.loss();
+    let (labels, n_classes) = (divided.labels(Part::Train)?, saved.classes.len());
+    let baseline = |name: &str, outputs: Vec<f32>| -> Result<Baseline> {
+        let found = measures(&outputs, dim, &targets, loss, n_classes)?;
+        let evaluated = EvaluatedNet {
+            is_baseline: true,
+            ..EvaluatedNet::new(
+                name.into(),
+                name.into(),
+                vec![0],
+                vec![found],
+                Vec::new(),
+                data.fingerprint.clone(),
+            )
+        };
+        Ok(Baseline { evaluated, correct: is_correct(&outputs, dim, &targets) })
+    };
+    let shares = constant(&labels, n_classes, dim);
+    let mut found = vec![baseline("majority class", shares.repeat(texts.len()))?];
+    if !matches!(saved.model, SavedModel::Tfidf(_)) {
+        job.note("fitting the baseline tfidf; without it: ⟨baselines⟩ none");
+        let train = divided.texts(Part::Train);
+        let usual = Classifier::usual(&train, &labels, n_classes, Seed::new(0)?)?;
+        found.push(baseline(TextModel::Tfidf.name(), usual.outputs(&texts)?.0)?);
+    }
+    Ok(Some(found))
+}
+
+/// The outputs whose probabilities are the shares of the classes; a class without documents counts as half of one.
+fn constant(labels: &[u32], classes: usize, dim: usize) -> Vec<f32> {
+    let mut counts = vec![0.0_f64; classes];
+    labels.iter().for_each(|&label| counts[label as usize] += 1.0);
+    let logs: Vec<f64> = counts.iter().map(|count| count.max(0.5).ln()).collect();
+    match dim {
+        1 => vec![(logs[1] - logs[0]) as f32],
+        _ => logs.into_iter().map(|x| x as f32).collect(),
+    }
 }
 
 settings! {
@@ -245,14 +408,13 @@ pub fn predict(settings: &PredictText, job: &Job<'_>) -> Result<Predicted> {
     let options = LabeledOptions { records, without_labels: true };
     let (texts, read) = veridical_io::read_labeled(&settings.text, &options)?;
     read.iter().for_each(|note| job.note(note));
-    let most = saved.request.recipe.max_length;
-    let all = texts.texts.iter().map(String::as_str);
-    let documents = Documents::new(all, &saved.vocabulary, most, Vec::new());
-    let notes: Vec<String> = documents.note("documents", most).into_iter().collect();
-    let outputs = saved.outputs(&documents, job)?;
+    let all: Vec<&str> = texts.texts.iter().map(String::as_str).collect();
+    let (outputs, note) = saved.outputs(&all, job)?;
+    let notes: Vec<String> = note.into_iter().collect();
+    let (_, dim) = saved.loss();
     let mut table = String::from("id,class,probability\n");
     let mut counts = vec![0; saved.classes.len()];
-    for (id, f) in texts.ids.iter().zip(outputs.chunks_exact(saved.net.outputs())) {
+    for (id, f) in texts.ids.iter().zip(outputs.chunks_exact(dim)) {
         let class = predicted(f);
         counts[class] += 1;
         let (id, name) = (quoted(id), quoted(&saved.classes[class]));
@@ -261,7 +423,7 @@ pub fn predict(settings: &PredictText, job: &Job<'_>) -> Result<Predicted> {
     write_atomically(&settings.out, table.as_bytes())?;
     let classes = saved.classes.iter().cloned().zip(counts).collect();
     let out = settings.out.display().to_string();
-    Ok(Predicted { documents: documents.len(), classes, notes, out })
+    Ok(Predicted { documents: all.len(), classes, notes, out })
 }
 
 /// Returns the probability of a class: softmax of the outputs, or the logistic function of a single output.
