@@ -11,7 +11,7 @@
 use pulp::Simd;
 
 use super::Rows;
-use super::vector::{exchange, padded, products, sigmoid, softplus};
+use super::vector::{add_combination, exchange, padded, products, scaled_sigmoids, softplus};
 use crate::Embedding;
 
 /// The gathered rows of one position.
@@ -27,7 +27,8 @@ pub(crate) struct Desk {
     /// The rows of the targets, which the inputs update, and as they were.
     rows: Vec<f32>,
     before: Vec<f32>,
-    /// The scores of the targets for one input, then g.
+    /// The scores of the targets for one input, and g; padded to whole blocks of sigmoids.
+    scores: Vec<f32>,
     g: Vec<f32>,
     /// The update of every input.
     errors: Vec<f32>,
@@ -45,6 +46,7 @@ impl Desk {
             targets: Vec::new(),
             rows: empty(),
             before: empty(),
+            scores: Vec::new(),
             g: Vec::new(),
             errors: empty(),
         }
@@ -108,7 +110,7 @@ impl Desk {
             );
         }
         self.before.clone_from(&self.rows);
-        let loss = self.inputs(simd, rate, true, measure);
+        let loss = self.inputs(simd, rate, measure);
         let rows = self.rows.chunks_exact(self.stride).zip(self.before.chunks_exact(self.stride));
         for (&target, (now, before)) in self.targets.iter().zip(rows) {
             // A negative that was drawn twice gets both updates.
@@ -131,34 +133,49 @@ impl Desk {
         for &target in &self.targets {
             push(&mut self.rows, table.row(target as usize), self.stride);
         }
-        self.inputs(simd, rate, false, false);
+        debug_assert_eq!(self.n_inputs, 1, "the vector that is fitted");
+        self.first_scores(simd);
+        self.errors.resize(self.stride, 0.0);
+        self.weigh(rate);
+        let g = &self.g[..self.targets.len()];
+        add_combination(simd, &mut self.errors, 0.0, g, &self.rows, self.stride);
+    }
+
+    /// The scores of the targets for the first input.
+    #[inline(always)]
+    fn first_scores<S: Simd>(&mut self, simd: S) {
+        let n = self.targets.len();
+        self.scores.clear();
+        self.scores.resize(n.next_multiple_of(8), 0.0);
+        let scores = &mut self.scores[..n];
+        products(simd, &self.inputs[..self.stride], &self.rows, [1, n], self.stride, scores);
+    }
+
+    /// Computes g of the scores.
+    #[inline(always)]
+    fn weigh(&mut self, rate: f32) {
+        self.g.resize(self.scores.len(), 0.0);
+        scaled_sigmoids(&self.scores, rate, &mut self.g);
+        self.g[0] += rate;
     }
 
     /// Steps of all inputs, one after the other; returns the mean loss of an input if requested.
     #[inline(always)]
-    fn inputs<S: Simd>(
-        &mut self,
-        simd: S,
-        rate: f32,
-        moves_targets: bool,
-        measure: bool,
-    ) -> Option<f64> {
-        let n_targets = self.targets.len();
-        self.g.resize(n_targets, 0.0);
+    fn inputs<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
+        let (n, stride) = (self.targets.len(), self.stride);
+        self.first_scores(simd);
         self.errors.resize(self.inputs.len(), 0.0);
         let mut loss = 0.0;
-        let inputs = self.inputs.chunks_exact(self.stride);
-        for (input, error) in inputs.zip(self.errors.chunks_exact_mut(self.stride)) {
-            products(simd, input, &self.rows, [1, n_targets], self.stride, &mut self.g);
+        for a in 0..self.n_inputs {
             if measure {
-                let negatives = self.g[1..].iter().map(|&x| softplus(x)).sum::<f64>();
-                loss += softplus(-self.g[0]) + negatives;
+                let negatives = self.scores[1..n].iter().map(|&x| softplus(x)).sum::<f64>();
+                loss += softplus(-self.scores[0]) + negatives;
             }
-            for g in &mut self.g {
-                *g = -rate * sigmoid(*g);
-            }
-            self.g[0] += rate;
-            exchange(simd, input, &mut self.rows, error, &self.g, self.stride, moves_targets);
+            self.weigh(rate);
+            let after = (a + 1) % self.n_inputs; // after the last one the scores are not used
+            let inputs = [a, after].map(|a| &self.inputs[a * stride..(a + 1) * stride]);
+            let error = &mut self.errors[a * stride..(a + 1) * stride];
+            exchange(simd, inputs, &mut self.rows, error, &self.g[..n], &mut self.scores[..n]);
         }
         measure.then_some(loss / self.n_inputs as f64)
     }
@@ -187,10 +204,9 @@ impl Desk {
 
 #[inline(always)]
 fn push(rows: &mut Vec<f32>, row: &[f32], stride: usize) {
+    let at = rows.len();
     rows.extend_from_slice(row);
-    for _ in row.len()..stride {
-        rows.push(0.0);
-    }
+    rows.resize(at + stride, 0.0);
 }
 
 #[cfg(test)]
@@ -198,6 +214,7 @@ mod tests {
     use pulp::Scalar;
 
     use super::super::TableRows;
+    use super::super::vector::sigmoid;
     use super::*;
 
     /// One input, three targets of dimension 2: the step of every row is minus the learning rate times the gradient of

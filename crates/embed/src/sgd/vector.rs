@@ -196,31 +196,89 @@ pub(crate) fn products<S: Simd>(
     }
 }
 
-/// error <- sum_b g_b t_b and, if they move, t_b <- t_b + g_b a, over padded rows t_b.
+/// One input a and its targets t_b, and the scores of the input after it, in one pass over padded rows:
+///
+/// error <- sum_b g_b t_b,  t_b <- t_b + g_b a,  scores_b <- <next, t_b>
+///
+/// Limit: a load, a store and three fused multiply-adds per vector of a target.
 #[inline(always)]
 pub(crate) fn exchange<S: Simd>(
     simd: S,
-    a: &[f32],
+    [a, next]: [&[f32]; 2],
     rows: &mut [f32],
     error: &mut [f32],
     g: &[f32],
-    stride: usize,
-    moves: bool,
+    scores: &mut [f32],
+) {
+    let stride = a.len();
+    error.fill(0.0);
+    let mut rows = rows.chunks_exact_mut(3 * stride);
+    let (mut g, mut scores) = (g.chunks_exact(3), scores.chunks_exact_mut(3));
+    for ((rows, g), scores) in rows.by_ref().zip(g.by_ref()).zip(scores.by_ref()) {
+        exchange_three(simd, [a, next], rows, error, [g[0], g[1], g[2]], scores);
+    }
+    let (rows, g, scores) = (rows.into_remainder(), g.remainder(), scores.into_remainder());
+    for ((row, &g), score) in rows.chunks_exact_mut(stride).zip(g).zip(scores) {
+        exchange_one(simd, [a, next], row, error, g, score);
+    }
+}
+
+/// [`exchange`] with three targets: as many as leave no register of AVX2 without use.
+#[inline(always)]
+fn exchange_three<S: Simd>(
+    simd: S,
+    [a, next]: [&[f32]; 2],
+    rows: &mut [f32],
+    error: &mut [f32],
+    g: [f32; 3],
+    scores: &mut [f32],
 ) {
     const { assert!(S::F32_LANES <= WIDEST) };
-    let (a, _) = S::as_simd_f32s(a);
+    let ((a, _), (next, _)) = (S::as_simd_f32s(a), S::as_simd_f32s(next));
     let (error, _) = S::as_mut_simd_f32s(error);
-    error.fill(simd.splat_f32s(0.0));
-    for (row, &g) in rows.chunks_exact_mut(stride).zip(g) {
-        let (row, _) = S::as_mut_simd_f32s(row);
-        let g = simd.splat_f32s(g);
-        for ((t, e), &a) in row.iter_mut().zip(error.iter_mut()).zip(a) {
-            *e = simd.mul_add_e_f32s(g, *t, *e);
-            if moves {
-                *t = simd.mul_add_e_f32s(g, a, *t);
-            }
-        }
+    let (rows, _) = S::as_mut_simd_f32s(rows);
+    let (t0, rows) = rows.split_at_mut(a.len());
+    let (t1, t2) = rows.split_at_mut(a.len());
+    let g = g.map(|g| simd.splat_f32s(g));
+    let mut sums = [simd.splat_f32s(0.0); 3];
+    let targets = t0.iter_mut().zip(t1).zip(t2);
+    for ((((t0, t1), t2), e), (&a, &next)) in targets.zip(error).zip(a.iter().zip(next)) {
+        let mut sum = simd.mul_add_e_f32s(g[0], *t0, *e);
+        sum = simd.mul_add_e_f32s(g[1], *t1, sum);
+        *e = simd.mul_add_e_f32s(g[2], *t2, sum);
+        *t0 = simd.mul_add_e_f32s(g[0], a, *t0);
+        *t1 = simd.mul_add_e_f32s(g[1], a, *t1);
+        *t2 = simd.mul_add_e_f32s(g[2], a, *t2);
+        sums[0] = simd.mul_add_e_f32s(next, *t0, sums[0]);
+        sums[1] = simd.mul_add_e_f32s(next, *t1, sums[1]);
+        sums[2] = simd.mul_add_e_f32s(next, *t2, sums[2]);
     }
+    for (score, sum) in scores.iter_mut().zip(sums) {
+        *score = simd.reduce_sum_f32s(sum);
+    }
+}
+
+/// [`exchange`] with one target.
+#[inline(always)]
+fn exchange_one<S: Simd>(
+    simd: S,
+    [a, next]: [&[f32]; 2],
+    row: &mut [f32],
+    error: &mut [f32],
+    g: f32,
+    score: &mut f32,
+) {
+    let ((a, _), (next, _)) = (S::as_simd_f32s(a), S::as_simd_f32s(next));
+    let (error, _) = S::as_mut_simd_f32s(error);
+    let (row, _) = S::as_mut_simd_f32s(row);
+    let g = simd.splat_f32s(g);
+    let mut sum = simd.splat_f32s(0.0);
+    for ((t, e), (&a, &next)) in row.iter_mut().zip(error).zip(a.iter().zip(next)) {
+        *e = simd.mul_add_e_f32s(g, *t, *e);
+        *t = simd.mul_add_e_f32s(g, a, *t);
+        sum = simd.mul_add_e_f32s(next, *t, sum);
+    }
+    *score = simd.reduce_sum_f32s(sum);
 }
 
 /// 1 / (1 + exp(-x)) to a few ulp, without branches so that it runs on whole vectors: exp by 2^n times a
@@ -241,6 +299,18 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     let power = shifted.to_bits().wrapping_sub(SHIFT.to_bits()).wrapping_add(127) << 23;
     let exp = (p * r * r + r + 1.0) * f32::from_bits(power);
     1.0 / (1.0 + exp)
+}
+
+/// g = -rate sigma(score) of padded scores, eight at a time.
+#[inline(always)]
+pub(crate) fn scaled_sigmoids(scores: &[f32], rate: f32, g: &mut [f32]) {
+    let (scores, _) = scores.as_chunks::<8>();
+    let (g, _) = g.as_chunks_mut::<8>();
+    for (scores, g) in scores.iter().zip(g) {
+        for i in 0..8 {
+            g[i] = -rate * sigmoid(scores[i]);
+        }
+    }
 }
 
 /// ln(1 + exp(x)), the loss of a score -x.
