@@ -3,14 +3,15 @@
 //! Reading twice returns the same data. If examples are read,
 //! - there are as many targets as inputs, all finite, and a set has at least one;
 //! - every class is below the number of names, and every class has a training example, if there is a training set;
-//! - both sets have one shape.
+//! - both sets have one shape;
+//! - without targets, as a network is applied to them, they are read as well, with an id each.
 
 use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
 use veridical_data::examples::{Dataset, Examples, Targets, Values};
-use veridical_io::examples::{ExampleOptions, read_examples};
+use veridical_io::examples::{ExampleOptions, InputOptions, read_examples, read_inputs};
 
 use crate::{Outcome, words};
 
@@ -49,7 +50,9 @@ fn check(path: &Path, setting: &Setting, intact: bool) -> Outcome {
     let regression = setting.target.is_some_and(|(_, is_number)| is_number);
     let options =
         ExampleOptions { target: target.into_iter().collect(), regression, ..Default::default() };
-    match read_examples(path, &options) {
+    let found = read_examples(path, &options);
+    check_inputs(path, found.as_ref().ok());
+    match found {
         Ok(data) => {
             let again = read_examples(path, &options).expect("it was read before");
             assert!(data == again, "what is read twice differs");
@@ -62,6 +65,20 @@ fn check(path: &Path, setting: &Setting, intact: bool) -> Outcome {
             let text = error.to_string();
             words(text.split_once(": ").map_or(&*text, |(_, what)| what)) // without the file
         }
+    }
+}
+
+/// Reads the same bytes without targets.
+fn check_inputs(path: &Path, found: Option<&Dataset>) {
+    let columns = found.map_or_else(|| vec!["a".to_owned()], |data| data.columns.clone());
+    let options = InputOptions { columns, ..InputOptions::default() };
+    match read_inputs(path, &options) {
+        Ok(inputs) => {
+            let n = inputs.examples.n();
+            assert!(n > 0 && inputs.ids.len() == n);
+            check_values(&inputs.examples);
+        }
+        Err(error) => assert!(found.is_none(), "examples are read, their inputs are not: {error}"),
     }
 }
 
@@ -78,20 +95,25 @@ fn check_data(data: &Dataset) {
 }
 
 fn check_part(part: &Examples, classes: usize) {
-    let (n, len) = (part.n(), part.shape.len());
-    assert!(n > 0 && len > 0);
-    match &part.values {
-        Values::Bytes(values) => assert_eq!(values.len(), n * len),
-        Values::Floats(values) => {
-            assert!(values.len() == n * len && values.iter().all(|x| x.is_finite()));
-        }
-    }
+    let n = part.n();
+    check_values(part);
     match &part.targets {
         Targets::Classes(labels) => {
             assert!(labels.len() == n && labels.iter().all(|&label| (label as usize) < classes));
         }
         Targets::Numbers { dim, values } => {
             assert!(values.len() == n * dim && values.iter().all(|x| x.is_finite()));
+        }
+    }
+}
+
+fn check_values(part: &Examples) {
+    let (n, len) = (part.n(), part.shape.len());
+    assert!(n > 0 && len > 0);
+    match &part.values {
+        Values::Bytes(values) => assert_eq!(values.len(), n * len),
+        Values::Floats(values) => {
+            assert!(values.len() == n * len && values.iter().all(|x| x.is_finite()));
         }
     }
 }

@@ -5,7 +5,7 @@ use veridical::align::Align;
 use veridical::demo::DemoOutput;
 use veridical::evaluate::Evaluate;
 use veridical::net::RefitNet;
-use veridical::net::text::PredictText;
+use veridical::predict::Predict;
 use veridical::recommend::Recommend;
 use veridical::similar::Similar;
 
@@ -53,7 +53,7 @@ pub struct Common {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train embeddings, or a network on images, tables or documents.
+    /// Train embeddings, networks, or classifiers of documents or vectors.
     #[command(long_about = train::ABOUT)]
     Train(train::Command),
     /// Tune hyperparameters by grid search on validation data.
@@ -68,9 +68,9 @@ pub enum Command {
     /// Show the nearest neighbors of an id.
     #[command(after_help = similar::EXAMPLES)]
     Similar(Flags<Similar>),
-    /// Classify new documents with a trained text model.
+    /// Apply a run to new documents, vectors, images, tables or pairs.
     #[command(long_about = predict::ABOUT, after_help = predict::EXAMPLES)]
-    Predict(Flags<PredictText>),
+    Predict(Flags<Predict>),
     /// Refit the last layer of a trained network by convex optimization.
     #[command(long_about = refit_head::ABOUT, after_help = refit_head::EXAMPLES)]
     RefitHead(Flags<RefitNet>),

@@ -20,6 +20,16 @@ impl Ids {
         Self::Int(Int64Array::from_iter_values((first..).take(n).map(|row| row as i64)))
     }
 
+    /// Creates ids from texts: integers if all are, as they would be written.
+    pub fn of_texts(texts: Vec<String>) -> Self {
+        let integer =
+            |id: &String| id.parse::<i64>().ok().filter(|number| number.to_string() == *id);
+        match texts.iter().map(integer).collect::<Option<Vec<i64>>>() {
+            Some(numbers) => Self::Int(numbers.into()),
+            None => Self::Text(StringArray::from_iter_values(texts)),
+        }
+    }
+
     /// Returns the number of ids.
     pub fn len(&self) -> usize {
         match self {

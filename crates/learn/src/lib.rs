@@ -7,8 +7,8 @@
 //! - [`eigen`], [`Pca`], [`randomized_svd`]: eigenvectors, principal components and leading singular vectors.
 //! - [`PairMoments`]: joint first and second moments of two tables, in one pass; [`Procrustes`], [`ridge_map`],
 //!   [`low_rank_map`], [`generalized_procrustes`]: the [`LinearMap`] from one table to the other; [`canonical_correlations`].
-//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nadaraya_watson`]: classifiers;
-//!   [`SparseLogistic`], [`cross_validate`]: on sparse rows.
+//! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nearest_labels`], [`nadaraya_watson`]: classifiers;
+//!   [`SparseLogistic`]: on sparse rows; [`Penalty`]: chosen by cross-validation.
 //!
 //! Work is split by problem size alone, so every result has the same bytes on any number of threads.
 
@@ -29,7 +29,7 @@ mod votes;
 
 pub use eigen::{Pca, eigen, orthonormal};
 pub use logistic::{
-    Logistic, LogisticSettings, OneVsRest, Penalty, SparseLogistic, cross_validate, logistic_path,
+    Folds, Logistic, LogisticSettings, OneVsRest, Penalty, SparseLogistic, logistic_path,
 };
 pub use map::LinearMap;
 pub use moments::PairMoments;
@@ -40,7 +40,7 @@ pub use ridge::{RidgeFit, RidgePath};
 pub use solve::{gram, invert_spd, solve_spd};
 pub use svd::{Operator, randomized_svd};
 pub use top_k::{Best, Scored, top_k};
-pub use votes::{Metric, knn_predict, nadaraya_watson};
+pub use votes::{Metric, knn_predict, nadaraya_watson, nearest_labels};
 
 /// The example of the README, compiled and run.
 #[cfg(doctest)]

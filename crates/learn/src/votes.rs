@@ -53,11 +53,37 @@ pub fn knn_predict(
         }
         most(&votes)
     };
-    let tables = match metric {
-        Metric::Cosine => Tables::cosine(train, test),
-        Metric::Euclidean => Tables::euclidean(train, test),
+    Ok(Tables::new(train, test, metric).map(labels, train.dim(), vote))
+}
+
+/// Returns the labels of the `k` nearest labeled rows (of all, if there are fewer), nearest first, for every row of `test`: the
+/// votes of any smaller k are a prefix.
+///
+/// # Errors
+/// The same as [`knn_predict`].
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_learn::{Metric, nearest_labels};
+///
+/// let (train, test) = (Rows::new(&[0.0, 1.0, 9.0, 10.0], 1)?, Rows::new(&[0.4, 9.6], 1)?);
+/// assert_eq!(nearest_labels(train, &[0, 1, 2, 3], 4, test, 2, Metric::Euclidean)?, [0, 1, 3, 2]);
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
+pub fn nearest_labels(
+    train: Rows<'_, f32>,
+    labels: &[u32],
+    classes: usize,
+    test: Rows<'_, f32>,
+    k: usize,
+    metric: Metric,
+) -> Result<Vec<u32>> {
+    check(train, labels, classes, test)?;
+    let nearest = |nearness: &[f32]| -> Vec<u32> {
+        let near = top_k((0..).zip(nearness.iter().copied()), k);
+        near.into_iter().map(|near| labels[near.number as usize]).collect()
     };
-    Ok(tables.map(labels, train.dim(), vote))
+    Ok(Tables::new(train, test, metric).map(labels, train.dim(), nearest).concat())
 }
 
 /// Predicts the class with the most Gaussian kernel votes, for every row of `test`.
@@ -146,6 +172,13 @@ struct Tables {
 }
 
 impl Tables {
+    fn new(train: Rows<'_, f32>, test: Rows<'_, f32>, metric: Metric) -> Self {
+        match metric {
+            Metric::Cosine => Self::cosine(train, test),
+            Metric::Euclidean => Self::euclidean(train, test),
+        }
+    }
+
     fn cosine(train: Rows<'_, f32>, test: Rows<'_, f32>) -> Self {
         let unit = |rows: Rows<'_, f32>| unit_rows(rows.values(), rows.dim());
         Self { train: unit(train), test: unit(test), offsets: vec![0.0; train.n()] }
@@ -172,7 +205,12 @@ impl Tables {
     }
 
     /// Applies `answer` to the proximities of all labeled rows, for every query.
-    fn map(self, labels: &[u32], dim: usize, answer: impl Fn(&[f32]) -> u32 + Sync) -> Vec<u32> {
+    fn map<T: Clone + Send>(
+        self,
+        labels: &[u32],
+        dim: usize,
+        answer: impl Fn(&[f32]) -> T + Sync,
+    ) -> Vec<T> {
         let n = labels.len();
         debug_assert!(n > 0 && self.train.len() == n * dim, "labeled rows");
         let block = ((1 << 20) / n).clamp(1, 256);
@@ -183,7 +221,7 @@ impl Tables {
                 scores.iter_mut().zip(&self.offsets).for_each(|(s, offset)| *s -= offset);
                 answer(scores)
             };
-            scores.chunks_exact_mut(n).map(one).collect::<Vec<u32>>()
+            scores.chunks_exact_mut(n).map(one).collect::<Vec<T>>()
         });
         blocks.collect::<Vec<_>>().concat()
     }

@@ -272,6 +272,12 @@ impl<T: Float> Net<T> {
         self.nodes.iter().find(|node| node.name == name).map(|node| node.output)
     }
 
+    /// Returns whether a node has one output per sequence, not one per position.
+    pub fn is_of_sequences(&self, name: &str) -> Option<bool> {
+        let node = self.nodes.iter().position(|node| node.name == name)?;
+        Some(self.is_pooled(node + 1))
+    }
+
     /// Lists parameters and buffers in the order of PyTorch's `state_dict`.
     pub fn tensors(&self) -> Vec<Named> {
         let mut named = Vec::new();

@@ -5,7 +5,8 @@
 //!
 //! - [`train`], [`tune`]: train embeddings into run folders; tune hyperparameters on validation data.
 //! - [`evaluate`], [`recommend`], [`similar`]: evaluate on held-out interactions, recommend items, find neighbors.
-//! - [`net`]: train, evaluate and refit neural networks on images, tables and text.
+//! - [`net`]: train, evaluate and refit neural networks on images, tables, vectors and text.
+//! - [`predict`]: apply a run of any kind to new inputs.
 //! - [`prepare`]: describe, split and generate data, build graphs, embed documents.
 //! - [`encoder`]: sentence embeddings from a pretrained encoder.
 //! - [`align`]: align one vector table to the coordinate frame of another.
@@ -33,6 +34,7 @@ pub mod featurize;
 pub mod guard;
 pub mod net;
 mod pipeline;
+pub mod predict;
 pub mod prepare;
 pub mod recommend;
 pub mod refresh;

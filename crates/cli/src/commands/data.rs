@@ -28,6 +28,7 @@ Examples:
   veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out v.parquet
   veridical data embed --encoder all-MiniLM-L6-v2/ --text pages.txt --max-length 128 --out pages.parquet
   veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
+  veridical data embed --run runs/mnist --data mnist/ --layer fc1 --out hidden.parquet
 
 --encoder takes a folder saved by sentence-transformers: a BERT (MiniLM, bge, e5, gte) with mean or CLS pooling.
 Vectors match those of sentence-transformers up to rounding. A killed job continues with --resume.";
@@ -49,7 +50,7 @@ enum Action {
     Generate(Flags<Generate>),
     /// Build a user-user or item-item graph for SSE-Graph.
     Graph(Flags<BuildGraph>),
-    /// Embed documents with a pretrained sentence encoder or a doc2vec run.
+    /// Embed documents with a sentence encoder or a doc2vec run, or any inputs with a layer of a network.
     #[command(after_help = EMBED_EXAMPLES)]
     Embed(Flags<Embed>),
 }

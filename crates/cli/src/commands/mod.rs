@@ -1,6 +1,7 @@
 //! One file per verb: it turns flags into settings and results into text.
 
 pub mod align;
+pub mod classifier;
 pub mod completions;
 pub mod data;
 pub mod demo;

@@ -3,29 +3,34 @@
 use std::fmt::Write as _;
 
 use veridical::Result;
-use veridical::net::text::{PredictText, Predicted, predict};
+use veridical::predict::{Predict, Predicted, predict};
 
 use crate::flags::Flags;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Classify new documents with a run of `train text`.
+Apply a run to new inputs, and write a table of predictions.
 
-Writes a table with the id, predicted class and predicted probability of every document. Labels are not needed; to
-measure accuracy on labeled documents, use `evaluate` with --data.";
+A classifier of documents takes --text, one of vectors --vectors, a network what it was trained on: images or a table with the
+same columns (--data), or vectors. Every row gets its id, the predicted class and the probability of every class, or the
+predicted numbers. Any embedding method that scores items takes pairs of user and item (--interactions) and writes their
+scores, or the predicted ratings. Labels are not needed; to measure accuracy, use `evaluate` with --data.";
 
 pub const EXAMPLES: &str = "\
 Examples:
   veridical predict --run runs/reviews --text new.csv --out predictions.csv
-  veridical predict --run runs/reviews --text new.parquet --column body --id-column key --out p.csv";
+  veridical predict --run runs/genres --vectors new.parquet --out predictions.parquet
+  veridical predict --run runs/mnist --data images/ --out predictions.csv
+  veridical predict --run runs/sasrec --interactions pairs.csv --out scores.csv";
 
-pub fn run(flags: Flags<PredictText>, terminal: &Terminal) -> Result<()> {
+pub fn run(flags: Flags<Predict>, terminal: &Terminal) -> Result<()> {
     let predicted = predict(&flags.settings("predict")?, &terminal.job())?;
-    terminal.result("predict", &predicted, &shown(&predicted))
+    terminal.result("predict", &predicted, &shown(&predicted))?;
+    Ok(())
 }
 
 fn shown(predicted: &Predicted) -> String {
-    let mut text = format!("{} documents\n", predicted.documents);
+    let mut text = format!("{} rows\n", predicted.rows);
     for (class, count) in &predicted.classes {
         let _ = writeln!(text, "  {class:<20}{count:>10}"); // cannot fail
     }

@@ -7,18 +7,19 @@ use veridical::core::Job;
 use veridical::core::settings::{Settings as _, SettingsLayer};
 use veridical::io::run::unfinished;
 use veridical::net::TrainNet;
+use veridical::net::classifier::TrainClassifier;
 use veridical::net::text::TrainText;
 use veridical::settings::Start;
 use veridical::train::{self, Replay, Request, Run, Train, Trained};
 use veridical::{Error, Result, net as nets};
 
-use crate::commands::{net, text};
+use crate::commands::{classifier, net, text};
 use crate::flags::Flags;
 use crate::methods::Chosen;
 use crate::terminal::Terminal;
 
 pub const ABOUT: &str = "\
-Train embeddings on interactions or text, or a network on labeled examples, and write a run folder.
+Train embeddings on interactions or text, or a network or classifier on labeled examples, and write a run folder.
 
 The folder holds run.json (every setting, seeds, fingerprints of the data), metrics.jsonl (one line per
 epoch), vectors/TABLE.parquet with your own ids, the model and the last checkpoint; for a network, its weights
@@ -34,6 +35,7 @@ Examples:
   veridical train doc2vec --text reviews.csv --column text --sse 0.01 --out runs/reviews
   veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
   veridical train text --text reviews.csv --column text --label-column label --out runs/sentiment
+  veridical train classifier --vectors runs/i2v --labels items.csv --out runs/genres
   veridical train --from runs/bpr/run.json --seed 3 --out runs/bpr-3
   veridical train --finish runs/long.partial
 
@@ -58,12 +60,15 @@ pub struct Command {
 enum What {
     #[command(flatten)]
     Embedding(Chosen<Start>),
-    /// Neural network on images or tables: MLP, CNN, ResNet
+    /// Neural network on images, tables or vectors: MLP, CNN, ResNet
     #[command(long_about = net::ABOUT, after_help = net::EXAMPLES)]
     Net(Flags<TrainNet>),
     /// Text classifier: words and pairs of words, or a recurrent network
     #[command(long_about = text::ABOUT, after_help = text::EXAMPLES)]
     Text(Flags<TrainText>),
+    /// Classifier of vectors: logistic regression, neighbors, random Fourier features, MLP
+    #[command(long_about = classifier::ABOUT, after_help = classifier::EXAMPLES)]
+    Classifier(Flags<TrainClassifier>),
 }
 
 impl Command {
@@ -71,6 +76,9 @@ impl Command {
         match self.what {
             Some(What::Net(flags)) => net::train(flags.layers()?, &terminal.job(), terminal),
             Some(What::Text(flags)) => text::train(flags.layers()?, &terminal.job(), terminal),
+            Some(What::Classifier(flags)) => {
+                classifier::train(flags.layers()?, &terminal.job(), terminal)
+            }
             Some(What::Embedding(chosen)) => {
                 let method = chosen.method;
                 let (layers, start) = chosen.layers()?;
@@ -106,6 +114,9 @@ fn replay(flags: Flags<Replay>, terminal: &Terminal) -> Result<()> {
     match start.from.as_deref() {
         Some(from) if nets::is_net(from) => net::train(layers, &job, terminal),
         Some(from) if nets::text::is_text(from) => text::train(layers, &job, terminal),
+        Some(from) if nets::classifier::is_classifier(from) => {
+            classifier::train(layers, &job, terminal)
+        }
         from => {
             let mut own = given;
             Start::fields().iter().for_each(|field| drop(own.remove(&field.name)));

@@ -28,6 +28,8 @@ const COMMANDS: &[&str] = &[
     "train text --model rnn --text reviews.csv --split-column split --min-count 2 --dim 8 --hidden 6 --epochs 1 --out runs/text",
     "evaluate --run runs/text",
     "predict --run runs/text --text reviews.csv --out predicted.csv",
+    "train classifier --vectors runs/bpr --table item --labels shop/items.csv --out runs/classifier",
+    "evaluate --run runs/classifier",
     "train doc2vec --text reviews.csv --dim 4 --epochs 1 --out runs/docs",
     "data embed --run runs/docs --text reviews.csv --out embedded.parquet",
     "stability runs/bpr runs/other --table item",

@@ -9,6 +9,7 @@ mod bad_input;
 mod bad_nets;
 mod bad_training;
 mod bad_usage;
+mod classifier;
 mod common;
 mod config;
 mod determinism;

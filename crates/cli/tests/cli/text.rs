@@ -87,12 +87,12 @@ fn planted_words_are_learned_evaluated_and_found_in_new_documents() {
     sandbox.put("new.csv", new);
     let line = "predict --run gru --text new.csv --id-column key --out said.csv";
     let said = json(&sandbox, "predict", line);
-    assert_eq!(said["documents"], 4);
+    assert_eq!(said["rows"], 4);
     assert!(said["notes"][0].as_str().unwrap().starts_with("2 of 4 documents have no known word"));
     let table = sandbox.text("said.csv");
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines.len(), 5);
-    assert!(lines[1].starts_with("x,good,0.9") && lines[2].starts_with("y,bad,0.9"), "{table}");
+    assert!(lines[1].starts_with("x,good,0.0") && lines[2].starts_with("y,bad,0.9"), "{table}");
     assert_eq!(lines[3].split_once(',').unwrap().1, lines[4].split_once(',').unwrap().1);
     sandbox
         .refuses(line, "said.csv already exists; choose another name or replace it with --force");
@@ -114,6 +114,40 @@ fn planted_words_are_learned_evaluated_and_found_in_new_documents() {
         "the documents of copy.csv are split differently than in training; restore the split column",
     );
     assert!(sandbox.text("page.html").contains("bidirectional-gru:6,6"));
+}
+
+/// What `predict` writes for the test documents is what `evaluate` counts, and the layers below the output are vectors.
+#[test]
+fn predictions_are_those_that_are_evaluated() {
+    let sandbox = sandbox();
+    let tfidf = "train text --text reviews.csv --split-column split --quiet --out tfidf";
+    sandbox.ok(tfidf);
+    sandbox.ok(&format!("{TRAIN} --epochs 3 --lr 0.01 --quiet --out rnn"));
+    for run in ["tfidf", "rnn"] {
+        let evaluated = json(&sandbox, "evaluate-net", &format!("evaluate --run {run}"));
+        sandbox.ok(&format!("predict --run {run} --text reviews.csv --out {run}.csv --quiet"));
+        let table = sandbox.text(&format!("{run}.csv"));
+        assert!(table.starts_with("id,predicted,p_bad,p_good\nr0,"), "{table}");
+        let right = table.lines().skip(1).enumerate().step_by(5).filter(|(i, line)| {
+            let label = if i * 7 % 11 < 5 { "good" } else { "bad" };
+            line.split(',').nth(1) == Some(label)
+        });
+        let accuracy = &evaluated["models"][0]["accuracy"]["value"];
+        assert_eq!(right.count() as f64 / 60.0, accuracy.as_f64().unwrap(), "{run}");
+    }
+    let line = "data embed --run rnn --text reviews.csv --out";
+    let embedded = json(&sandbox, "data-embed", &format!("{line} last.parquet"));
+    assert_eq!((&embedded["rows"], &embedded["dim"]), (&300.into(), &6.into()));
+    let embedded = json(&sandbox, "data-embed", &format!("{line} ends.parquet --layer ends"));
+    assert_eq!(embedded["dim"], 12);
+    sandbox.refuses(
+        &format!("{line} no.parquet --layer rnn"),
+        "the layer `rnn` of rnn has values for every word; choose one with values for documents: ends, fc1, relu, fc2",
+    );
+    sandbox.refuses(
+        "data embed --run tfidf --text reviews.csv --out no.parquet",
+        "tfidf is a regression on words, which has no hidden layers; train with --model rnn",
+    );
 }
 
 #[test]

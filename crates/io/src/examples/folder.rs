@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// The supported layouts of examples in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+pub(super) enum Layout {
     Idx,
     Cifar,
     Sheets,
@@ -86,7 +86,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    fn layout(&self) -> Result<Layout> {
+    pub fn layout(&self) -> Result<Layout> {
         let kinds = [
             (Layout::Idx, "idx files", idx::is_here(self)),
             (Layout::Cifar, "CIFAR in binary", cifar::is_here(self)),

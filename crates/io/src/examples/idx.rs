@@ -10,6 +10,7 @@ use veridical_core::Error as Core;
 
 use super::classes::numbered;
 use super::folder::Folder;
+use super::inputs::{Inputs, TEST_SET, by_number};
 use super::{ExampleShape, Examples, Found, Origin, Targets, Values};
 use crate::format::Compression;
 use crate::publish;
@@ -80,6 +81,21 @@ pub(super) fn read(folder: &Folder<'_>) -> Result<Found> {
     Ok(Found { train, test, classes, origins, ..Found::default() })
 }
 
+/// The images of the test set, or else of the training set; labels need not be there.
+pub(super) fn read_images(folder: &Folder<'_>) -> Result<Inputs> {
+    let find = |is_train: bool| {
+        folder.direct().find(|(name, _)| role(name) == Some((is_train, Content::Images)))
+    };
+    let (train, test) = (find(true), find(false));
+    let note = (train.is_some() && test.is_some()).then(|| TEST_SET.to_owned());
+    let Some((_, path)) = test.or(train) else {
+        return Err(Error::content(folder.path, "has labels, but no images"));
+    };
+    let (_, shape, values) = read_image_array(path)?;
+    let targets = Targets::Classes(Vec::new());
+    Ok(by_number(Examples { shape, values: Values::Bytes(values), targets }, note))
+}
+
 fn alone(path: &Path, other: &str) -> Error {
     Error::content(path, format!("there is no {other} beside it; download it too"))
 }
@@ -90,27 +106,32 @@ fn read_part(images: &Path, labels: &Path) -> Result<Examples> {
         let what = format!("labels have one dimension, these have {}", label_dims.len());
         return Err(Error::content(labels, what));
     };
-    let (dims, values) = read_array(images)?;
-    let (n_images, height, width, channels) = match *dims.as_slice() {
-        [n, height, width] => (n, height, width, 1),
-        [n, height, width, channels] => (n, height, width, channels),
-        _ => {
-            let what = format!("images have three or four dimensions, these have {}", dims.len());
-            return Err(Error::content(images, what));
-        }
-    };
+    let (n_images, shape, values) = read_image_array(images)?;
     if n_images != n {
         let labels = labels.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let what =
             format!("has {n_images} images, but {labels} has {n} labels; download both again");
         return Err(Error::content(images, what));
     }
-    let shape = ExampleShape::Image { height, width, channels };
-    if values.is_empty() {
-        return Err(Error::content(images, format!("has no pixels: its dimensions are {dims:?}")));
-    }
     let classes = label_values.into_iter().map(u32::from).collect();
     Ok(Examples { shape, values: Values::Bytes(values), targets: Targets::Classes(classes) })
+}
+
+/// The number of images, their shape and their pixels.
+fn read_image_array(path: &Path) -> Result<(usize, ExampleShape, Vec<u8>)> {
+    let (dims, values) = read_array(path)?;
+    let (n, height, width, channels) = match *dims.as_slice() {
+        [n, height, width] => (n, height, width, 1),
+        [n, height, width, channels] => (n, height, width, channels),
+        _ => {
+            let what = format!("images have three or four dimensions, these have {}", dims.len());
+            return Err(Error::content(path, what));
+        }
+    };
+    if values.is_empty() {
+        return Err(Error::content(path, format!("has no pixels: its dimensions are {dims:?}")));
+    }
+    Ok((n, ExampleShape::Image { height, width, channels }, values))
 }
 
 /// Dimensions and values. Memory grows with the bytes that exist.

@@ -8,11 +8,14 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use arrow_array::StringArray;
 use rayon::prelude::*;
 use veridical_core::Error as Core;
+use veridical_data::Ids;
 
 use super::decode::{Pixels, decode};
 use super::folder::Folder;
+use super::inputs::Inputs;
 use super::{ExampleShape, Examples, Found, Targets, Values};
 use crate::read::is_skipped;
 use crate::{Error, Result, storage};
@@ -30,6 +33,11 @@ pub(super) fn is_here(folder: &Folder<'_>) -> bool {
         [part, _, name] => PARTS.contains(&part.as_str()) && is_image(name),
         _ => false,
     })
+}
+
+/// Whether images are in the folder itself.
+pub(super) fn are_direct(folder: &Folder<'_>) -> bool {
+    folder.direct().any(|(name, _)| is_image(name))
 }
 
 fn is_image(name: &str) -> bool {
@@ -132,6 +140,18 @@ fn read_part<'a>(
         values: Values::Bytes(values),
         targets: Targets::Classes(classes),
     }))
+}
+
+/// Every image below a folder, in the order of their paths, which are the ids.
+pub(super) fn read_all(folder: &Folder<'_>) -> Result<Inputs> {
+    let is_image = |names: &[String]| names.last().is_some_and(|name| is_image(name));
+    let files: Vec<_> = folder.files().iter().filter(|file| is_image(&file.names)).collect();
+    let paths = BTreeMap::from([("", files.iter().map(|file| file.path.as_path()).collect())]);
+    let examples = read_part(&paths, &[""], &mut None)?;
+    let examples = examples.ok_or_else(|| Error::no_rows(folder.path))?;
+    let ids = StringArray::from_iter_values(files.iter().map(|file| file.names.join("/")));
+    let targets = Targets::Classes(Vec::new());
+    Ok(Inputs { ids: Ids::Text(ids), examples: Examples { targets, ..examples }, note: None })
 }
 
 fn read_image(path: &Path) -> Result<Pixels> {

@@ -14,6 +14,7 @@ mod decode;
 mod folder;
 mod idx;
 mod images;
+mod inputs;
 mod rows;
 mod sheets;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use veridical_data::fingerprint;
 use self::folder::Folder;
 pub use self::idx::write_idx;
 pub use self::images::write_image_folder;
+pub use self::inputs::{InputOptions, Inputs, read_inputs};
 use crate::read::is_skipped;
 use crate::records::Place;
 use crate::{Error, RecordOptions, Result, storage};

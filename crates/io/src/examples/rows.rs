@@ -9,6 +9,7 @@ use veridical_core::Error as Core;
 
 use super::classes::listed;
 use super::folder::{Folder, KNOWN};
+use super::inputs::TEST_SET;
 use super::{ExampleOptions, ExampleShape, Examples, Found, Origin, Targets, Values};
 use crate::format::Compression;
 use crate::records::{Cell, Place, WideRows, find_column, read_wide};
@@ -60,6 +61,16 @@ pub(super) fn read_folder(folder: &Folder<'_>, options: &ExampleOptions) -> Resu
     };
     let [train, test] = PARTS.map(part);
     read(folder.path, train?, test?, options)
+}
+
+/// The test table of a folder, or else the training table, with a note if there are both.
+pub(super) fn one_part<'a>(folder: &'a Folder<'_>) -> Result<(&'a Path, Option<String>)> {
+    let find = |part: &str| folder.direct().find(|(name, _)| is_part(name, part));
+    match (find(PARTS[0]), find(PARTS[1])) {
+        (Some(_), Some((_, test))) => Ok((test, Some(TEST_SET.into()))),
+        (Some((_, only)), None) | (None, Some((_, only))) => Ok((only, None)),
+        (None, None) => Err(Error::no_rows(folder.path)),
+    }
 }
 
 fn read(
@@ -303,7 +314,7 @@ fn input(cell: &Cell<'_>) -> std::result::Result<f32, String> {
 }
 
 /// A finite f32, or what is wrong with the cell.
-fn number(cell: &Cell<'_>) -> std::result::Result<f32, String> {
+pub(super) fn number(cell: &Cell<'_>) -> std::result::Result<f32, String> {
     let value = match cell {
         Cell::Int(value) => *value as f64,
         Cell::Float(value) => *value,

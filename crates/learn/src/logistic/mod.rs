@@ -14,13 +14,17 @@
 mod kernel;
 mod lbfgs;
 mod objective;
+mod penalty;
 mod sparse;
 
 use objective::{Axes, Examples, Objective, Targets};
+use rayon::prelude::*;
 use veridical_core::{Result, Rows};
 
 use self::lbfgs::minimize;
-pub use self::sparse::{Penalty, SparseLogistic, cross_validate};
+use self::penalty::log_loss;
+pub use self::penalty::{Folds, Penalty};
+pub use self::sparse::SparseLogistic;
 use crate::dense::{product, row_major, view};
 use crate::votes::check_labels;
 
@@ -81,6 +85,41 @@ impl Logistic {
         start: Option<&Logistic>,
     ) -> Result<Self> {
         Ok(Problem::of_classes(rows, labels, classes)?.fit(settings, start))
+    }
+
+    /// Chooses the penalty by cross-validation, from rising values `cs`.
+    ///
+    /// # Errors
+    /// The same as [`Logistic::fit`], and [`Error::Unfit`](veridical_core::Error::Unfit) for fewer rows than folds.
+    pub fn choose_penalty(
+        rows: Rows<'_, f32>,
+        labels: &[u32],
+        classes: usize,
+        cs: &[f64],
+        folds: Folds,
+        settings: &LogisticSettings,
+    ) -> Result<Penalty> {
+        check_labels(rows, labels.len(), labels, classes)?;
+        let dim = rows.dim();
+        let picked = |own: &[usize]| -> (Vec<f32>, Vec<u32>) {
+            let values = own.iter().flat_map(|&i| rows.row(i)).copied().collect();
+            (values, own.iter().map(|&i| labels[i]).collect())
+        };
+        let parts = folds.parts(labels, classes)?;
+        let parts: Vec<_> =
+            parts.iter().map(|(train, test)| (picked(train), picked(test))).collect();
+        let mut fits: Vec<Option<Logistic>> = vec![None; parts.len()];
+        Penalty::choose(cs, rows.n(), |c| {
+            let settings = LogisticSettings { c, ..*settings };
+            let of = |(fit, (train, test)): (&mut Option<Logistic>, &(Part, Part))| {
+                let train_rows = Rows::new(&train.0, dim)?;
+                let found = Self::fit(train_rows, &train.1, classes, &settings, fit.as_ref())?;
+                let loss = log_loss(found.scores(&test.0).into_iter(), &test.1, classes);
+                *fit = Some(found);
+                Ok(loss)
+            };
+            fits.par_iter_mut().zip(&parts).map(of).collect()
+        })
     }
 
     /// Returns the scores (logits), one per class for every row.
@@ -173,6 +212,9 @@ impl OneVsRest {
         self.0.scores(rows).chunks_exact(self.0.intercepts.len()).map(positive).collect()
     }
 }
+
+/// Rows with their labels.
+type Part = (Vec<f32>, Vec<u32>);
 
 #[derive(Clone, Copy)]
 enum Labels<'a> {

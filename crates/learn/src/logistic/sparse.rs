@@ -6,15 +6,13 @@
 //! so that C means in both what it means in scikit-learn. The columns of W that a row reads are its entries, so an evaluation
 //! reads X twice: by rows for the scores, by columns for the gradient; both are sums in a fixed order. The preconditioner is the
 //! inverse of the diagonal q_k (1 - q_k) mean x_j^2 + 1 / (C n), the Hessian's where all scores are b.
-//!
-//! The penalty is chosen by cross-validation: C by C from the strongest penalty on, the mean log-loss of held-out rows in
-//! stratified folds, until it has risen twice in a row.
 
 use rayon::prelude::*;
-use veridical_core::{Error, Order, Result, Seed, SparseRows};
+use veridical_core::{Error, Result, SparseRows};
 
 use super::LogisticSettings;
 use super::lbfgs::{Smooth, minimize};
+use super::penalty::{Folds, Penalty, log_loss, softplus};
 
 /// Rows or columns of a task of a thread.
 const BLOCK: usize = 512;
@@ -32,15 +30,6 @@ pub struct SparseLogistic {
     pub loss: f64,
     /// Whether the gradient fell below the tolerance.
     pub converged: bool,
-}
-
-/// The penalty that cross-validation chose.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Penalty {
-    /// Inverse regularization strength C.
-    pub c: f64,
-    /// The tried C with their mean log-loss on held-out rows.
-    pub path: Vec<(f64, f64)>,
 }
 
 /// Returns the number of outputs for a number of classes: one for two, else one each.
@@ -97,56 +86,36 @@ impl SparseLogistic {
         });
         outputs
     }
-}
 
-/// Chooses the penalty by cross-validation, from rising values `cs`.
-///
-/// # Errors
-/// The same as [`SparseLogistic::fit`], and [`Error::Unfit`] if a class has a single row.
-pub fn cross_validate(
-    rows: &SparseRows,
-    labels: &[u32],
-    classes: usize,
-    cs: &[f64],
-    folds: usize,
-    settings: &LogisticSettings,
-    seed: Seed,
-) -> Result<Penalty> {
-    check(rows, labels, classes)?;
-    let fold_of = folds_of(labels, classes, folds, seed)?;
-    let mut parts: Vec<(Problem, Vec<f64>, SparseRows, Vec<u32>)> = (0..folds)
-        .into_par_iter()
-        .map(|fold| {
-            let part = |held_out: bool| -> (SparseRows, Vec<u32>) {
-                let own: Vec<usize> =
-                    (0..rows.n()).filter(|&i| (fold_of[i] == fold) == held_out).collect();
-                (rows.subset(&own), own.iter().map(|&i| labels[i]).collect())
-            };
-            let ((train, train_labels), (test, test_labels)) = (part(false), part(true));
-            let problem = Problem::new(train, train_labels, classes);
+    /// Chooses the penalty by cross-validation, from rising values `cs`.
+    ///
+    /// # Errors
+    /// The same as [`SparseLogistic::fit`], and [`Error::Unfit`] for fewer rows than folds.
+    pub fn choose_penalty(
+        rows: &SparseRows,
+        labels: &[u32],
+        classes: usize,
+        cs: &[f64],
+        folds: Folds,
+        settings: &LogisticSettings,
+    ) -> Result<Penalty> {
+        check(rows, labels, classes)?;
+        let parts = folds.parts(labels, classes)?.into_par_iter().map(|(train, test)| {
+            let of = |own: &[usize]| own.iter().map(|&i| labels[i]).collect::<Vec<u32>>();
+            let problem = Problem::new(rows.subset(&train), of(&train), classes);
             let start = problem.start();
-            (problem, start, test, test_labels)
+            (problem, start, rows.subset(&test), of(&test))
+        });
+        let mut parts: Vec<_> = parts.collect();
+        Penalty::choose(cs, rows.n(), |c| {
+            let settings = LogisticSettings { c, ..*settings };
+            let losses = parts.par_iter_mut().map(|(problem, x, test, labels)| {
+                let outputs = problem.fit(x, &settings).outputs(test);
+                log_loss(outputs.iter().map(|&s| f64::from(s)), labels, outputs_for(classes))
+            });
+            Ok(losses.collect())
         })
-        .collect();
-    let mut path: Vec<(f64, f64)> = Vec::new();
-    for &c in cs {
-        let settings = LogisticSettings { c, ..*settings };
-        let losses: Vec<f64> = parts
-            .par_iter_mut()
-            .map(|(problem, x, test, labels)| {
-                let fit = problem.fit(x, &settings);
-                log_loss(&fit.outputs(test), labels, outputs_for(classes))
-            })
-            .collect();
-        path.push((c, losses.iter().sum::<f64>() / rows.n() as f64));
-        let rising = path.windows(2).rev().take_while(|two| two[1].1 > two[0].1).count();
-        if rising >= 2 {
-            break;
-        }
     }
-    let best = path.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let c = best.ok_or_else(|| Error::unfit("there is no penalty to choose from", ""))?.0;
-    Ok(Penalty { c, path })
 }
 
 fn check(rows: &SparseRows, labels: &[u32], classes: usize) -> Result<()> {
@@ -161,45 +130,6 @@ fn check(rows: &SparseRows, labels: &[u32], classes: usize) -> Result<()> {
         Some(label) => Err(Error::unfit(format!("label {label} is not below {classes}"), "")),
         None => Ok(()),
     }
-}
-
-/// The fold of every row: the rows of a class are dealt to the folds in random order.
-fn folds_of(labels: &[u32], classes: usize, folds: usize, seed: Seed) -> Result<Vec<usize>> {
-    let mut members = vec![Vec::new(); classes];
-    labels.iter().enumerate().for_each(|(i, &label)| members[label as usize].push(i));
-    let mut fold_of = vec![0; labels.len()];
-    let mut dealt = 0;
-    for (class, members) in members.iter().enumerate() {
-        let order = Order::new(members.len() as u64, seed, "folds", class as u32);
-        for t in 0..members.len() {
-            fold_of[members[order.at(t as u64) as usize]] = dealt % folds;
-            dealt += 1;
-        }
-    }
-    if folds < 2 || labels.len() < folds {
-        let what = format!("{} rows cannot be dealt to {folds} folds", labels.len());
-        return Err(Error::unfit(what, ""));
-    }
-    Ok(fold_of)
-}
-
-/// The sum of the log-losses of rows.
-fn log_loss(outputs: &[f32], labels: &[u32], k: usize) -> f64 {
-    let rows = outputs.chunks_exact(k).zip(labels);
-    rows.map(|(out, &label)| match out {
-        [s] => softplus(if label == 1 { -f64::from(*s) } else { f64::from(*s) }),
-        _ => {
-            let most = out.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let sum: f64 = out.iter().map(|&s| f64::from(s - most).exp()).sum();
-            sum.ln() + f64::from(most - out[label as usize])
-        }
-    })
-    .sum()
-}
-
-/// log(1 + exp(x)).
-fn softplus(x: f64) -> f64 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 /// The part of a fit that does not depend on the penalty.
@@ -431,12 +361,14 @@ mod tests {
         let cs = [1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0];
         let settings = LogisticSettings { tolerance: 1e-5, ..Default::default() };
         let seed = Seed::new(0).unwrap();
-        let chosen = cross_validate(&rows, &labels, 3, &cs, 5, &settings, seed).unwrap();
+        let folds = Folds { n: 5, seed };
+        let choose =
+            || SparseLogistic::choose_penalty(&rows, &labels, 3, &cs, folds, &settings).unwrap();
+        let chosen = choose();
         assert!(chosen.c > 1e-3 && chosen.c < 100.0, "{chosen:?}");
         let least = chosen.path.iter().map(|(_, loss)| *loss).fold(f64::INFINITY, f64::min);
         assert!(chosen.path.contains(&(chosen.c, least)));
-        let again = cross_validate(&rows, &labels, 3, &cs, 5, &settings, seed).unwrap();
-        assert_eq!(chosen, again);
+        assert_eq!(chosen, choose());
     }
 
     #[test]

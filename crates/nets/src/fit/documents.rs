@@ -292,9 +292,27 @@ impl DocumentPasses {
         documents: &Documents,
         (what, job): (&str, &Job<'_>),
     ) -> Result<Vec<f32>> {
+        let mut outputs = Vec::with_capacity(documents.len() * net.outputs());
+        self.run(net, words, documents, (what, job), |work| {
+            outputs.extend_from_slice(work.outputs(net));
+        })?;
+        Ok(outputs)
+    }
+
+    /// Runs all documents in order and calls `visit` with the workspace after each pass.
+    ///
+    /// # Errors
+    /// If the user stops the job.
+    pub fn run(
+        &mut self,
+        net: &Net<f32>,
+        words: &EmbeddingTable<f32>,
+        documents: &Documents,
+        (what, job): (&str, &Job<'_>),
+        mut visit: impl FnMut(&Workspace<f32>),
+    ) -> Result<()> {
         let n = documents.len();
         let progress = job.progress(what, "documents", Some(n as u64));
-        let mut outputs = Vec::with_capacity(n * net.outputs());
         let mut first = 0;
         while first < n {
             let mut rows = 0;
@@ -307,11 +325,11 @@ impl DocumentPasses {
             let Batch { starts, words: ids, .. } = &self.batch;
             let fill = |slot: &mut [f32]| words.gather(ids, slot);
             net.forward_sequences(&mut self.work, starts, Mode::Frozen, 0, fill);
-            outputs.extend_from_slice(self.work.outputs(net));
+            visit(&self.work);
             progress.advance(count as u64);
             first += count;
             progress.check()?;
         }
-        Ok(outputs)
+        Ok(())
     }
 }

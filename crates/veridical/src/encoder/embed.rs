@@ -56,7 +56,8 @@ pub fn embed_sentences(
     settings: &Embed,
     job: &Job<'_>,
 ) -> Result<EmbeddedSentences> {
-    let Embed { text: path, batch, max_length, memory, .. } = settings;
+    let Embed { batch, max_length, memory, .. } = settings;
+    let path = settings.documents()?;
     let (input, output) = (Source::Path(path.to_path_buf()), settings.out.source());
     let write = WriteOptions { existing: settings.existing.clone(), ..WriteOptions::default() };
     pipeline::refuse_overlap(&input, &output)?;

@@ -75,6 +75,8 @@ settings! {
         /// Examples to evaluate a network on
         pub data: Option<Input> = None
             => [value("FILE_OR_FOLDER"), excludes(&["users", "interactions"]), otherwise("the training data of the run")],
+        /// Labels of ⟨data⟩, for models trained on vectors
+        pub labels: Option<Input> = None => [needs(&["data"]), otherwise("those of the training")],
         /// Evaluate a network on these classes only
         pub classes: Option<String> = None => [value("NAME,NAME"), excludes(&["users", "interactions"])],
         /// User-item interactions (file or folder)
@@ -237,9 +239,11 @@ pub struct Versus {
 /// ```
 pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<Evaluation> {
     settings.check()?;
-    for (name, given) in
-        [("data", settings.data.is_some()), ("classes", settings.classes.is_some())]
-    {
+    for (name, given) in [
+        ("data", settings.data.is_some()),
+        ("labels", settings.labels.is_some()),
+        ("classes", settings.classes.is_some()),
+    ] {
         if given {
             let run = settings.run.first().map(ToString::to_string).unwrap_or_default();
             let what = "is for networks, and this run is not one; embeddings are evaluated on ⟨interactions⟩";

@@ -11,13 +11,13 @@ use veridical_nets::metrics::{McNemar, Measures, Passes, measures};
 
 use super::material::Task;
 use super::saved::Saved;
-use super::{metrics, text};
+use super::{classifier, metrics, text};
 use crate::evaluate::Evaluate;
 use crate::{Error, Result};
 
-/// Returns whether a run is a network, on examples or on text.
+/// Returns whether a run is a network, on examples or on text, or a classifier.
 pub fn is_network(run: &Path) -> bool {
-    super::is_net(run) || text::is_text(run)
+    super::is_net(run) || text::is_text(run) || classifier::is_classifier(run)
 }
 
 /// Result of [`evaluate`].
@@ -149,6 +149,9 @@ pub fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
     if settings.run.iter().any(|run| text::is_text(run)) {
         return text::evaluate(settings, job);
     }
+    if settings.run.iter().any(|run| classifier::is_classifier(run)) {
+        return classifier::evaluate(settings, job);
+    }
     let mut notes: Vec<String> = Vec::new();
     let mut models = Vec::new();
     let mut task: Option<(Task, PathBuf)> = None;
@@ -192,7 +195,8 @@ fn evaluate_ensemble(
 ) -> Result<(EvaluatedNet, Option<String>)> {
     let first = &runs[0];
     let data = first.data(settings.data.as_deref())?;
-    let read = first.read(&data, settings.classes.as_deref(), job)?;
+    let labels = settings.labels.as_deref();
+    let read = first.read(&data, settings.classes.as_deref(), labels, job)?;
     let content = |part: &str| read.fingerprint.get(part)?.get("fingerprint")?.as_str();
     let fingerprint = content("test").or(content("train")).unwrap_or_default().to_owned();
     let (examples, note) = first.test_set(read)?;

@@ -67,7 +67,7 @@ impl Material {
             let what = "training a network needs examples; pass them with ⟨data⟩ FILE_OR_FOLDER";
             return Err(Error::request(what, ""));
         };
-        let data = read(path, &options.reading(), job)?;
+        let data = options.read(path, None, None, false, job)?;
         let Dataset { train, test, classes, columns, fingerprint, .. } = data;
         let any = train.as_ref().or(test.as_ref());
         // INVARIANT: a dataset has at least one part.

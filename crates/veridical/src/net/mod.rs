@@ -2,8 +2,11 @@
 //!
 //! A [`NetRequest`] defines the network and its data; [`train`] reads the examples, trains one run, or one for each of
 //! several seeds, and publishes self-describing folders. [`evaluate()`] evaluates them on test data, [`refit()`] refits the
-//! last layer.
+//! last layer. [`text`] and [`classifier`] train on documents and on vectors.
 
+mod apply;
+mod classified;
+pub mod classifier;
 mod evaluate;
 mod material;
 mod options;
@@ -11,6 +14,7 @@ mod page;
 mod refit;
 mod saved;
 pub mod text;
+mod vectors;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -29,8 +33,10 @@ pub use veridical_nets::fit::{Evaluation, Learned};
 pub use veridical_nets::metrics::{McNemar, Measures};
 use veridical_nets::{Loss, Net, NetConfig, Trainer};
 
+pub(crate) use self::apply::{Inputs, Outputs, hidden, outputs};
 pub use self::evaluate::{EvaluatedNet, NetEvaluation, evaluate, is_network};
-use self::material::{Material, Task};
+use self::material::Material;
+pub(crate) use self::material::Task;
 pub use self::options::{METHOD, NetOptions, NetRequest, Recipe, TrainNet, layer_of};
 pub use self::refit::{Compared, RefitHead, RefitNet, Tried, refit};
 use crate::settings::Start;
@@ -44,7 +50,7 @@ const SMALL_STEP: usize = 1 << 24;
 /// Result of [`train`].
 #[derive(Clone, Debug, Serialize)]
 pub struct TrainedNet {
-    /// Training method: `net` or `text`.
+    /// Training method: `net`, `text` or `classifier`.
     pub method: &'static str,
     /// Architecture.
     pub model: String,

@@ -6,7 +6,8 @@
 use std::path::Path;
 
 use veridical_core::settings::{Settings as _, SettingsLayer, Values};
-use veridical_core::{choices, settings};
+use veridical_core::{Job, Seed, choices, settings};
+use veridical_data::examples::Dataset;
 use veridical_io::examples::ExampleOptions;
 use veridical_io::run::RunFolder;
 use veridical_io::{ColumnMap, Input};
@@ -16,7 +17,8 @@ use veridical_nets::{
     Schedule, Shape, TrainerSettings,
 };
 
-use super::material::Task;
+use super::material::{self, Task};
+use super::vectors::LabeledVectors;
 use crate::settings::{Start, TextFiles, TrainingSeed};
 use crate::{Error, Result, config};
 
@@ -131,7 +133,7 @@ fn by_optimizer(value: impl Fn(OptimizerKind) -> Option<f64>) -> String {
 settings! {
     /// Training data of a network.
     pub struct NetOptions in "Data" {
-        /// Labeled examples: a folder with idx, CIFAR or image files, or a table
+        /// Labeled examples: a folder with idx, CIFAR or image files, a table, or a vector table with ⟨labels⟩
         pub data: Option<Input> = None => [value("FILE_OR_FOLDER")],
         /// Target column of a table; several for regression
         pub target: Option<String> = None => [value("COLUMN,COLUMN")],
@@ -159,6 +161,8 @@ settings! {
         pub checkpoint_every: Option<u64> = None
             => [heading(STOPPING), value("STEPS"), at_least(1.0), otherwise("by time, at most 5 % overhead")],
     } with {
+        /// The labels of a vector table.
+        pub labeled: LabeledVectors,
         /// How text files are decoded.
         pub files: TextFiles,
         /// Random seed of training.
@@ -167,12 +171,40 @@ settings! {
 }
 
 impl NetOptions {
+    /// Reads the examples of a path, with ⟨labels⟩ those of a vector table; `known` are the classes of a trained network, `only` the
+    /// classes to keep. Nothing of a vector table `is_other` than that of the training is held out.
+    pub(super) fn read(
+        &self,
+        path: &Path,
+        known: Option<&[String]>,
+        only: Option<&str>,
+        is_other: bool,
+        job: &Job<'_>,
+    ) -> Result<Dataset> {
+        let only = only.or(self.classes.as_deref().filter(|_| known.is_none()));
+        let only = only.map(|list| names(Some(list)));
+        if self.labeled.labels.is_some() {
+            if self.target.is_some() || self.regression {
+                let name = if self.regression { "regression" } else { "target" };
+                let what = format!("⟨{name}⟩ is for tables of examples; vectors have ⟨labels⟩");
+                return Err(Error::request(what, format!("leave ⟨{name}⟩ out")));
+            }
+            let seed = Seed::new(self.split_seed.unwrap_or(0))?;
+            let held_out = (!is_other).then_some(seed);
+            return self.labeled.read(path, &self.files, only.as_deref(), held_out, job);
+        }
+        let mut options = self.reading();
+        options.known_classes = known.map(<[String]>::to_vec);
+        options.classes = only;
+        material::read(path, &options, job)
+    }
+
     /// Returns the options for reading the examples.
-    pub(super) fn reading(&self) -> ExampleOptions {
+    fn reading(&self) -> ExampleOptions {
         ExampleOptions {
             target: names(self.target.as_deref()),
             regression: self.regression,
-            classes: self.classes.as_deref().map(|list| names(Some(list))),
+            classes: None,
             known_classes: None,
             ignore_columns: names(self.ignore_columns.as_deref()),
             records: self.files.records(ColumnMap::default()),

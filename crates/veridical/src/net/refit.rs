@@ -112,7 +112,7 @@ pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
     let mut saved = Saved::open(&settings.run)?;
     let method = method_of(settings.method, &saved)?;
     let path = saved.data(settings.data.as_deref())?;
-    let data = saved.read(&path, None, job)?;
+    let data = saved.read(&path, None, None, job)?;
     let fingerprint = data.fingerprint.clone();
     let (train, _, _) = divide(data.train, &saved.task, &saved.request.options)?;
     let Some(train) = train else {

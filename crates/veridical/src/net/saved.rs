@@ -11,8 +11,8 @@ use veridical_io::run::RunFolder;
 use veridical_nets::{Loss, Net, Shape};
 
 use super::check_is_net;
-use super::material::{Normalization, Task, read};
-use super::options::{NetRequest, Recipe, names};
+use super::material::{Normalization, Task};
+use super::options::{NetRequest, Recipe};
 use crate::{Error, Result};
 
 /// A run of a network.
@@ -74,15 +74,23 @@ impl Saved {
     }
 
     /// Reads examples in the format of this network, with labels in its class order; `classes` filters them.
-    pub fn read(&self, path: &Path, classes: Option<&str>, job: &Job<'_>) -> Result<Dataset> {
-        let mut options = self.request.options.reading();
-        if let Task::Classes(own) = &self.task {
-            options.known_classes = Some(own.clone());
+    pub fn read(
+        &self,
+        path: &Path,
+        classes: Option<&str>,
+        labels: Option<&Path>,
+        job: &Job<'_>,
+    ) -> Result<Dataset> {
+        let mut options = self.request.options.clone();
+        let is_other = labels.is_some() || options.data.as_deref() != Some(path);
+        if let Some(labels) = labels {
+            options.labeled.labels = Some(labels.into());
         }
-        if classes.is_some() {
-            options.classes = Some(names(classes));
-        }
-        let mut data = read(path, &options, job)?;
+        let known = match &self.task {
+            Task::Classes(own) => Some(own.as_slice()),
+            Task::Numbers(_) => None,
+        };
+        let mut data = options.read(path, known, classes, is_other, job)?;
         let folder = self.run.path().display();
         for part in [&mut data.train, &mut data.test].into_iter().flatten() {
             let shape = Shape::from(part.shape);
@@ -134,7 +142,12 @@ impl Saved {
 }
 
 /// Renumbers labels to the class order of a network.
-fn renumber(labels: &mut [u32], found: &[String], own: &[String], folder: &str) -> Result<()> {
+pub(super) fn renumber(
+    labels: &mut [u32],
+    found: &[String],
+    own: &[String],
+    folder: &str,
+) -> Result<()> {
     if found == own {
         return Ok(());
     }

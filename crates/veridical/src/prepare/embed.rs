@@ -1,4 +1,4 @@
-//! Embedding new documents with a doc2vec run.
+//! Embedding with a run: new documents by doc2vec, any inputs by a hidden layer of a network.
 
 use std::path::Path;
 
@@ -14,19 +14,25 @@ use veridical_io::{
     ColumnMap, Existing, Input, Output, ReadOptions, RecordOptions, Source, TextOptions, publish,
 };
 
-use crate::Result;
-use crate::settings::DocumentColumns;
+use crate::settings::{DocumentColumns, TextFiles};
 use crate::train::{Request, layer_of, method_of};
+use crate::{Result, net};
 
 settings! {
     /// Settings of [`embed`] and of [`embed_sentences`](crate::encoder::embed_sentences).
     pub struct Embed {
         /// Pretrained sentence encoder: a folder saved by sentence-transformers
         pub encoder: Option<Input> = None => [value("FOLDER"), excludes(&["run"])],
-        /// Run of doc2vec
+        /// Run of doc2vec, or of a network whose layer is written
         pub run: Option<Input> = None => [value("RUN"), excludes(&["resume", "max-length", "batch", "memory"])],
         /// Documents (file or folder)
-        pub text: Input = Input::default() => [required()],
+        pub text: Option<Input> = None,
+        /// Images or a table, for networks
+        pub data: Option<Input> = None => [value("FILE_OR_FOLDER"), needs(&["run"])],
+        /// Vectors, for networks trained on vectors
+        pub vectors: Option<Input> = None => [value("TABLE"), needs(&["run"])],
+        /// Layer of a network
+        pub layer: Option<String> = None => [value("NAME"), needs(&["run"]), otherwise("the input of the last layer")],
         /// Column with the text
         pub column: Option<String> = None => [otherwise("the column of the run, or by common names")],
         /// Column with the document ids
@@ -48,6 +54,14 @@ settings! {
 }
 
 impl Embed {
+    /// Returns the documents to embed.
+    ///
+    /// # Errors
+    /// [`Refusal::Missing`] if none are given.
+    pub(crate) fn documents(&self) -> Result<&Input> {
+        Ok(self.text.as_ref().ok_or_else(|| Refusal::missing("pass documents with ⟨text⟩", ""))?)
+    }
+
     /// Returns the options for reading documents; columns default to those of `run`.
     pub(crate) fn reading(&self, run: &DocumentColumns) -> TextOptions {
         let columns = ColumnMap::default()
@@ -72,24 +86,45 @@ pub struct Embedded {
     pub empty: usize,
 }
 
-/// Infers a vector for every document; it does not depend on the other documents.
+/// Writes a vector for every input: inferred by doc2vec, or the values of a hidden layer. It does not depend on other inputs.
 ///
 /// # Errors
-/// [`Refusal::Request`] for a run of a method other than doc2vec.
+/// [`Refusal::Request`] for a run of a method that embeds nothing new.
 pub fn embed(run: &Path, settings: &Embed, job: &Job<'_>) -> Result<Embedded> {
     let out = &settings.out;
     publish::check_new(out, settings.existing.force)?;
+    if let Some(seed) = veridical_io::run::seeds(run).first() {
+        let what = format!("{} is an ensemble", run.display());
+        return Err(Refusal::request(
+            what,
+            format!("pass one of its seeds, such as {}", seed.display()),
+        )
+        .into());
+    }
+    if net::is_network(run) {
+        return hidden_layer(run, settings, job);
+    }
     let run = RunFolder::open(run)?;
     let method = method_of(&run)?;
     if method != Method::Doc2vec {
         let what = format!("{} is a run of {}", run.path().display(), method.name());
-        return Err(Refusal::request(what, "only doc2vec embeds documents").into());
+        return Err(Refusal::request(what, "only doc2vec and networks embed new inputs").into());
     }
+    if let Some(name) = [("data", &settings.data), ("vectors", &settings.vectors)]
+        .into_iter()
+        .find_map(|(name, given)| given.as_ref().map(|_| name))
+        .or(settings.layer.as_ref().map(|_| "layer"))
+    {
+        let what =
+            format!("⟨{name}⟩ is for networks, and {} is a run of doc2vec", run.path().display());
+        return Err(Refusal::request(what, "pass documents with ⟨text⟩").into());
+    }
+    let text = settings.documents()?;
     let (_, layer) = layer_of(run.path())?;
     let own = Request::new(method, &[layer])?.options.documents;
     let reading = settings.reading(&own);
     let vocabulary = Vocabulary::new(words(&run)?, true);
-    let (corpus, notes) = veridical_io::read_corpus_with(&settings.text, &reading, &vocabulary)?;
+    let (corpus, notes) = veridical_io::read_corpus_with(text, &reading, &vocabulary)?;
     notes.iter().for_each(|note| job.note(note));
 
     let document = run.document();
@@ -105,6 +140,17 @@ pub fn embed(run: &Path, settings: &Embed, job: &Job<'_>) -> Result<Embedded> {
     let table = VectorTable { ids: corpus.docs, dim, vectors: vectors.into_values() };
     veridical_io::write_table(&table, out)?;
     Ok(Embedded { out: out.to_string(), rows, dim, empty })
+}
+
+/// Writes the values of a hidden layer.
+fn hidden_layer(run: &Path, settings: &Embed, job: &Job<'_>) -> Result<Embedded> {
+    let Embed { text, data, vectors, column, id_column, encoding, out, .. } = settings.clone();
+    let inputs = net::Inputs { vectors, data, text, column, id_column, ..net::Inputs::default() };
+    let files = TextFiles { encoding, ..TextFiles::default() };
+    let (table, notes) = net::hidden(run, settings.layer.as_deref(), &inputs, &files, job)?;
+    notes.iter().for_each(|note| job.note(note));
+    veridical_io::write_table(&table, &out)?;
+    Ok(Embedded { out: out.to_string(), rows: table.n_rows(), dim: table.dim, empty: 0 })
 }
 
 /// Returns the words of a run in vocabulary order.

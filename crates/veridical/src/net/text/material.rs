@@ -232,7 +232,7 @@ fn drawn(
 }
 
 /// Returns the sorted labels: numbers by value, others by bytes.
-fn classes<'a>(labels: impl Iterator<Item = &'a String>) -> Vec<String> {
+pub(in super::super) fn classes<'a>(labels: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut classes: Vec<String> = labels.cloned().collect();
     classes.sort_unstable();
     classes.dedup();

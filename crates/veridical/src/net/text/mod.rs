@@ -13,12 +13,12 @@ use veridical_core::Job;
 use veridical_io::run::{self, RunFolder};
 
 pub use self::material::Parts;
+pub(super) use self::material::classes;
 pub use self::options::{
     CellKind, METHOD, TextModel, TextNetOptions, TextRecipe, TextRequest, TfidfRecipe, TrainText,
     layer_of,
 };
-pub(super) use self::saved::evaluate;
-pub use self::saved::{PredictText, Predicted, predict};
+pub(super) use self::saved::{SavedText, evaluate};
 use super::{NetRun, TrainedNet};
 use crate::Result;
 use crate::settings::Start;

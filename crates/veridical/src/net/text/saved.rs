@@ -1,25 +1,20 @@
-//! Trained text models, loaded from their run folders: evaluation and prediction.
+//! Trained text models, loaded from their run folders.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
 use serde_json::Value;
-use veridical_core::Job;
-use veridical_core::{Seed, settings};
+use veridical_core::{Job, Seed};
 use veridical_data::examples::Targets;
-use veridical_data::{LabeledTexts, Part, Tfidf, Vocabulary, fingerprint};
-use veridical_io::run::{self, RunFolder};
-use veridical_io::{
-    Input, LabeledOptions, Output, ReadOptions, Replace, Source, publish, write_atomically,
-};
+use veridical_data::{Ids, LabeledTexts, Part, Tfidf, Vocabulary, fingerprint};
+use veridical_io::run::RunFolder;
+use veridical_io::{LabeledOptions, ReadOptions, Source};
 use veridical_learn::SparseLogistic;
 use veridical_nets::fit::{DocumentPasses, Documents};
-use veridical_nets::metrics::{McNemar, measures, predicted};
 use veridical_nets::{EmbeddingTable, Loss, Net, OptimizerKind, OptimizerSettings};
 
-use super::super::evaluate::{EvaluatedNet, NetEvaluation};
-use super::super::metrics;
+use super::super::apply::{Inputs, Layer, chosen};
+use super::super::classified::{self, Baselines, Classifies, Test};
+use super::super::evaluate::NetEvaluation;
 use super::super::saved::{damaged, part};
 use super::material::{Divided, divide, numbers};
 use super::options::{METHOD, TextModel, TextRecipe, TextRequest};
@@ -29,11 +24,11 @@ use crate::evaluate::Evaluate;
 use crate::{Error, Result};
 
 /// A run of a text model.
-struct SavedText {
+pub(in super::super) struct SavedText {
     run: RunFolder,
     request: TextRequest,
     seed: u64,
-    classes: Vec<String>,
+    pub classes: Vec<String>,
     model: SavedModel,
 }
 
@@ -44,7 +39,7 @@ enum SavedModel {
 }
 
 impl SavedText {
-    fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: &Path) -> Result<Self> {
         let run = RunFolder::open(path)?;
         let method = super::super::method(&run);
         if method != METHOD {
@@ -68,21 +63,8 @@ impl SavedText {
         Ok(Self { run, request, seed, classes, model })
     }
 
-    /// Returns the loss and the number of outputs.
-    fn loss(&self) -> (Loss, usize) {
-        TextRecipe::loss(self.classes.len())
-    }
-
-    /// Returns the name of the model.
-    fn description(&self) -> String {
-        match &self.model {
-            SavedModel::Tfidf(_) => TextModel::Tfidf.name().into(),
-            SavedModel::Rnn { .. } => self.request.recipe.description(),
-        }
-    }
-
     /// Returns the outputs for documents, and what is to be said about the documents.
-    fn outputs(&self, texts: &[&str], job: &Job<'_>) -> Result<(Vec<f32>, Option<String>)> {
+    pub fn outputs(&self, texts: &[&str], job: &Job<'_>) -> Result<(Vec<f32>, Option<String>)> {
         match &self.model {
             SavedModel::Tfidf(classifier) => {
                 let (outputs, unknown) = classifier.outputs(texts)?;
@@ -103,6 +85,56 @@ impl SavedText {
                 Ok((outputs, documents.note("documents", most)))
             }
         }
+    }
+}
+
+impl SavedText {
+    /// Reads documents without labels.
+    pub fn read(&self, path: &Path, inputs: &Inputs, job: &Job<'_>) -> Result<(Ids, Vec<String>)> {
+        let LabeledOptions { mut records, .. } = self.request.options.reading();
+        ["label", "split"].iter().for_each(|part| records.columns.remove(part));
+        records.columns = records
+            .columns
+            .with("text", inputs.column.as_ref())
+            .with("id", inputs.id_column.as_ref());
+        let options = LabeledOptions { records, without_labels: true };
+        let (LabeledTexts { ids, texts, .. }, notes) = veridical_io::read_labeled(path, &options)?;
+        notes.iter().for_each(|note| job.note(note));
+        Ok((Ids::of_texts(ids), texts))
+    }
+
+    /// Returns the values of a hidden layer for documents: its dimension, a row per document, and what is to be said about the
+    /// documents.
+    pub fn hidden(
+        &self,
+        layer: Option<&str>,
+        texts: &[&str],
+        job: &Job<'_>,
+    ) -> Result<(usize, Vec<f32>, Option<String>)> {
+        let run = self.run.path();
+        let SavedModel::Rnn { vocabulary, words, net } = &self.model else {
+            let what =
+                format!("{} is a regression on words, which has no hidden layers", run.display());
+            return Err(Error::request(what, "train with ⟨model⟩ rnn"));
+        };
+        let Layer { name, dim } = chosen(net, layer, run)?;
+        if let Some(name) = name.as_deref().filter(|name| net.is_of_sequences(name) != Some(true)) {
+            let pooled: Vec<&str> =
+                net.names().filter(|name| net.is_of_sequences(name) == Some(true)).collect();
+            let what = format!("the layer `{name}` of {} has values for every word", run.display());
+            let hint = format!("choose one with values for documents: {}", pooled.join(", "));
+            return Err(Error::request(what, hint));
+        }
+        let most = self.request.recipe.max_length;
+        let documents = Documents::new(texts.iter().copied(), vocabulary, most, Vec::new());
+        let mut values = Vec::with_capacity(texts.len() * dim);
+        let mut passes = DocumentPasses::new(net, documents.most_words(1));
+        let label = run.display().to_string();
+        passes.run(net, words, &documents, (&label, job), |work| match &name {
+            Some(name) => values.extend_from_slice(work.activations(net, name).unwrap_or(&[])),
+            None => values.extend_from_slice(net.features(work)),
+        })?;
+        Ok((dim, values, documents.note("documents", most)))
     }
 }
 
@@ -162,7 +194,7 @@ fn broken(run: &RunFolder, what: &str) -> Error {
 }
 
 /// The documents to evaluate runs on.
-struct TestDocuments {
+pub(in super::super) struct TestDocuments {
     path: PathBuf,
     texts: LabeledTexts,
     chosen: Vec<usize>,
@@ -213,237 +245,84 @@ impl TestDocuments {
         Ok(Self { path, texts, chosen, fingerprint, note })
     }
 
-    /// Returns the documents, and their classes by the numbers of the run.
-    fn documents(&self, saved: &SavedText) -> Result<(Vec<&str>, Targets)> {
+    /// Returns the documents.
+    fn texts(&self) -> Vec<&str> {
+        self.chosen.iter().map(|&i| self.texts.texts[i].as_str()).collect()
+    }
+
+    /// Returns the classes of the documents by the numbers of the run.
+    fn targets(&self, saved: &SavedText) -> Result<Targets> {
         let labels = self.chosen.iter().map(|&i| &self.texts.labels[i]);
-        let classes = numbers(labels, &saved.classes, &self.path)?;
-        let texts = self.chosen.iter().map(|&i| self.texts.texts[i].as_str()).collect();
-        Ok((texts, Targets::Classes(classes)))
+        Ok(Targets::Classes(numbers(labels, &saved.classes, &self.path)?))
+    }
+}
+
+impl Classifies for SavedText {
+    type Inputs = TestDocuments;
+
+    fn open(path: &Path) -> Result<Self> {
+        Self::open(path)
+    }
+
+    fn run(&self) -> &RunFolder {
+        &self.run
+    }
+
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn description(&self) -> String {
+        match &self.model {
+            SavedModel::Tfidf(_) => TextModel::Tfidf.name().into(),
+            SavedModel::Rnn { .. } => self.request.recipe.description(),
+        }
+    }
+
+    fn loss(&self) -> (Loss, usize) {
+        TextRecipe::loss(self.classes.len())
+    }
+
+    fn test(&self, settings: &Evaluate, job: &Job<'_>) -> Result<Test<TestDocuments>> {
+        if settings.labels.is_some() {
+            let what = "⟨labels⟩ are for vectors; the labels of documents are a column of ⟨data⟩";
+            return Err(Error::request(what, ""));
+        }
+        let inputs = TestDocuments::read(self, settings.data.as_deref(), job)?;
+        let targets = inputs.targets(self)?;
+        let (fingerprint, note) = (inputs.fingerprint.clone(), inputs.note.clone());
+        Ok(Test { inputs, targets, fingerprint, note })
+    }
+
+    fn outputs(&self, inputs: &TestDocuments, job: &Job<'_>) -> Result<(Vec<f32>, Option<String>)> {
+        self.outputs(&inputs.texts(), job)
+    }
+
+    fn baselines(&self, inputs: &TestDocuments, job: &Job<'_>) -> Result<Option<Baselines>> {
+        let recorded = |part: &str| self.run.document().get(part);
+        let is_same = |divided: &Divided| {
+            let sections = divided.sections();
+            ["data", "split"].iter().all(|part| recorded(part) == sections.get(*part))
+        };
+        let divided = Divided::load(&self.request.options, &Job::silent()).ok();
+        let Some(divided) = divided.filter(is_same) else { return Ok(None) };
+        let (labels, classes) = (divided.labels(Part::Train)?, self.classes.len());
+        if matches!(self.model, SavedModel::Tfidf(_)) {
+            return Ok(Some(Baselines { labels, usual: None }));
+        }
+        job.note("fitting the baseline tfidf; without it: ⟨baselines⟩ none");
+        let train = divided.texts(Part::Train);
+        let usual = Classifier::usual(&train, &labels, classes, Seed::new(0)?)?;
+        let usual = Some((TextModel::Tfidf.name(), usual.outputs(&inputs.texts())?.0));
+        Ok(Some(Baselines { labels, usual }))
     }
 }
 
 /// Evaluates text models beside the most frequent class and [`Classifier::usual`], trained on the same documents.
 pub(in super::super) fn evaluate(settings: &Evaluate, job: &Job<'_>) -> Result<NetEvaluation> {
-    if settings.classes.is_some() {
-        let what = "⟨classes⟩ is for networks on images and tables; text models are evaluated on all classes";
-        return Err(Error::request(what, ""));
-    }
-    let (mut notes, mut models): (Vec<String>, Vec<EvaluatedNet>) = (Vec::new(), Vec::new());
-    let mut classes: Option<(Vec<String>, PathBuf)> = None;
-    let mut baselines: Vec<EvaluatedNet> = Vec::new();
-    for path in settings.run.iter().map(|run| run.to_path_buf()) {
-        let path = &path;
-        let mut folders = run::seeds(path);
-        if folders.is_empty() {
-            folders.push(path.clone());
-        }
-        let runs = folders.iter().map(|f| SavedText::open(f)).collect::<Result<Vec<_>>>()?;
-        let Some(first) = runs.first() else { continue }; // never empty
-        let data = TestDocuments::read(first, settings.data.as_deref(), job)?;
-        notes.extend(data.note.clone().filter(|note| !notes.contains(note)));
-        let (mut found, mut correct) = (Vec::new(), None);
-        for saved in &runs {
-            match &classes {
-                Some((before, other)) if *before != saved.classes => {
-                    let (a, b) = (other.display(), path.display());
-                    let what = "have different targets; evaluate them one by one";
-                    return Err(Error::request(format!("{a} and {b} {what}"), ""));
-                }
-                Some(_) => {}
-                None => classes = Some((saved.classes.clone(), path.clone())),
-            }
-            let (texts, targets) = data.documents(saved)?;
-            let (outputs, note) = saved.outputs(&texts, job)?;
-            notes.extend(note.filter(|note| !notes.contains(note)));
-            let (loss, dim) = saved.loss();
-            found.push(measures(&outputs, dim, &targets, loss, saved.classes.len())?);
-            correct.get_or_insert_with(|| is_correct(&outputs, dim, &targets));
-        }
-        let seeds = runs.iter().map(|saved| saved.seed).collect();
-        let (name, model) = (path.display().to_string(), first.description());
-        let (lines, content) = (metrics(first.run.path()), data.fingerprint.clone());
-        let mut evaluated = EvaluatedNet::new(name, model, seeds, found, lines, content);
-        if settings.baselines.is_none() {
-            match beside(first, &data, job)? {
-                Some(found) => {
-                    let accuracy = |b: &Baseline| b.evaluated.accuracy.map_or(0.0, |e| e.value);
-                    let best = found.iter().max_by(|a, b| accuracy(a).total_cmp(&accuracy(b)));
-                    evaluated.versus = best.zip(correct).map(|(best, correct)| {
-                        McNemar::new(&best.evaluated.name, &correct, &best.correct)
-                    });
-                    let is_new = |b: &Baseline| {
-                        let same = |other: &EvaluatedNet| {
-                            (&other.name, &other.fingerprint)
-                                == (&b.evaluated.name, &b.evaluated.fingerprint)
-                        };
-                        !baselines.iter().any(same)
-                    };
-                    let new: Vec<Baseline> = found.into_iter().filter(is_new).collect();
-                    baselines.extend(new.into_iter().map(|baseline| baseline.evaluated));
-                }
-                None => notes.push(format!(
-                    "{}: no baselines, since its training documents are not where they were",
-                    path.display()
-                )),
-            }
-        }
-        models.push(evaluated);
-    }
-    let Some((classes, _)) = classes else {
-        return Err(Error::missing("pass at least one run with ⟨run⟩", ""));
-    };
-    models.extend(baselines);
-    Ok(NetEvaluation { what: "classification", classes, notes, models })
-}
-
-/// Which examples are classified correctly.
-fn is_correct(outputs: &[f32], dim: usize, targets: &Targets) -> Vec<bool> {
-    let Targets::Classes(labels) = targets else { return Vec::new() };
-    let rows = outputs.chunks_exact(dim).zip(labels);
-    rows.map(|(f, &label)| predicted(f) == label as usize).collect()
-}
-
-/// A baseline with the examples that it has right.
-struct Baseline {
-    evaluated: EvaluatedNet,
-    correct: Vec<bool>,
-}
-
-/// Evaluates the baselines of a run; `None` if its training documents cannot be had.
-fn beside(saved: &SavedText, data: &TestDocuments, job: &Job<'_>) -> Result<Option<Vec<Baseline>>> {
-    let options = &saved.request.options;
-    let recorded = |part: &str| saved.run.document().get(part);
-    let is_same = |divided: &Divided| {
-        let sections = divided.sections();
-        ["data", "split"].iter().all(|part| recorded(part) == sections.get(*part))
-    };
-    let Some(divided) = Divided::load(options, &Job::silent()).ok().filter(is_same) else {
-        return Ok(None);
-    };
-    let (texts, targets) = data.documents(saved)?;
-    let (loss, dim) = saved.loss();
-    let (labels, n_classes) = (divided.labels(Part::Train)?, saved.classes.len());
-    let baseline = |name: &str, outputs: Vec<f32>| -> Result<Baseline> {
-        let found = measures(&outputs, dim, &targets, loss, n_classes)?;
-        let evaluated = EvaluatedNet {
-            is_baseline: true,
-            ..EvaluatedNet::new(
-                name.into(),
-                name.into(),
-                vec![0],
-                vec![found],
-                Vec::new(),
-                data.fingerprint.clone(),
-            )
-        };
-        Ok(Baseline { evaluated, correct: is_correct(&outputs, dim, &targets) })
-    };
-    let shares = constant(&labels, n_classes, dim);
-    let mut found = vec![baseline("majority class", shares.repeat(texts.len()))?];
-    if !matches!(saved.model, SavedModel::Tfidf(_)) {
-        job.note("fitting the baseline tfidf; without it: ⟨baselines⟩ none");
-        let train = divided.texts(Part::Train);
-        let usual = Classifier::usual(&train, &labels, n_classes, Seed::new(0)?)?;
-        found.push(baseline(TextModel::Tfidf.name(), usual.outputs(&texts)?.0)?);
-    }
-    Ok(Some(found))
-}
-
-/// The outputs whose probabilities are the shares of the classes; a class without documents counts as half of one.
-fn constant(labels: &[u32], classes: usize, dim: usize) -> Vec<f32> {
-    let mut counts = vec![0.0_f64; classes];
-    labels.iter().for_each(|&label| counts[label as usize] += 1.0);
-    let logs: Vec<f64> = counts.iter().map(|count| count.max(0.5).ln()).collect();
-    match dim {
-        1 => vec![(logs[1] - logs[0]) as f32],
-        _ => logs.into_iter().map(|x| x as f32).collect(),
-    }
-}
-
-settings! {
-    /// Settings of [`predict`].
-    pub struct PredictText {
-        /// Run of `train text`
-        pub run: Input = Input::default() => [required(), value("RUN")],
-        /// Table of documents to classify
-        pub text: Input = Input::default() => [required()],
-        /// Column with the text
-        pub column: Option<String> = None => [otherwise("the column of the run")],
-        /// Column with the document ids
-        pub id_column: Option<String> = None => [otherwise("`id`, or the row number")],
-        /// CSV file to write
-        pub out: Output = Output::default() => [required()],
-    } with {
-        /// Whether existing output is replaced.
-        pub replace: Replace,
-    }
-}
-
-/// Result of [`predict`].
-#[derive(Clone, Debug, Serialize)]
-pub struct Predicted {
-    /// Number of documents.
-    pub documents: usize,
-    /// Classes with the number of documents predicted for each.
-    pub classes: Vec<(String, usize)>,
-    /// Notes about the documents.
-    pub notes: Vec<String>,
-    /// Path of the table.
-    pub out: String,
-}
-
-/// Classifies new documents and writes a table of predictions.
-///
-/// # Errors
-/// [`Error::Core`] if the run is not a text model, or the table cannot be read or written.
-pub fn predict(settings: &PredictText, job: &Job<'_>) -> Result<Predicted> {
-    publish::check_new(&settings.out, settings.replace.force)?;
-    let saved = SavedText::open(&settings.run)?;
-    let LabeledOptions { mut records, .. } = saved.request.options.reading();
-    ["label", "split"].iter().for_each(|part| records.columns.remove(part));
-    records.columns = records
-        .columns
-        .with("text", settings.column.as_ref())
-        .with("id", settings.id_column.as_ref());
-    let options = LabeledOptions { records, without_labels: true };
-    let (texts, read) = veridical_io::read_labeled(&settings.text, &options)?;
-    read.iter().for_each(|note| job.note(note));
-    let all: Vec<&str> = texts.texts.iter().map(String::as_str).collect();
-    let (outputs, note) = saved.outputs(&all, job)?;
-    let notes: Vec<String> = note.into_iter().collect();
-    let (_, dim) = saved.loss();
-    let mut table = String::from("id,class,probability\n");
-    let mut counts = vec![0; saved.classes.len()];
-    for (id, f) in texts.ids.iter().zip(outputs.chunks_exact(dim)) {
-        let class = predicted(f);
-        counts[class] += 1;
-        let (id, name) = (quoted(id), quoted(&saved.classes[class]));
-        let _ = writeln!(table, "{id},{name},{:.6}", probability(f, class)); // cannot fail
-    }
-    write_atomically(&settings.out, table.as_bytes())?;
-    let classes = saved.classes.iter().cloned().zip(counts).collect();
-    let out = settings.out.display().to_string();
-    Ok(Predicted { documents: all.len(), classes, notes, out })
-}
-
-/// Returns the probability of a class: softmax of the outputs, or the logistic function of a single output.
-fn probability(f: &[f32], class: usize) -> f64 {
-    match f {
-        [f] => {
-            let signed = if class == 1 { f64::from(*f) } else { -f64::from(*f) };
-            1.0 / (1.0 + (-signed).exp())
-        }
-        _ => {
-            let of = |x: f32| (f64::from(x) - f64::from(f[class])).exp();
-            1.0 / f.iter().map(|&x| of(x)).sum::<f64>()
-        }
-    }
-}
-
-/// Quotes a CSV field if necessary.
-fn quoted(field: &str) -> String {
-    match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
-    }
+    classified::evaluate::<SavedText>(settings, job)
 }

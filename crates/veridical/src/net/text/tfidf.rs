@@ -12,7 +12,7 @@ use veridical_core::{Error as CoreError, Job, Seed, SparseRows};
 use veridical_data::{Ids, NamedTensor, Part, Tfidf, TfidfSettings};
 use veridical_io::IfExists;
 use veridical_io::run::{self, RunWriter};
-use veridical_learn::{LogisticSettings, Penalty, SparseLogistic, cross_validate};
+use veridical_learn::{Folds, LogisticSettings, Penalty, SparseLogistic};
 use veridical_nets::fit::Evaluation;
 use veridical_nets::metrics::{Measures, measures};
 
@@ -23,9 +23,9 @@ use super::{IDF, INTERCEPTS, TERMS};
 use crate::train::{RunTable, Seeded, host, log, now};
 use crate::{Error, Result, config};
 
-/// The penalties that cross-validation tries: C from 1/32 to 1024.
+/// The penalties that cross-validation tries: C from 1/64 to 1024.
 fn penalties() -> Vec<f64> {
-    (-5..=10).map(|power| f64::from(power).exp2()).collect()
+    (-3..=5).map(|power| f64::from(2 * power).exp2()).collect()
 }
 
 /// Fits and predictions to this gradient differ from the optimum in no digit that is shown.
@@ -86,15 +86,11 @@ impl Terms {
         let settings = LogisticSettings { tolerance: TOLERANCE, ..LogisticSettings::default() };
         let chosen = match recipe.c {
             Some(c) => Penalty { c, path: Vec::new() },
-            None => cross_validate(
-                &self.rows,
-                labels,
-                classes,
-                &penalties(),
-                recipe.folds,
-                &settings,
-                seed,
-            )?,
+            None => {
+                let folds = Folds { n: recipe.folds, seed };
+                let cs = penalties();
+                SparseLogistic::choose_penalty(&self.rows, labels, classes, &cs, folds, &settings)?
+            }
         };
         let settings = LogisticSettings { c: chosen.c, ..settings };
         Ok((SparseLogistic::fit(&self.rows, labels, classes, &settings)?, chosen))
