@@ -28,7 +28,7 @@ Examples:
   veridical data embed --encoder all-MiniLM-L6-v2/ --text reviews.csv --column text --out v.parquet
   veridical data embed --encoder all-MiniLM-L6-v2/ --text pages.txt --max-length 128 --out pages.parquet
   veridical data embed --run runs/reviews --text new.csv --column text --out vectors.parquet
-  veridical data embed --run runs/mnist --data mnist/ --layer fc1 --out hidden.parquet
+  veridical data embed --run runs/mnist --data mnist/ --layer 2 --out hidden.parquet
 
 --encoder takes a folder saved by sentence-transformers: a BERT (MiniLM, bge, e5, gte) with mean or CLS pooling.
 Vectors match those of sentence-transformers up to rounding. A killed job continues with --resume.";

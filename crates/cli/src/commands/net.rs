@@ -48,9 +48,10 @@ fn text(trained: &TrainedNet) -> String {
     let mut text = String::new();
     for NetRun { folder, seed, learned, was_finished } in &trained.runs {
         let (model, parameters) = (&trained.model, trained.parameters);
-        let what = match learned.epochs {
-            0 => format!("{} iterations", learned.steps),
-            epochs => format!("{epochs} epochs"),
+        let what = match (learned.epochs, learned.steps) {
+            (0, 0) => "fitted".to_owned(),
+            (0, steps) => format!("{steps} iterations"),
+            (epochs, _) => format!("{epochs} epochs"),
         };
         let _ = write!(text, "{model} ({parameters} weights) seed {seed}: {what}"); // cannot fail
         let stopped = if learned.stopped_early { ", stopped early" } else { "" };

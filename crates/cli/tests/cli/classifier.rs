@@ -31,6 +31,11 @@ fn sandbox() -> Sandbox {
 
 const DATA: &str = "--vectors vectors.csv --labels labels.csv";
 
+/// Runs a line that must be refused with these words in its message.
+fn refuses(sandbox: &Sandbox, line: &str, words: &str) {
+    sandbox.refuses_like(line, |error| assert!(error.contains(words), "{line}: {error}"));
+}
+
 fn accuracy(evaluated: &Value, at: usize) -> f64 {
     evaluated["models"][at]["accuracy"]["value"].as_f64().unwrap()
 }
@@ -45,9 +50,10 @@ fn every_model_is_trained_evaluated_beside_baselines_and_applied() {
         ("mlp:16", "--test-share 0.1", 0.9),
     ] {
         let name = model.split(':').next().unwrap();
+        let kind = if model == "mlp:16" { "train-net" } else { "train-classifier" };
         let trained = json(
             &sandbox,
-            "train",
+            kind,
             &format!("train classifier --model {model} {flags} {DATA} --out {name}"),
         );
         assert_eq!(trained["model"], model);
@@ -112,7 +118,8 @@ fn a_run_of_vectors_and_seeds_and_a_replay() {
     assert!(files("all/seed-5") == files("five"));
     let evaluated = json(&sandbox, "evaluate-net", "evaluate --run all");
     assert_eq!(evaluated["models"][0]["seeds"], value!([4, 5]));
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "predict --run all --vectors vectors.csv --out p.csv",
         "all is an ensemble; pass one of its seeds, such as all/seed-4",
     );
@@ -122,40 +129,49 @@ fn a_run_of_vectors_and_seeds_and_a_replay() {
 fn what_cannot_be_learned_or_applied_is_said() {
     let sandbox = sandbox();
     sandbox.put("other.csv", "id,label\na,x\nb,y\n");
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "train classifier --vectors vectors.csv --labels other.csv --out r",
-        "other.csv: 2 of 2 rows have ids that are not in the table, such as `a`",
+        "other.csv: 2 of 2 rows have ids that are not in the table, such as `a`; the ids must be those of the data",
     );
     sandbox.put("one.csv", "id,label\nv1,x\nv2,x\n");
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "train classifier --vectors vectors.csv --labels one.csv --out r",
         "one.csv: every labeled row has the class `x`; classification needs at least two classes",
     );
-    sandbox.refuses("train classifier --labels labels.csv --out r", "--vectors TABLE");
-    sandbox.refuses("train classifier --vectors vectors.csv --out r", "vectors need labels");
-    sandbox.refuses(
+    refuses(&sandbox, "train classifier --labels labels.csv --out r", "--vectors TABLE");
+    refuses(&sandbox, "train classifier --vectors vectors.csv --out r", "vectors need labels");
+    refuses(
+        &sandbox,
         &format!("train classifier --model forest {DATA} --out r"),
         "--model: there is no classifier `forest`; choose logistic, knn, phi or mlp:N",
     );
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         &format!("train classifier --model knn --c 1 {DATA} --out r"),
         "--c is not a setting of --model knn",
     );
     assert!(!sandbox.path("r").exists() && !sandbox.path("r.partial").exists());
     sandbox.ok(&format!("train classifier {DATA} --out run --quiet"));
     sandbox.put("wide.csv", "id,a,b,c,d\nx,1,2,3,4\n");
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "predict --run run --vectors wide.csv --out p.csv",
         "the vectors have dimension 4, and run was trained on 3",
     );
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "predict --run run --text vectors.csv --out p.csv",
         "run takes --vectors, so --text does not apply; pass --vectors",
     );
-    sandbox.refuses("predict --run run --out p.csv", "run takes --vectors");
+    refuses(&sandbox, "predict --run run --out p.csv", "run takes --vectors");
     sandbox.put("labels.csv", sandbox.text("labels.csv").replacen("inner", "outer", 1));
-    sandbox
-        .refuses("evaluate --run run", "the vectors or labels of run have changed since training");
+    refuses(
+        &sandbox,
+        "evaluate --run run",
+        "the vectors or labels of run have changed since training",
+    );
     assert!(!sandbox.path("p.csv").exists());
 }
 
@@ -186,9 +202,10 @@ fn networks_of_tables_predict_and_embed_rows_without_targets() {
     let evaluated = json(&sandbox, "evaluate-net", "evaluate --run net");
     assert_eq!(right as f64 / 200.0, accuracy(&evaluated, 0));
     sandbox.put("less.csv", "id,x,y\na,1,2\n");
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "predict --run net --data less.csv --out q.csv",
-        "there is no column `z`; the columns are `id`, `x` and `y`",
+        "less.csv: there is no column `z`; the columns are `id`, `x`, `y`",
     );
 
     let embedded =
@@ -198,12 +215,13 @@ fn networks_of_tables_predict_and_embed_rows_without_targets() {
     let embedded = json(
         &sandbox,
         "data-embed",
-        "data embed --run net --data new.csv --layer fc1 --out fc1.csv",
+        "data embed --run net --data new.csv --layer 1 --out fc1.csv",
     );
     assert_eq!(embedded["dim"], 12);
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "data embed --run net --data new.csv --layer fc9 --out no.csv",
-        "net has no layer `fc9`; choose one of fc1,",
+        "net has no layer `fc9`; choose one of 0, 1, 2, 3, 4",
     );
     // A classifier on the last hidden layer: the head of the network again.
     sandbox.put(
@@ -227,7 +245,8 @@ fn images_are_classified_from_any_folder() {
     let n = evaluated["models"][0]["runs"][0]["n"].as_u64().unwrap();
     let said = json(&sandbox, "predict", "predict --run net --data images --out p.csv");
     assert_eq!(said["rows"].as_u64().unwrap(), n, "the test set");
-    let embedded = json(&sandbox, "data-embed", "data embed --run net --data images --out h.npy");
+    let embedded =
+        json(&sandbox, "data-embed", "data embed --run net --data images --out h.parquet");
     assert_eq!(embedded["rows"].as_u64().unwrap(), n);
 }
 
@@ -283,12 +302,14 @@ fn embeddings_score_pairs() {
     let evaluated = json(&sandbox, "evaluate", "evaluate --run als");
     let want = evaluated["models"][0]["rmse"]["value"].as_f64().unwrap();
     assert!((rmse - want).abs() < 1e-6 * want, "{rmse} {want}");
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "predict --run als --out p.csv",
         "als scores pairs of user and item; pass them with --interactions FILE",
     );
-    sandbox.refuses(
+    refuses(
+        &sandbox,
         "predict --run als --text pairs.csv --out p.csv",
-        "als scores pairs of user and item, so --text does not apply",
+        "als scores pairs of user and item, so --text does not apply; pass --interactions",
     );
 }

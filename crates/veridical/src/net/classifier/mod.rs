@@ -161,7 +161,11 @@ impl<'a> Prepared<'a> {
         let outputs = fitted.outputs(data.rows, data.classes)?;
         let found = measures(&outputs, data.classes, &self.train.targets, LOSS, data.classes)?;
         let Evaluation { loss, accuracy, .. } = found.evaluation();
-        let learned = Learned { loss: Some(loss), accuracy, ..Learned::default() };
+        let steps = match &fitted {
+            Fitted::Linear { scores, .. } => scores.iterations as u64,
+            Fitted::Neighbors { .. } => 0,
+        };
+        let learned = Learned { steps, loss: Some(loss), accuracy, ..Learned::default() };
         let Choice { output_dim, c, k, penalties, neighbors } = choice;
         document["results"] = json!(learned);
         for (name, value) in [
