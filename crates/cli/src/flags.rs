@@ -292,7 +292,8 @@ mod tests {
         add("evaluate", evaluate::Evaluate::fields());
         add("recommend", recommend::Recommend::fields());
         add("similar", similar::Similar::fields());
-        add("predict", net::text::PredictText::fields());
+        add("predict", veridical::predict::Predict::fields());
+        add("train classifier", net::classifier::TrainClassifier::fields());
         add("refit-head", net::RefitNet::fields());
         add("stability", stability::CompareTables::fields());
         add("stability budget", stability::ProposeBudget::fields());

@@ -46,7 +46,7 @@ const FOLDS: usize = 5;
 
 settings! {
     /// The vectors that a classifier learns from.
-    pub struct ClassifierOptions in "Vectors" {
+    pub struct ClassifierOptions in "Data" {
         /// Vectors to learn from: a vector table or a run
         pub vectors: Option<Input> = None => [value("TABLE")],
         /// Random seed of the test set, independent of ⟨seed⟩
