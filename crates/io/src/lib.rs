@@ -56,8 +56,8 @@ pub use error::{Error, Result};
 pub use files::FolderFiles;
 pub use format::{Format, Source};
 pub use graph::{
-    EdgeOptions, LabelOptions, read_edges, read_labels, read_labels_of, read_names, read_weights,
-    write_graph,
+    EdgeOptions, LABEL_COLUMN, LabelOptions, read_edges, read_labels, read_labels_of, read_names,
+    read_weights, write_graph,
 };
 pub use place::{IdFiles, Input, Output, path_value};
 pub use publish::{Existing, IfExists, Replace, put as write_atomically};

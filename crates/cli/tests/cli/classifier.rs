@@ -212,11 +212,8 @@ fn networks_of_tables_predict_and_embed_rows_without_targets() {
         json(&sandbox, "data-embed", "data embed --run net --data new.csv --out last.csv");
     assert_eq!((&embedded["rows"], &embedded["dim"]), (&200.into(), &8.into()));
     assert!(sandbox.text("last.csv").contains("\nr0,"));
-    let embedded = json(
-        &sandbox,
-        "data-embed",
-        "data embed --run net --data new.csv --layer 1 --out fc1.csv",
-    );
+    let embedded =
+        json(&sandbox, "data-embed", "data embed --run net --data new.csv --layer 1 --out fc1.csv");
     assert_eq!(embedded["dim"], 12);
     refuses(
         &sandbox,
@@ -227,7 +224,7 @@ fn networks_of_tables_predict_and_embed_rows_without_targets() {
     sandbox.put(
         "kinds.csv",
         format!(
-            "id,kind\n{}",
+            "id,label\n{}",
             (0..200).map(|i| format!("r{i},{}\n", ring(i).1)).collect::<String>()
         ),
     );

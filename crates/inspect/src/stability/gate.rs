@@ -173,8 +173,11 @@ pub fn propose_from(mut ends: Vec<f64>, kind: &'static Kind) -> Option<Limit> {
     Some(Limit { kind, value: rounded.clamp(least, most) })
 }
 
+/// The quantile; the worst value of too few to have one beyond it, so that none of those that make a limit breaks it.
 fn harmful_quantile(kind: &Kind, values: &mut [f64]) -> Option<f64> {
-    quantile(values, if kind.harm == Harm::Low { TAIL } else { 1.0 - TAIL })
+    let is_few = TAIL * values.len() as f64 <= 1.0;
+    let tail = if is_few { 0.0 } else { TAIL };
+    quantile(values, if kind.harm == Harm::Low { tail } else { 1.0 - tail })
 }
 
 #[cfg(test)]
@@ -184,6 +187,15 @@ mod tests {
     fn gate(limit: &str, allowed: f64, estimate: Option<Estimate>) -> Gate {
         let limit = Limit::new(limit, allowed).unwrap();
         Gate::new(&limit, &Measure::new(limit.kind.key, estimate, 1).unwrap())
+    }
+
+    #[test]
+    fn few_pairs_all_meet_the_limit_that_they_make() {
+        let kind = Kind::of_key("nn_overlap").unwrap();
+        let few: Vec<f64> = (0..45).map(|i| 0.5 + f64::from(i) / 100.0).collect();
+        assert_eq!(propose_from(few, kind).unwrap().value, 0.5);
+        let many: Vec<f64> = (0..1001).map(|i| 0.5 + f64::from(i) / 10_000.0).collect();
+        assert_eq!(propose_from(many, kind).unwrap().value, 0.501);
     }
 
     #[test]

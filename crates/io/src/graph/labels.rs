@@ -18,13 +18,25 @@ pub struct LabelOptions {
     pub separator: String,
     /// The relation whose rows are used, for triples (id, relation, class).
     pub relation: Option<String>,
+    /// The setting that chooses the column of the classes, for messages.
+    pub column_setting: &'static str,
 }
 
 impl Default for LabelOptions {
     fn default() -> Self {
-        Self { records: RecordOptions::default(), separator: "|".into(), relation: None }
+        Self {
+            records: RecordOptions::default(),
+            separator: "|".into(),
+            relation: None,
+            column_setting: GROUPS,
+        }
     }
 }
+
+/// The setting that chooses the column of groups.
+const GROUPS: &str = "⟨groups-column⟩ ";
+/// The setting that chooses the column of labels.
+pub const LABEL_COLUMN: &str = "⟨label-column⟩ ";
 
 const ID: Role = Role {
     name: "id",
@@ -56,7 +68,7 @@ const ID: Role = Role {
 
 const CLASS: Role = Role {
     name: "class",
-    flag: "⟨groups-column⟩ ",
+    flag: GROUPS,
     known: &[
         "class",
         "classes",
@@ -142,7 +154,7 @@ pub fn read_labels_of(
     n: usize,
     find: &dyn Fn(Cell<'_>) -> Option<u32>,
 ) -> Result<(Labels, Vec<String>)> {
-    let mut roles = vec![ID, CLASS];
+    let mut roles = vec![ID, Role { flag: options.column_setting, ..CLASS }];
     roles.extend(options.relation.iter().map(|_| RELATION));
     let mut classes = Interner::new(false);
     let mut pairs: Vec<(u32, u32)> = Vec::new();

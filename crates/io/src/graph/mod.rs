@@ -5,7 +5,9 @@ mod labels;
 mod write;
 
 pub use self::edges::{EdgeOptions, read_edges};
-pub use self::labels::{LabelOptions, read_labels, read_labels_of, read_names, read_weights};
+pub use self::labels::{
+    LABEL_COLUMN, LabelOptions, read_labels, read_labels_of, read_names, read_weights,
+};
 pub use self::write::write_graph;
 
 /// The message about ids of a file that are not in the table.

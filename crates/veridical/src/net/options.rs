@@ -133,7 +133,7 @@ fn by_optimizer(value: impl Fn(OptimizerKind) -> Option<f64>) -> String {
 settings! {
     /// Training data of a network.
     pub struct NetOptions in "Data" {
-        /// Labeled examples: a folder with idx, CIFAR or image files, a table, or a vector table with ⟨labels⟩
+        /// Examples: a folder of idx, CIFAR or images, a table, or vectors with ⟨labels⟩
         pub data: Option<Input> = None => [value("FILE_OR_FOLDER")],
         /// Target column of a table; several for regression
         pub target: Option<String> = None => [value("COLUMN,COLUMN")],

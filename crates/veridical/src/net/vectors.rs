@@ -67,7 +67,11 @@ impl LabeledVectors {
         };
         let table = self.table(path, files)?;
         let columns = ColumnMap::default().with("class", self.label_column.as_ref());
-        let options = LabelOptions { records: files.records(columns), ..LabelOptions::default() };
+        let options = LabelOptions {
+            records: files.records(columns),
+            column_setting: veridical_io::LABEL_COLUMN,
+            ..LabelOptions::default()
+        };
         let (ids, numbers) = IdMap::of(&table.ids);
         let (found, notes) = veridical_io::read_labels(labels, &options, &ids)?;
         notes.iter().for_each(|note| job.note(note));

@@ -291,8 +291,8 @@ impl Accepted {
             "# Limits that {days} published days of {out} keep: the 99 % quantile over days of the harmful end of each\n\
              # day's 95 % interval. They accept what the past accepted, slow drift included.\n"
         );
-        if *days < 100 {
-            text += "# Fewer than 100 days: the quantile lies at or next to the worst day.\n";
+        if *days <= 100 {
+            text += "# Up to 100 days: the worst day.\n";
         }
         for Limit { kind, value } in &self.limits {
             text += &format!("\n# {}\n{} = {value:?}\n", kind.meaning, kind.limit());

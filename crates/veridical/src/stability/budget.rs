@@ -88,8 +88,8 @@ pub fn proposed(floor: &Comparison, runs: usize, seed: u64) -> Result<(Vec<Limit
         "# Limits that {runs} runs on identical data keep: the 99 % quantile of {pairs} pairs (the harmful end of each\n\
          # pair's 95 % interval; seed {seed}). A refresh beyond them changes more than training again does.\n"
     );
-    if pairs < 100 {
-        text += "# Fewer than 100 pairs: the quantile lies at or next to the worst pair seen.\n";
+    if pairs <= 100 {
+        text += "# Up to 100 pairs: the worst pair seen.\n";
     }
     let line = |Limit { kind, value }: &Limit| {
         format!("\n# {}\n{} = {value:?}\n", kind.meaning, kind.limit())

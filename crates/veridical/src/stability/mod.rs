@@ -204,7 +204,11 @@ impl Stability {
     fn label_options(&self) -> LabelOptions {
         let columns = ColumnMap::default().with("class", self.evidence.label_column.as_ref());
         let records = RecordOptions { columns, ..self.name_options() };
-        LabelOptions { records, ..LabelOptions::default() }
+        LabelOptions {
+            records,
+            column_setting: veridical_io::LABEL_COLUMN,
+            ..LabelOptions::default()
+        }
     }
 
     fn name_options(&self) -> RecordOptions {
