@@ -23,11 +23,10 @@ Examples:
   veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
   veridical train net --model resnet20 --data cifar10/ --optimizer sgd --lr 0.1 --momentum 0.9 \\
       --weight-decay 1e-4 --schedule cosine --flip --crop 4 --epochs 100 --out runs/resnet20
-  veridical train net --model mlp:64,64 --activation tanh --data t.csv --target price --regression
+  veridical train net --model mlp:64,64 --data t.csv --target price --regression
   veridical train net --model resnet20 --data pets/ --init resnet20.safetensors --freeze features
   veridical train net --model resnet20 --data cifar10/ --init resnet20.safetensors --epochs 0 \\
-      --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --out runs/theirs
-  veridical evaluate --run runs/mnist";
+      --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --out runs/theirs";
 
 /// Per-class results are printed for at most this many classes.
 const MOST_CLASSES: usize = 40;

@@ -273,7 +273,7 @@ impl Smooth for Objective<'_> {
 
 #[cfg(test)]
 mod tests {
-    use veridical_core::{Rows, Stream};
+    use veridical_core::{Rows, Seed, Stream};
 
     use super::*;
     use crate::Logistic;

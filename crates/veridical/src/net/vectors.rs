@@ -20,7 +20,7 @@ const TEST_SHARE: f64 = 0.1;
 settings! {
     /// The labels of a vector table, and how both are read.
     pub struct LabeledVectors in "Data" {
-        /// Labels of the rows of a vector table: a table with their ids and classes
+        /// Labels of the rows of a vector table: ids and classes
         pub labels: Option<Input> = None,
         /// Column with the labels
         pub label_column: Option<String> = None

@@ -93,6 +93,6 @@ fn label_options(groups: &GroupReading, files: &TextFiles) -> LabelOptions {
         records: RecordOptions { columns, ..files.encoded() },
         separator: groups.groups_separator.clone().unwrap_or(defaults.separator),
         relation: groups.groups_relation.clone(),
-        ..LabelOptions::default()
+        ..defaults
     }
 }
