@@ -19,6 +19,7 @@ mod all;
 mod book;
 mod chart;
 mod claims;
+mod defaults;
 mod families;
 mod gate_power;
 mod kernel_error;
@@ -163,6 +164,7 @@ pub const REGISTRY: &[Experiment] = &[
     refit::FUNCTIONS,
     refit::MNIST,
     gate_power::GATE_POWER,
+    defaults::DEFAULTS,
 ];
 
 /// Finds an experiment.
