@@ -34,9 +34,9 @@ pub(crate) const DEFAULTS: Experiment = Experiment {
         refuted if none",
     deviations: &[
         "no paper claims this: it is the promise of a default",
-        "MovieLens-1M is cut to one user of ten, and generated data are small: defaults are for data of this size",
-        "slow methods end after five epochs without a better validation value, and after 50 epochs at the latest; the earlier \
-         defaults after their own 200 (sasrec) and 100 (two-tower), of which sasrec's had no validation rows",
+        "MovieLens-1M is cut to one user of twelve, and generated data are small: defaults are for data of this size",
+        "slow methods end after five epochs without a better validation value, and after 40 epochs at the latest, the earlier \
+         defaults after 100; sasrec's had 200, and no validation rows",
         "the earlier sasrec had dimension 50 and length 200; here all settings have 64 and 50",
     ],
     config: include_str!("../../../experiments/defaults/config.toml"),
