@@ -29,10 +29,9 @@ const EXAMPLES: &str = "\
 Examples:
   veridical train bpr --interactions ratings.dat --split per-user:50 --sse-item 0.01 --out runs/bpr
   veridical train item2vec --interactions ratings.dat --dim 32 --seeds 10 --out runs/i2v
-  veridical train mf --interactions ratings.dat --sse-graph-item edges.csv --sse-item 0.005
-  veridical train als --interactions ratings.dat --validation 0.1 --patience 3
+  veridical train sasrec --interactions ratings.dat --split leave-last-one
   veridical train doc2vec --text reviews.csv --column text --sse 0.01 --out runs/reviews
-  veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --lr 1e-3 --out runs/mnist
+  veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --out runs/mnist
   veridical train text --text reviews.csv --column text --label-column label --out runs/sentiment
   veridical train --from runs/bpr/run.json --seed 3 --out runs/bpr-3
   veridical train --finish runs/long.partial
