@@ -57,7 +57,7 @@ pub mod warm;
 pub use embedding::Embedding;
 pub use error::{Error, Result};
 pub use input::{Graphs, Input};
-pub use method::{Method, Purpose};
+pub use method::{Method, Preset, Purpose};
 pub use model::{Factors, Model};
 pub use recommend::{recommend, similar};
 pub use saved::{ModelTable, Part};

@@ -108,7 +108,72 @@ methods! {
     Ease = "ease", ease, Ranking, "Baseline: linear item-to-item weights in closed form";
 }
 
+/// Published settings under a name: a layer below the settings that are given.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// The name.
+    pub name: &'static str,
+    /// The settings, as JSON.
+    pub(crate) settings: &'static str,
+}
+
+impl Preset {
+    /// Returns the settings of the method, and of its validation.
+    pub fn values(&self) -> Map<String, Value> {
+        // INVARIANT: constants, which a test parses.
+        serde_json::from_str(self.settings).expect("a preset is JSON")
+    }
+}
+
 impl Method {
+    /// Returns the share of the training rows that are held out for validation and the epochs without improvement after which
+    /// training stops, for the methods that do so by default.
+    pub const fn early_stopping(self) -> Option<(f64, u32)> {
+        match self {
+            Self::Sasrec | Self::TwoTower => Some((0.1, 5)),
+            _ => None,
+        }
+    }
+
+    /// Returns the published settings that have a name.
+    pub const fn presets(self) -> &'static [Preset] {
+        match self {
+            Self::Sasrec => &[sasrec::PUBLISHED],
+            _ => &[],
+        }
+    }
+
+    /// Returns the value of every setting, with those that depend on the data.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error`] names a setting that is unknown or invalid, and data without interactions.
+    pub fn resolved(
+        self,
+        given: &Map<String, Value>,
+        input: Input<'_>,
+    ) -> Result<Map<String, Value>> {
+        match self {
+            Self::Sasrec => Ok(sasrec::Settings::of(given)?.resolved(input)?.values()),
+            _ => Ok(self.settings(given)?),
+        }
+    }
+
+    /// Refuses settings for which this data needs more than the available memory, in bytes; `sasrec` knows what it needs.
+    ///
+    /// # Errors
+    /// [`veridical_core::Error::Unfit`] says what is needed, and what needs less.
+    pub fn check_memory(
+        self,
+        given: &Map<String, Value>,
+        input: Input<'_>,
+        available: u64,
+    ) -> Result<()> {
+        match self {
+            Self::Sasrec => sasrec::Settings::of(given)?.check_memory(input, available),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the method with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|method| method.name() == name)

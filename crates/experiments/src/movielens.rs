@@ -173,6 +173,17 @@ impl Folder {
     }
 }
 
+/// The rows of one user of `of`, and the items they hold.
+pub fn part(data: &Interactions, of: u32) -> Interactions {
+    let users: Vec<u32> = (0..data.users.len() as u32).filter(|u| u.is_multiple_of(of)).collect();
+    let mut held = vec![false; data.items.len()];
+    for (user, item) in data.user.iter().zip(&data.item) {
+        held[*item as usize] |= user.is_multiple_of(of);
+    }
+    let items: Vec<u32> = (0..data.items.len() as u32).filter(|i| held[*i as usize]).collect();
+    only(data, &users, &items)
+}
+
 /// Rows of every user.
 fn counts(data: &Interactions) -> Vec<usize> {
     let mut counts = vec![0; data.users.len()];

@@ -142,8 +142,9 @@ settings! {
         pub split: Option<String> = None => [value("RULE"), otherwise("none")],
         /// Random seed of the split, independent of ⟨seed⟩
         pub split_seed: Option<u64> = None => [detail(), value("S"), otherwise("0")],
-        /// Fraction of the training rows held out as validation set
-        pub validation: Option<f64> = None => [value("SHARE"), otherwise("0")],
+        /// Share of the training rows held out for validation, by the rule of the split (leave-last-one: the last row but one)
+        pub validation: Option<f64> = None
+            => [value("SHARE"), otherwise("0; sasrec, two-tower: 0.1")],
         /// Handling of users with too few rows for the split
         pub short_users: Option<Short> = None => [detail(), value("WHAT"), otherwise("error")],
     }
@@ -256,7 +257,7 @@ impl Resources {
 }
 
 /// The memory of the machine, or of the container, in bytes; where the system does not tell, 16 GiB are assumed.
-fn ram() -> u64 {
+pub(crate) fn ram() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let total = read("/proc/meminfo").and_then(|text| {
         let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;

@@ -144,7 +144,7 @@ pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
     let seed = request.options.seed.get()?;
     let common = request.clone();
     let mut prepared = Prepared::load(request, job)?;
-    let known = folder.begin(&plan(&prepared, seed.get(), grid), &prepared.request, if_exists)?;
+    let known = folder.begin(&plan(&prepared, seed.get(), grid)?, &prepared.request, if_exists)?;
 
     let mut trials = Vec::new();
     for (at, values) in combinations.iter().enumerate() {
@@ -183,7 +183,7 @@ pub fn tune(settings: &Tune, job: &Job<'_>) -> Result<Tuned> {
     prepared.request = with(&common, &trials[best].settings)?;
     let run = folder.path.join(RUN);
     job.note(&format!("training with the best settings: {}", shown(&trials[best].settings)));
-    prepared.run(seed, &run, folder.for_best(&prepared.document(seed)), job)?;
+    prepared.run(seed, &run, folder.for_best(&prepared.document(seed)?), job)?;
     let document = fs::read(run.join("run.json"));
     let document = document.map_err(|e| Error::request(format!("{}: {e}", run.display()), ""))?;
     write_atomically(&folder.path.join(BEST), &document)?;
@@ -247,9 +247,8 @@ fn with(request: &Request, values: &Map<String, Value>) -> Result<Request> {
 }
 
 /// Everything except the grid, which must be unchanged for trials to be comparable.
-fn plan(prepared: &Prepared, seed: u64, grid: &[(String, Vec<Value>)]) -> Value {
-    let seed = veridical_core::Seed::new(seed);
-    let mut plan = seed.map(|seed| prepared.document(seed)).unwrap_or_default();
+fn plan(prepared: &Prepared, seed: u64, grid: &[(String, Vec<Value>)]) -> Result<Value> {
+    let mut plan = prepared.document(veridical_core::Seed::new(seed)?)?;
     if let Some(settings) = plan.get_mut("settings").and_then(Value::as_object_mut) {
         let is_tried = |name: &str| {
             grid.iter()
@@ -257,7 +256,7 @@ fn plan(prepared: &Prepared, seed: u64, grid: &[(String, Vec<Value>)]) -> Value 
         };
         settings.retain(|name, _| !is_tried(name));
     }
-    plan
+    Ok(plan)
 }
 
 /// Returns the settings of the final evaluation on the test rows.

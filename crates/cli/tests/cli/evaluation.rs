@@ -65,6 +65,44 @@ fn a_run_is_evaluated_beside_the_baselines_full_ranking_first() {
 }
 
 #[test]
+fn the_table_has_the_asked_metrics_and_the_difference_to_the_best_baseline() {
+    let sandbox = sandbox();
+    sandbox.ok(&format!("{BPR} --out run"));
+    let text = sandbox.ok("evaluate --run run --quiet");
+    let header: Vec<&str> =
+        text.lines().find(|line| line.contains("model")).unwrap().split_whitespace().collect();
+    assert_eq!(header[..6], ["model", "ndcg@10", "recall@10", "hit@10", "ndcg@10", "-"]);
+    assert_eq!(text.lines().filter(|line| line.contains("(baseline)")).count(), 3);
+    assert!(!text.contains("uniform-100"), "{text}");
+
+    let line = "evaluate --run run --measures mrr,ndcg@20";
+    let evaluation = json(&sandbox, "evaluate", line);
+    assert_eq!(evaluation["columns"], serde_json::json!(["mrr", "ndcg@20"]));
+    let versus = &evaluation["models"][0]["versus"];
+    assert_eq!(versus["baseline"], header[6]);
+    let models = evaluation["models"].as_array().unwrap();
+    let best = models.iter().position(|model| model["name"] == versus["baseline"]).unwrap();
+    assert!((1..4).all(|at| {
+        measure(&evaluation, at, "full", "mrr") <= measure(&evaluation, best, "full", "mrr")
+    }));
+    for (at, name) in ["mrr", "ndcg@20"].into_iter().enumerate() {
+        let of = |model| measure(&evaluation, model, "full", name);
+        let difference = &versus["differences"][at];
+        assert_eq!(difference["name"], name);
+        assert!((difference["value"].as_f64().unwrap() - (of(0) - of(best))).abs() < 1e-6);
+    }
+    // The history above the relevant item costs ranks.
+    let kept = json(&sandbox, "evaluate", "evaluate --run run --keep-history --baselines pop");
+    assert_eq!(kept["keep_history"], true);
+    assert_eq!(kept["models"][0]["protocols"].as_array().unwrap().len(), 1);
+    assert!(measure(&kept, 0, "full", "mrr") < measure(&evaluation, 0, "full", "mrr"));
+    sandbox.refuses(
+        "evaluate --run run --measures ndcg@x",
+        "--measures: there is no metric `ndcg@x`; choose from ndcg@K, recall@K, precision@K, hit@K, map, mrr and auc",
+    );
+}
+
+#[test]
 fn ids_without_vectors_are_left_out_with_a_word() {
     let sandbox = sandbox();
     sandbox.ok(&format!("{BPR} --out run"));
@@ -335,6 +373,14 @@ fn data_is_generated_described_divided_and_joined_to_graphs() {
     let part = json(&sandbox, "data", "data describe --interactions parts/train.parquet");
     assert_eq!(part["rows"], 300);
     sandbox.refuses(line, "parts already exists; choose another name or replace it with --force");
+    // The parts have the columns of the data, under their names.
+    sandbox.put("own.csv", "When,customer,note,sku\n3,ann,x,a\n1,ann,y,b\n2,ann,z,c\n");
+    let line = "data split --interactions own.csv --columns time=When --split leave-last-one --validation 0.1 --out own";
+    let outcome = sandbox.run(line);
+    let note = "validation: 1 of 2 training rows, of 1 user: the last row but one of each";
+    assert!(outcome.stderr.contains(note), "{outcome:?}");
+    assert_eq!(sandbox.text("own/validation.csv"), "customer,sku,When\nann,c,2\n");
+    assert_eq!(sandbox.text("own/test.csv"), "customer,sku,When\nann,a,3\n");
     let graph = "data graph --interactions shop/interactions.csv";
     let built =
         json(&sandbox, "data", &format!("{graph} --labels shop/items.csv --out groups.csv"));

@@ -69,6 +69,43 @@ fn the_same_bytes_for_any_threads_and_after_a_resume() {
     }
 }
 
+/// Without a word, `sasrec` compares all items, holds validation rows out and stops early; the run says so, and repeats itself.
+#[test]
+fn the_defaults_are_recorded_as_they_were_resolved() {
+    let sandbox = sandbox();
+    let small = "--dim 8 --length 10 --blocks 1 --epochs 2";
+    let line = format!("train sasrec --interactions shop.csv {small}");
+    let outcome = sandbox.run(&format!("{line} --split leave-last-one --out run"));
+    let note = "validation: 60 of 840 training rows, of 60 users: the last row but one of each";
+    assert!(outcome.stderr.contains(note), "{outcome:?}");
+    let document = |run: &str| -> serde_json::Value {
+        serde_json::from_str(&sandbox.text(&format!("{run}/run.json"))).unwrap()
+    };
+    let run = document("run");
+    assert_eq!(run["settings"]["loss"], "ce");
+    assert_eq!(
+        (&run["split"]["validation"], &run["options"]["patience"]),
+        (&0.1.into(), &5.into())
+    );
+    assert_eq!(run["results"]["measure"], "ndcg@10");
+    sandbox.ok("train --from run --out again --quiet");
+    assert!(run_files(&sandbox, "run") == run_files(&sandbox, "again"));
+    // Nothing held out for a test: validation rows are still drawn from the training rows.
+    let outcome = sandbox.run(&format!("{line} --out all"));
+    assert!(outcome.stderr.contains("validation: 90 of 900 training rows"), "{outcome:?}");
+    // What is published, in one flag.
+    sandbox.ok(&format!("{line} --preset sasrec-2018 --out published --quiet"));
+    let published = document("published");
+    let of = |name: &str| published["settings"][name].clone();
+    let named = serde_json::json!([of("loss"), of("negatives"), of("dim")]);
+    assert_eq!(named, serde_json::json!(["bce", 1, 8]));
+    assert_eq!(of("dropout"), 0.2);
+    assert_eq!(published["split"]["validation"], 0.0);
+    assert!(published["results"]["best"].is_null());
+    sandbox.ok("train --from published --out published-again --quiet");
+    assert!(run_files(&sandbox, "published") == run_files(&sandbox, "published-again"));
+}
+
 #[test]
 fn what_does_not_fit_is_refused() {
     let sandbox = sandbox();
@@ -85,6 +122,12 @@ fn what_does_not_fit_is_refused() {
     refuses(&sasrec("--loss mse"), "--loss");
     refuses(&sasrec("--sse-input 2"), "--sse-input must be from 0 to 1, got 2");
     refuses(&sasrec("--lr 1e30"), "training diverged");
+    refuses(
+        &sasrec("--loss ce --dim 1000000000000"),
+        "--loss ce needs 558793.6 GiB of memory for 30 items of --dim 1000000000000, and there are",
+    );
+    refuses(&sasrec("--preset sasrec-2017"), "choose from sasrec-2018");
+    refuses(&sasrec("--validation 0 --patience 3"), "--patience needs validation rows");
     refuses(&sasrec("--item-vectors others.parquet"), "does not use --item-vectors");
     refuses("train sasrec --interactions few.csv --out run", "no user has two or more items");
     let towers = |flags: &str| format!("train two-tower --interactions shop.csv --out run {flags}");

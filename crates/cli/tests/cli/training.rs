@@ -199,6 +199,65 @@ fn early_stopping_keeps_the_best_model() {
     }
 }
 
+/// An interrupted training that is ended is the run that ends at its best epoch so far.
+#[test]
+fn an_unfinished_run_is_ended_and_kept() {
+    let sandbox = sandbox();
+    let flags = "train mf --interactions r.csv --validation 0.2 --dim 8 --lr 0.2 --weight-decay 0 \
+                 --schedule constant --seed 1 --quiet";
+    let line = format!("{flags} --epochs 10000000 --out run");
+    let mut job = sandbox.command(line.split_whitespace()).stderr(Stdio::null()).spawn().unwrap();
+    for _ in 0..60_000 {
+        if sandbox.has("run.partial/checkpoint/state.json") {
+            break;
+        }
+        sleep(Duration::from_millis(1));
+    }
+    assert!(Command::new("kill").args(["-INT", &job.id().to_string()]).status().unwrap().success());
+    assert_eq!(job.wait().unwrap().code(), Some(130));
+    sandbox.refuses(
+        "train --finish run.partial --seed 2",
+        "--finish ends a training as it was started and does not take --seed; leave --seed out",
+    );
+    sandbox.ok("train --finish run.partial --quiet");
+    assert!(!sandbox.has("run.partial"));
+    let results = document(&sandbox, "run")["results"].clone();
+    let [best, epochs] =
+        [&results["best"]["epoch"], &results["epochs"]].map(|n| n.as_u64().unwrap());
+    assert!(best <= epochs && epochs < 10_000_000, "{results}");
+    sandbox.ok(&format!("{flags} --epochs {best} --out short"));
+    for file in ["vectors/item.parquet", "model.safetensors"] {
+        let bytes = |run: &str| sandbox.bytes(&format!("{run}/{file}"));
+        assert!(bytes("run") == bytes("short"), "{file}");
+    }
+    sandbox.ok("recommend --run run --k 3 --out recs.csv --quiet");
+}
+
+#[test]
+fn only_an_unfinished_run_with_a_checkpoint_is_ended() {
+    let sandbox = sandbox();
+    let of_no_run =
+        "is not an unfinished run; pass the folder RUN.partial that a training has left";
+    sandbox.refuses("train --finish r.csv", &format!("r.csv {of_no_run}"));
+    sandbox.ok("train bpr --interactions r.csv --dim 4 --epochs 1 --out run --quiet");
+    sandbox.refuses("train --finish run", &format!("run {of_no_run}"));
+    sandbox.refuses("train --finish none.partial", &format!("none.partial {of_no_run}"));
+    sandbox.put("a.partial/notes.txt", "").put("b.partial/run.json", "{}");
+    sandbox.put("c.partial/seed-0.partial/run.json", "{}");
+    sandbox.refuses(
+        "train --finish a.partial",
+        "a.partial is not an unfinished run: it has no run.json; train it again",
+    );
+    sandbox.refuses(
+        "train --finish b.partial",
+        "b.partial has no checkpoint yet; go on with --resume",
+    );
+    sandbox.refuses(
+        "train --finish c.partial",
+        "c.partial holds runs of several seeds; finish c.partial/seed-0.partial, then go on with --resume",
+    );
+}
+
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
@@ -306,8 +365,11 @@ fn an_interrupted_run_comes_out_the_same() {
         ("train item2vec --interactions r.csv --dim 16 --window 3", 30),
         ("train doc2vec --text d.csv --column text --min-count 1 --dim 16", 150),
         ("train als --interactions r.csv --dim 16", 400),
-        ("train sasrec --interactions r.csv --dim 8 --length 20 --blocks 1 --sse 0.1", 20),
-        ("train two-tower --interactions r.csv --hidden 8 --settle 0", 20),
+        (
+            "train sasrec --interactions r.csv --dim 8 --length 20 --blocks 1 --sse 0.1 --validation 0",
+            20,
+        ),
+        ("train two-tower --interactions r.csv --hidden 8 --settle 0 --validation 0", 20),
     ] {
         stop_and_resume(&sandbox, line, epochs, "-INT");
     }

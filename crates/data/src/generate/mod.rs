@@ -18,7 +18,7 @@ use veridical_core::{Seed, Stream};
 
 pub use self::corpus::{CorpusSettings, PlantedCorpus, SequenceTokens, corpus, sequence_tokens};
 pub use self::images::images;
-pub use self::shop::{Shop, ShopSettings, shop};
+pub use self::shop::{Shop, ShopSettings, shop, shop_in_order};
 use crate::{Ids, VectorTable};
 
 const CLUSTER_SPREAD: f64 = 0.3;

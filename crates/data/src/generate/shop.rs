@@ -9,6 +9,9 @@
 //! to q(u, i), so ranking unseen items by q is Bayes-optimal for every ranking metric. Ratings 1 to 5 have one
 //! distribution if user and item share a cluster and another if not, so its mean is the best prediction and its standard
 //! deviation the best RMSE. Times grow with every item of a user.
+//!
+//! In a shop with order, the next item is with probability f one of the three that follow the user's last one in the circle
+//! of its cluster, each as likely; q then says nothing about the next item.
 
 use veridical_core::elementary::ln;
 use veridical_core::{Alias, Place, Seed, Stream, threshold};
@@ -57,12 +60,22 @@ const GAP: u32 = 3_600;
 const FIRST_SECOND: i64 = 1_700_000_000;
 /// Draws per item before the remaining items are drawn at once.
 const TRIES: usize = 16;
+/// Items that may follow an item in a shop with order.
+const FOLLOWERS: u32 = 3;
 
 /// Generates a shop.
 ///
 /// # Errors
 /// [`Error`] for invalid settings.
 pub fn shop(settings: ShopSettings) -> Result<Shop> {
+    shop_in_order(settings, 0.0)
+}
+
+/// Generates a shop in which the last item says something about the next; `follow` is f in the header.
+///
+/// # Errors
+/// [`Error`] for invalid settings.
+pub fn shop_in_order(settings: ShopSettings, follow: f64) -> Result<Shop> {
     let ShopSettings { users, items, clusters, per_user, skew, noise, seed } = settings;
     let refused = |what: String| Err(Error::request(what, ""));
     if users == 0 || items == 0 || clusters == 0 || per_user == 0 {
@@ -82,6 +95,11 @@ pub fn shop(settings: ShopSettings) -> Result<Shop> {
             "noise must be from 0 to 1 and skew from 0 to 8, got {noise} and {skew}"
         ));
     }
+    if !(0.0..=1.0).contains(&follow) {
+        return refused(format!(
+            "the share of draws that follow must be from 0 to 1, got {follow}"
+        ));
+    }
     if users.checked_mul(per_user).is_none_or(|rows| rows >= u32::MAX as usize) {
         return refused("a shop has at most 2^32 - 1 interactions".into());
     }
@@ -98,11 +116,16 @@ pub fn shop(settings: ShopSettings) -> Result<Shop> {
         let mut time = FIRST_SECOND + i64::from(draws.below(DAYS));
         let mut mine: Vec<u32> = Vec::with_capacity(per_user);
         for _ in 0..TRIES * per_user {
-            let cluster = match draws.happens(threshold(noise)) {
-                true => draws.below(clusters as u32) as usize,
-                false => own,
+            let before = mine.last().filter(|_| follow > 0.0 && draws.happens(threshold(follow)));
+            let item = if let Some(&last) = before {
+                follower(last, 1 + draws.below(FOLLOWERS), items, clusters)
+            } else {
+                let cluster = match draws.happens(threshold(noise)) {
+                    true => draws.below(clusters as u32) as usize,
+                    false => own,
+                };
+                tables[cluster].draw(&mut draws) * clusters as u32 + cluster as u32
             };
-            let item = tables[cluster].draw(&mut draws) * clusters as u32 + cluster as u32;
             if !mine.contains(&item) {
                 mine.push(item);
             }
@@ -138,6 +161,14 @@ pub fn shop(settings: ShopSettings) -> Result<Shop> {
         noise,
         clusters,
     })
+}
+
+/// The item so many places after another one in the circle of its cluster.
+fn follower(last: u32, places: u32, items: usize, clusters: usize) -> u32 {
+    let (clusters, items) = (clusters as u32, items as u32);
+    let cluster = last % clusters;
+    let len = (items - cluster).div_ceil(clusters);
+    (last / clusters + places) % len * clusters + cluster
 }
 
 /// Draws the missing items all at once: unseen items arrive after exponentially distributed times of rate q,
@@ -289,6 +320,24 @@ mod tests {
         let n = rating.len() as f64;
         assert!((got / n - want / n).abs() < 5.0 * 16.0 / n.sqrt(), "{got} {want}");
         assert!(shop.ideal_rating(0, 0) > 4.0 && shop.ideal_rating(0, 1) < 2.5);
+    }
+
+    /// 2,000 users of four steps; a step follows with probability 1/2, and by chance within three of at most 20 items: five
+    /// standard deviations of 8,000 draws are 0.028.
+    #[test]
+    fn half_of_the_steps_of_a_shop_with_order_follow() {
+        let share = |follow: f64| {
+            let shop = shop_in_order(settings(), follow).unwrap();
+            let rows: Vec<u32> = (0..shop.data.len() as u32).collect();
+            let sequences = shop.data.sequences(&rows);
+            let steps = sequences.iter().flat_map(|list| list.windows(2));
+            let follows = |step: &&[u32]| (1..=3).any(|n| follower(step[0], n, 60, 3) == step[1]);
+            steps.filter(follows).count() as f64 / 8000.0
+        };
+        let (without, with) = (share(0.0), share(0.5));
+        assert!(without < 0.2 && (0.47..0.47 + 0.2).contains(&with), "{without} {with}");
+        assert_eq!(shop_in_order(settings(), 0.0).unwrap().data, shop(settings()).unwrap().data);
+        assert!(shop_in_order(settings(), 1.5).is_err());
     }
 
     /// Everything a user can have is drawn, however rare, and popular items mostly first.

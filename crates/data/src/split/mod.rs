@@ -9,7 +9,8 @@
 //! temporal:s       the last round(s n) of all rows in that order are the test set
 //!
 //! Validation rows are taken from the training rows in the same way: by priority (drawn
-//! from `split/validation`), the same number for every user, the second-to-last row of every user, or the latest.
+//! from `split/validation`), the same number for every user, the second-to-last row of every user, or the latest. Under
+//! `leave-last-one` a user with two rows gives no validation row, unless users with too few rows are left out.
 
 mod rule;
 
@@ -125,8 +126,14 @@ pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Res
             note_missing_times(data, &mut outcome.notes);
             outcome.notes.push(LEAVE_LAST_ONE_LEAKS.into());
             let rows = in_time(data, rows.collect());
-            let last = if share > 0.0 { [1, 1] } else { [0, 1] };
-            by_user(rule, data, &rows, options.short, &mut outcome, 1, |_| last)?;
+            let most = usize::from(share > 0.0);
+            let needs = match options.short {
+                Short::Error => 2,
+                Short::Drop => 2 + most,
+            };
+            by_user(rule, data, &rows, options.short, &mut outcome, needs, |n| {
+                [most.min(n - 2), 1]
+            })?;
         }
         SplitRule::PerUser(k) => {
             let kept =
@@ -137,32 +144,30 @@ pub fn apply(rule: SplitRule, data: &Interactions, options: SplitOptions) -> Res
                 return Err(Error::request(what, "choose a smaller share or more rows"));
             }
             let rows = by_priority(rows, Stream::new(options.seed, "split/test"));
-            by_user(rule, data, &rows, options.short, &mut outcome, k - kept, |n| [kept, n - k])?;
+            let needs = k.saturating_add(1);
+            by_user(rule, data, &rows, options.short, &mut outcome, needs, |n| [kept, n - k])?;
         }
     }
     for part in [&mut outcome.split.train, &mut outcome.split.validation, &mut outcome.split.test] {
         part.sort_unstable();
     }
     check_parts(rule, share, data, &outcome.split)?;
+    note_validation(rule, data, &outcome.split, &mut outcome.notes);
     note_cold(data, &outcome.split, &mut outcome.notes);
     Ok(outcome)
 }
 
-/// Splits the list of every user, in the order of `rows`, into training, validation and test rows; the sizes
-/// of the last two for a user of n rows are `sizes(n)`, and `least` rows must remain for the first.
+/// Splits the list of every user with as many rows as it `needs`, in the order of `rows`, into training, validation and test rows;
+/// the sizes of the last two for a user of n rows are `sizes(n)`.
 fn by_user(
     rule: SplitRule,
     data: &Interactions,
     rows: &[u32],
     short: Short,
     outcome: &mut SplitOutcome,
-    least: usize,
+    needs: usize,
     sizes: impl Fn(usize) -> [usize; 2],
 ) -> Result<()> {
-    let needs = match rule {
-        SplitRule::PerUser(k) => k.saturating_add(1),
-        _ => least + sizes(0).iter().sum::<usize>(),
-    };
     let lists = Lists::collect(data.users.len(), rows.iter().map(|&r| (data.user[r as usize], r)));
     let is_short = |list: &[u32]| !list.is_empty() && list.len() < needs;
     outcome.dropped_users = lists.iter().filter(|list| is_short(list)).count();
@@ -235,6 +240,25 @@ fn note_missing_times(data: &Interactions, notes: &mut Vec<String>) {
     if data.time.is_none() {
         notes.push("the data has no times: rows are assumed to be in chronological order".into());
     }
+}
+
+/// Says whose rows validation takes.
+fn note_validation(rule: SplitRule, data: &Interactions, split: &Split, notes: &mut Vec<String>) {
+    let Split { train, validation, .. } = split;
+    if validation.is_empty() {
+        return;
+    }
+    let mut has_rows = vec![false; data.users.len()];
+    validation.iter().for_each(|&row| has_rows[data.user[row as usize] as usize] = true);
+    let of = users(has_rows.into_iter().filter(|has| *has).count());
+    let which = match rule {
+        SplitRule::LeaveLastOne => "the last row but one of each",
+        SplitRule::Temporal(_) => "the latest rows that are not test rows",
+        SplitRule::PerUser(_) => "as many of each, drawn at random",
+        SplitRule::None | SplitRule::Random(_) => "drawn at random",
+    };
+    let (n, all) = (validation.len(), validation.len() + train.len());
+    notes.push(format!("validation: {n} of {all} training rows, of {of}: {which}"));
 }
 
 fn check_parts(rule: SplitRule, share: f64, data: &Interactions, split: &Split) -> Result<()> {

@@ -70,7 +70,13 @@ fn the_last_one_of_every_user_is_left_by_time_and_then_by_row() {
     assert_eq!((outcome.split, outcome.dropped_users), (want, 1));
     assert!(outcome.notes.contains(&LEAVE_LAST_ONE_LEAKS.to_owned()), "{:?}", outcome.notes);
     assert!(outcome.notes.contains(&"1 user with fewer than 2 rows left out".to_owned()));
-    // With validation a user needs three rows: only user 0 has them.
+    // With validation a user with two rows gives none, unless short users are left out: user 0 alone has three.
+    let enough = self::data(vec![0, 0, 1, 0, 1], Some(vec![5, 9, 8, 9, 3]));
+    let outcome = split("loo", &enough, options(0, 0.1, Short::Error)).unwrap();
+    let want = Split { train: vec![0, 4], validation: vec![1], test: vec![2, 3] };
+    assert_eq!((outcome.split, outcome.dropped_users), (want, 0));
+    let note = "validation: 1 of 3 training rows, of 1 user: the last row but one of each";
+    assert!(outcome.notes.contains(&note.to_owned()), "{:?}", outcome.notes);
     let outcome = split("loo", &data, options(0, 0.1, Short::Drop)).unwrap();
     let want = Split { train: vec![0], validation: vec![1], test: vec![3] };
     assert_eq!((outcome.split, outcome.dropped_users), (want, 2));

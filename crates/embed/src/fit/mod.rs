@@ -142,7 +142,8 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
         let is_due = state.done.is_multiple_of(settings.eval_every) || state.done == epochs;
         let due = validation.filter(|_| is_due);
         if let Some(validation) = due {
-            state.validate(trainer.model(), validation, job)?;
+            let is_last = state.done == epochs;
+            state.validate(trainer.model(), validation, is_last, job)?;
         }
         if let Some(keep) = keep {
             state.metrics_bytes = keep.add_metrics(&state.line(due.is_some()))?;
@@ -170,6 +171,12 @@ pub fn fit<K: Checkpoints, E: From<Error> + From<K::Error>>(
     let measure = memo.best.and(validation).map(|validation| validation.decisive().to_owned());
     let Memo { best, loss, validation, of_best, .. } = memo;
     Ok(Fitted { epochs: done, loss, measure, best, validation: of_best.or(validation) })
+}
+
+/// Whether products of the values are finite.
+fn is_finite(model: &Model) -> Result<bool, Error> {
+    let most = f32::MAX.sqrt();
+    Ok(model.parts()?.iter().all(|part| part.values.iter().all(|x| x.abs() < most)))
 }
 
 /// The state of the loop between epochs; a part of every checkpoint.
@@ -233,9 +240,16 @@ impl State {
         &mut self,
         model: &Model,
         validation: &dyn Validate,
+        is_last: bool,
         job: &Job<'_>,
     ) -> Result<(), Error> {
-        let measures = validation.measures(model, job)?;
+        let measures = match validation.measures(model, job) {
+            // The last step of the epoch diverged: the next one says so, with its loss.
+            Err(error) if !is_last && !error.is_interrupted() && !is_finite(model)? => {
+                return Ok(());
+            }
+            outcome => outcome?,
+        };
         let value = measures.get(validation.decisive()).copied().unwrap_or(f64::NAN);
         let best = self.memo.best.map(|best| best.value);
         if self.patience.is_some_and(|rule| rule.improves(value, best)) {

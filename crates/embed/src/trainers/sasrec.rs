@@ -8,6 +8,7 @@
 //! gbce             the same with the target's term weighted against overconfidence     (Petrov & Macdonald 2023)
 //! sampled-softmax  the target against negatives that the batch shares, corrected for the sampling distribution
 //! ce               the target against all items
+//! auto             ce for at most 10^10 pairs of a position and an item in an epoch and 4 GiB, otherwise sampled-softmax
 //!
 //! One table E holds input and output embeddings. Its gradient is row-sparse (`ce`: dense), its Adam lazy: rows that
 //! are not in a mini-batch do not change.
@@ -15,10 +16,12 @@
 use veridical_core::Seed;
 use veridical_core::{choices, settings};
 use veridical_nets::ranking::{
-    FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, gbce_beta, sampled_softmax,
+    FullSoftmax, Pairwise, Positions, SampledSoftmax, full_softmax, full_softmax_bytes, gbce_beta,
+    sampled_softmax,
 };
 use veridical_nets::{Addend, EmbeddingTable, Mode, OptimizerKind, OptimizerSettings};
 
+use crate::method::Preset;
 use crate::sequential::{
     Architecture, Batch, Batches, Course, Learner, Negatives, Stepper, Tower, USER_NET,
 };
@@ -36,17 +39,17 @@ settings! {
         pub blocks: usize = 2,
         /// Attention heads per block; a divisor of dim
         pub heads: usize = 1,
-        /// Loss: bce, gbce, sampled-softmax, ce
-        pub loss: SasrecLoss = SasrecLoss::Bce,
+        /// Loss: ce, sampled-softmax, gbce, bce or auto: ce unless the catalog is too large, then sampled-softmax
+        pub loss: SasrecLoss = SasrecLoss::Auto,
         /// Negative items per position (bce, gbce) or per batch (sampled-softmax)
-        pub negatives: usize = 1,
+        pub negatives: Option<usize> = None => [otherwise("1 for bce, 64 for gbce, 256 for sampled-softmax")],
         /// Calibration of gbce, from 0 (none) to 1
         pub calibration: f64 = 0.75 => [detail()],
         /// Negatives are drawn in proportion to count to this power; 0 is uniform
         pub power: f64 = 0.0 => [detail()],
         /// Batch size, in users
         pub batch: usize = 128,
-        /// Number of epochs
+        /// Maximum number of epochs
         pub epochs: u32 = 200,
         /// Learning rate of Adam
         pub lr: f64 = 0.001,
@@ -76,6 +79,143 @@ choices! {
         SampledSoftmax = "sampled-softmax",
         /// Softmax over all items.
         Ce = "ce",
+        /// `Ce` unless the catalog is too large, then `SampledSoftmax`.
+        Auto = "auto",
+    }
+}
+
+/// The paper's settings: one uniform negative, every epoch, the last one kept.
+pub(crate) const PUBLISHED: Preset = Preset {
+    name: "sasrec-2018",
+    settings: r#"{ "dim": 50, "length": 200, "blocks": 2, "heads": 1, "loss": "bce", "negatives": 1, "power": 0.0, "batch": 128,
+        "epochs": 200, "lr": 0.001, "weight-decay": 0.0, "dropout": 0.2, "validation": 0.0, "patience": 0 }"#,
+};
+
+/// The most pairs of a position and an item in an epoch for which `auto` compares all of them.
+const MOST_PAIRS: u64 = 10_000_000_000;
+/// The most memory for which it does.
+const MOST_MEMORY: u64 = 4 << 30;
+/// Shared negatives of `sampled-softmax`, and own ones of `gbce`.
+const SHARED: usize = 256;
+const OWN: usize = 64;
+
+impl Settings {
+    /// Returns the settings with a loss that is not `auto`, and with its number of negatives.
+    ///
+    /// # Errors
+    /// Data without interactions.
+    pub fn resolved(&self, input: Input<'_>) -> Result<Self> {
+        let mut settings = self.clone();
+        let (data, _) = input.interactions()?;
+        if self.loss == SasrecLoss::Auto {
+            let size = Size::of(self, input)?;
+            let all = Self { loss: SasrecLoss::Ce, ..self.clone() };
+            let is_small = size.pairs() <= MOST_PAIRS && size.bytes(&all) <= MOST_MEMORY;
+            settings.loss = if is_small { SasrecLoss::Ce } else { SasrecLoss::SampledSoftmax };
+        }
+        let below_all = |k: usize| k.min(data.items.len().saturating_sub(1)).max(1);
+        settings.negatives = settings.negatives.or(match settings.loss {
+            SasrecLoss::Bce => Some(1),
+            SasrecLoss::Gbce => Some(below_all(OWN)),
+            SasrecLoss::SampledSoftmax => Some(below_all(SHARED)),
+            SasrecLoss::Ce | SasrecLoss::Auto => None,
+        });
+        Ok(settings)
+    }
+
+    /// Refuses a training that needs more than the available memory, in bytes.
+    ///
+    /// # Errors
+    /// Says what is needed, and which loss needs less.
+    pub fn check_memory(&self, input: Input<'_>, available: u64) -> Result<()> {
+        Size::of(self, input)?.check(&self.resolved(input)?, available)
+    }
+
+    fn negatives(&self) -> usize {
+        self.negatives.unwrap_or(0)
+    }
+}
+
+/// What time and memory depend on.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    items: u64,
+    /// Positions in an epoch.
+    positions: u64,
+    /// The most positions in a batch.
+    batch: u64,
+}
+
+impl Size {
+    fn of(settings: &Settings, input: Input<'_>) -> Result<Self> {
+        let (data, rows) = input.interactions()?;
+        let sequences = data.sequences(rows);
+        let (mut positions, mut longest) = (0, 0);
+        for list in sequences.iter() {
+            let len = list.len().saturating_sub(1).min(settings.length) as u64;
+            positions += len;
+            longest = longest.max(len);
+        }
+        let users = (settings.batch as u64).min(sequences.len() as u64);
+        Ok(Self { items: data.items.len() as u64, positions, batch: users * longest })
+    }
+
+    /// Pairs of a position and an item in an epoch.
+    const fn pairs(self) -> u64 {
+        self.positions.saturating_mul(self.items)
+    }
+
+    /// Bytes of the table with its Adam and the best epoch so far, and of the gradient of the loss.
+    fn bytes(self, settings: &Settings) -> u64 {
+        let Self { items, batch, .. } = self;
+        let dim = settings.dim as u64;
+        let rows = |n: u64| n.saturating_mul(dim).saturating_mul(4);
+        let drawn = |k: usize| batch.saturating_mul(k as u64 + 2);
+        let loss = match settings.loss {
+            SasrecLoss::Ce | SasrecLoss::Auto => {
+                rows(items).saturating_add(full_softmax_bytes(items, dim))
+            }
+            // A negative and its addend are 20 bytes.
+            SasrecLoss::Bce | SasrecLoss::Gbce => {
+                let drawn = drawn(settings.negatives());
+                drawn.saturating_mul(20).saturating_add(rows(drawn.min(items)))
+            }
+            // A score per position and negative.
+            SasrecLoss::SampledSoftmax => {
+                let touched = drawn(0).saturating_add(settings.negatives() as u64);
+                drawn(settings.negatives())
+                    .saturating_mul(4)
+                    .saturating_add(rows(touched.min(items)))
+            }
+        };
+        rows(items).saturating_mul(4).saturating_add(loss)
+    }
+
+    fn check(self, settings: &Settings, available: u64) -> Result<()> {
+        let needed = self.bytes(settings);
+        if needed <= available {
+            return Ok(());
+        }
+        let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64);
+        let (loss, items) = (settings.loss.name(), self.items);
+        let what = format!(
+            "⟨loss⟩ {loss} needs {} of memory for {items} items of ⟨dim⟩ {}, and there are {}",
+            gib(needed),
+            settings.dim,
+            gib(available)
+        );
+        let fewer = Settings {
+            loss: SasrecLoss::SampledSoftmax,
+            negatives: Some(SHARED),
+            ..settings.clone()
+        };
+        let hint = match self.bytes(&fewer) {
+            bytes if bytes <= available => {
+                format!("use ⟨loss⟩ sampled-softmax, which needs {}", gib(bytes))
+            }
+            _ => "lower ⟨dim⟩, ⟨batch⟩ or ⟨length⟩".to_owned(),
+        };
+        Err(Error::unfit(format!("{what}; {hint}")))
     }
 }
 
@@ -89,6 +229,7 @@ pub fn trainer<'a>(
     graphs: &'a Graphs,
     seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
+    let settings = &settings.resolved(input)?;
     let (data, rows) = input.interactions()?;
     let n_items = data.items.len();
     check(settings, n_items)?;
@@ -103,9 +244,9 @@ pub fn trainer<'a>(
         ],
     );
     let negatives = match settings.loss {
-        SasrecLoss::Bce | SasrecLoss::Gbce => Negatives::Own(settings.negatives),
-        SasrecLoss::SampledSoftmax => Negatives::Shared(settings.negatives),
-        SasrecLoss::Ce => Negatives::Shared(0),
+        SasrecLoss::Bce | SasrecLoss::Gbce => Negatives::Own(settings.negatives()),
+        SasrecLoss::SampledSoftmax => Negatives::Shared(settings.negatives()),
+        SasrecLoss::Ce | SasrecLoss::Auto => Negatives::Shared(0),
     };
     let mut batches = Batches::new(data, rows, length, settings.batch, negatives, sse, seed)?;
     if settings.power > 0.0 {
@@ -136,7 +277,8 @@ pub fn trainer<'a>(
 const BETA2: f64 = 0.98;
 
 fn check(settings: &Settings, n_items: usize) -> Result<()> {
-    let Settings { dim, length, blocks, heads, negatives, batch, .. } = *settings;
+    let Settings { dim, length, blocks, heads, batch, .. } = *settings;
+    let negatives = settings.negatives();
     sgd::check(dim, settings.lr, settings.weight_decay, settings.dropout)?;
     let at_least_1 = [("length", length), ("blocks", blocks), ("heads", heads), ("batch", batch)];
     if let Some((name, got)) = at_least_1.into_iter().find(|(_, x)| *x == 0) {
@@ -145,7 +287,8 @@ fn check(settings: &Settings, n_items: usize) -> Result<()> {
     if !dim.is_multiple_of(heads) {
         return Err(Error::setting("heads", format!("a divisor of ⟨dim⟩ {dim}"), heads));
     }
-    if settings.loss != SasrecLoss::Ce && (negatives == 0 || negatives >= n_items) {
+    let has_negatives = settings.loss != SasrecLoss::Ce;
+    if settings.negatives == Some(0) || has_negatives && (negatives == 0 || negatives >= n_items) {
         let must_be = format!("at least 1 and below the number of items, {n_items}");
         return Err(Error::setting("negatives", must_be, negatives));
     }
@@ -168,7 +311,7 @@ fn corrections(settings: &Settings, batches: &Batches<'_>) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     // An item that never occurs is never drawn: as an SSE target it counts like an item that occurs once.
     let least = weights.iter().copied().filter(|w| *w > 0.0).fold(f64::INFINITY, f64::min);
-    let k = settings.negatives as f64;
+    let k = settings.negatives() as f64;
     weights.iter().map(|w| (k * w.max(least) / total).ln()).collect()
 }
 
@@ -213,7 +356,7 @@ impl Stepper for Sasrec {
             SasrecLoss::Bce | SasrecLoss::Gbce => {
                 let beta = match settings.loss {
                     SasrecLoss::Gbce => {
-                        gbce_beta(settings.negatives, table.len(), settings.calibration)
+                        gbce_beta(settings.negatives(), table.len(), settings.calibration)
                     }
                     _ => 1.0,
                 };
@@ -225,7 +368,7 @@ impl Stepper for Sasrec {
                 let drawn = &*batch.negatives;
                 sampled_softmax(sampled, positions, drawn, correction, dhidden, addends, OUTPUTS)
             }
-            SasrecLoss::Ce => {
+            SasrecLoss::Ce | SasrecLoss::Auto => {
                 whole.resize(table.values().len(), 0.0);
                 full_softmax(full, positions, dhidden, whole)
             }
@@ -261,5 +404,29 @@ impl Stepper for Sasrec {
 
     fn parts_mut(&mut self) -> (Vec<&mut Tower>, &mut EmbeddingTable<f32>) {
         (vec![&mut self.tower], &mut self.table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ce(dim: usize) -> Settings {
+        Settings { loss: SasrecLoss::Ce, dim, ..Settings::default() }
+    }
+
+    #[test]
+    fn a_catalog_too_large_for_the_loss_is_refused_with_the_loss_to_use() {
+        let size = Size { items: 10_000_000, positions: 1, batch: 128 };
+        let needed = size.bytes(&ce(64));
+        assert!(size.check(&ce(64), needed).is_ok());
+        let message = size.check(&ce(64), needed - 1).unwrap_err().to_string();
+        assert!(message.starts_with("⟨loss⟩ ce needs 12."), "{message}");
+        assert!(message.contains("for 10000000 items of ⟨dim⟩ 64, and there are 12."), "{message}");
+        assert!(message.contains("use ⟨loss⟩ sampled-softmax, which needs 9."), "{message}");
+        let message = size.check(&ce(64), 1 << 30).unwrap_err().to_string();
+        assert!(message.contains("lower ⟨dim⟩"), "{message}");
+        // No width overflows.
+        assert!(size.check(&ce(usize::MAX), u64::MAX - 1).is_err());
     }
 }

@@ -347,6 +347,20 @@ fn memory_is_bounded_by_blocks_and_threads_change_nothing() {
     }
 }
 
+/// Item 0 of the history has the highest score, so item 1 is first without it and second with it.
+#[test]
+fn the_history_is_ranked_if_it_is_kept() {
+    let (train, relevant) = (lists(&[&[0]]), lists(&[&[1]]));
+    let mrr = |keep_history| {
+        let task =
+            Task { train: &train, sequences: None, aside: None, relevant: &relevant, keep_history };
+        let table = FixedScores { n_items: 3, scores: vec![3.0, 2.0, 1.0] };
+        let report = ranking(&table, &task, &settings(&[1]), &Job::silent()).unwrap();
+        report.get("full", "mrr").unwrap().value
+    };
+    assert_eq!([mrr(false), mrr(true)], [1.0, 0.5]);
+}
+
 #[test]
 fn what_cannot_be_evaluated_is_reported() {
     let table = |scores: &[f32]| FixedScores { n_items: 3, scores: scores.to_vec() };

@@ -4,7 +4,7 @@ mod read;
 mod sequences;
 mod write;
 
-pub use self::read::{InteractionOptions, Read, read};
+pub use self::read::{ColumnNames, InteractionOptions, Read, read};
 pub use self::sequences::read_sequences;
 pub use self::write::write;
 

@@ -27,6 +27,28 @@ pub struct Read {
     pub notes: Vec<String>,
     /// The files, in the order in which they were read.
     pub files: Vec<PathBuf>,
+    /// The names of the columns; the usual ones where the files have no names.
+    pub names: ColumnNames,
+}
+
+/// Names of the columns of interactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnNames {
+    /// Of users.
+    pub user: String,
+    /// Of items.
+    pub item: String,
+    /// Of ratings.
+    pub rating: String,
+    /// Of times.
+    pub time: String,
+}
+
+impl Default for ColumnNames {
+    fn default() -> Self {
+        let [user, item, rating, time] = ["user", "item", "rating", "timestamp"].map(str::to_owned);
+        Self { user, item, rating, time }
+    }
 }
 
 const USER: usize = 0;
@@ -147,7 +169,17 @@ pub fn read(path: &Path, options: &InteractionOptions) -> Result<Read> {
         let rows = if left_out == 1 { "1 row" } else { &format!("{left_out} rows") };
         notes.push(format!("{rows} rated below {least} left out"));
     }
-    Ok(Read { data: rows.finish(seen.roles[RATING], seen.roles[TIME]), notes, files: seen.files })
+    let usual = ColumnNames::default();
+    let mut names = seen.names;
+    let mut name = |role: usize, usual: String| names[role].take().unwrap_or(usual);
+    let names = ColumnNames {
+        user: name(USER, usual.user),
+        item: name(ITEM, usual.item),
+        rating: name(RATING, usual.rating),
+        time: name(TIME, usual.time),
+    };
+    let data = rows.finish(seen.roles[RATING], seen.roles[TIME]);
+    Ok(Read { data, notes, files: seen.files, names })
 }
 
 /// The rows read so far.

@@ -89,7 +89,7 @@ fn every_format_returns_the_same_rows() {
     }
     for extension in ["parquet", "arrow", "csv", "tsv"] {
         let path = folder.0.path().join(format!("ours.{extension}"));
-        write(&path, &first, &[0, 1, 2]).unwrap();
+        write(&path, &first, &[0, 1, 2], &ColumnNames::default()).unwrap();
         assert_eq!(read(&path, &InteractionOptions::default()).unwrap().data, first, "{extension}");
     }
 }

@@ -138,6 +138,8 @@ impl Role {
 pub(super) struct Found {
     pub places: [Option<usize>; MOST_ROLES],
     names: [String; MOST_ROLES],
+    /// Whether these are names, and not positions.
+    is_named: bool,
     /// Whether the columns were chosen automatically.
     chosen: bool,
 }
@@ -150,6 +152,11 @@ impl Found {
     /// The row, column and value of a matrix.
     pub fn matrix() -> Self {
         Self { places: [Some(0), Some(1), Some(2), None], ..Self::default() }
+    }
+
+    /// The name of the column of each role.
+    pub fn into_names(self) -> [Option<String>; MOST_ROLES] {
+        self.names.map(|name| (self.is_named && !name.is_empty()).then_some(name))
     }
 
     /// The number of columns that a row must have.
@@ -179,7 +186,7 @@ pub(super) fn by_name(
     roles: &[Role],
     map: &ColumnMap,
 ) -> Result<Found> {
-    let mut found = Found::default();
+    let mut found = Found { is_named: true, ..Found::default() };
     for (i, role) in roles.iter().enumerate() {
         let Some(asked) = map.of_role(role) else { continue };
         let place = find_column(names, asked).ok_or_else(|| no_column(path, role, asked, names))?;

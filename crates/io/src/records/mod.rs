@@ -90,6 +90,8 @@ pub(crate) struct Seen {
     pub notes: Vec<String>,
     /// Whether each role has a column.
     pub roles: [bool; MOST_ROLES],
+    /// The names of these columns in the first file, if it has names.
+    pub names: [Option<String>; MOST_ROLES],
 }
 
 /// The files of a path: itself, or those of a folder in the order of their paths.
@@ -135,7 +137,8 @@ pub(crate) fn read(
                 Some(_) => {}
                 None => {
                     notes.extend(found.note(roles));
-                    seen = Some(Seen { roles: played, ..Seen::default() });
+                    let names = found.into_names();
+                    seen = Some(Seen { roles: played, names, ..Seen::default() });
                 }
             }
             notes.extend(more);

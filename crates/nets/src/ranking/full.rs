@@ -39,6 +39,14 @@ struct Group<T> {
     gradient: Vec<T>,
 }
 
+/// Returns the bytes that [`FullSoftmax`] has for a table of so many rows in f32.
+pub const fn full_softmax_bytes(rows: u64, dim: u64) -> u64 {
+    let values = rows.saturating_mul(dim);
+    let copies = if values <= SMALL as u64 { values } else { 0 };
+    let scores = if rows < BLOCK as u64 { BLOCK as u64 } else { rows };
+    copies.saturating_add(scores).saturating_mul(4 * GROUPS as u64)
+}
+
 /// Computes the mean loss of the positions and writes dL/dh and dL/dE.
 ///
 /// # Panics

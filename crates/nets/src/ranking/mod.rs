@@ -15,7 +15,7 @@ mod sampled;
 #[cfg(test)]
 mod tests;
 
-pub use full::{FullSoftmax, full_softmax};
+pub use full::{FullSoftmax, full_softmax, full_softmax_bytes};
 pub use pairwise::{Pairwise, gbce_beta};
 pub use sampled::{SampledSoftmax, sampled_softmax};
 

@@ -33,6 +33,8 @@ use crate::{Error, Result};
 
 /// The closed form of `ease` takes minutes above this number of items; it is then skipped unless requested.
 const MOST_ITEMS_FOR_EASE: usize = 8000;
+/// The memory of `ease`, in bytes, above which it is said beforehand.
+const SMALL_EASE: u64 = 256 << 20;
 
 choices! {
     /// Task that a model is evaluated on.
@@ -557,6 +559,10 @@ impl<'a> Evaluator<'a> {
         }
         let mut best: Option<f64> = None;
         for method in self.chosen_baselines(&mut baselines.notes)? {
+            let needed = ease::bytes(self.divided.data.items.len());
+            if method == Method::Ease && needed > SMALL_EASE {
+                job.note(&format!("the baseline ease takes {} MiB of memory", mib(needed)));
+            }
             let model = trained(method, self.divided, job)?;
             let found = self.evaluate(&model, job)?;
             let value = self.columns.first().and_then(|name| found.ranking()?.get("full", name));
@@ -604,7 +610,6 @@ impl<'a> Evaluator<'a> {
     fn chosen_baselines(&self, notes: &mut Vec<String>) -> Result<Vec<Method>> {
         let items = self.divided.data.items.len();
         let (needed, allowed) = (ease::bytes(items), self.settings.memory.bytes());
-        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         if let Some(requested) = self.settings.requested_baselines()? {
             if requested.contains(&Method::Ease) && needed > allowed {
                 return Err(Error::request(
@@ -631,6 +636,10 @@ impl<'a> Evaluator<'a> {
         }
         Ok(usual)
     }
+}
+
+const fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
 }
 
 /// Trains a model with the default settings of its method, as `train` would.

@@ -10,8 +10,9 @@ use veridical_core::settings::Settings as _;
 use veridical_core::{Error as Refusal, Seed, choices, settings};
 use veridical_data::generate::{CorpusSettings, ShopSettings};
 use veridical_data::{IdMap, generate};
+use veridical_io::ColumnWriter;
 use veridical_io::examples::write_idx;
-use veridical_io::{ColumnWriter, interactions};
+use veridical_io::interactions::{self, ColumnNames};
 
 use super::{Folder, TablesOutput};
 use crate::{Error, Result};
@@ -120,7 +121,7 @@ fn shop(settings: &Generate) -> Result<Generated> {
     let names = ["interactions", "items", "users"].map(|name| format!("{name}.{}", format.name()));
     folder.write(|folder| {
         let rows: Vec<u32> = (0..shop.data.len() as u32).collect();
-        interactions::write(&folder.join(&names[0]), &shop.data, &rows)?;
+        interactions::write(&folder.join(&names[0]), &shop.data, &rows, &ColumnNames::default())?;
         labels(&folder.join(&names[1]), &shop.data.items, "cluster", &shop.item_cluster)?;
         labels(&folder.join(&names[2]), &shop.data.users, "cluster", &shop.user_cluster)
     })?;

@@ -80,7 +80,8 @@ pub fn split(settings: &SplitData, job: &Job<'_>) -> Result<Written> {
     let TablesOutput { out, format, replace } = &settings.output;
     let (rule, format) = (settings.split.rule()?, format.name());
     let in_folder = Folder::check(out, replace.force)?;
-    let data = reading::interactions(&settings.interactions, &settings.reading, job)?;
+    let (data, names) =
+        reading::named_interactions(&settings.interactions, &settings.reading, job)?;
     let divided = Divided::divide(data, rule, &settings.split, job)?;
     let described = divided.describe_split();
     in_folder.write(|folder| {
@@ -88,7 +89,7 @@ pub fn split(settings: &SplitData, job: &Job<'_>) -> Result<Written> {
         let parts =
             [("train", &split.train), ("validation", &split.validation), ("test", &split.test)];
         for (name, rows) in parts.into_iter().filter(|(_, rows)| !rows.is_empty()) {
-            interactions::write(&folder.join(format!("{name}.{format}")), data, rows)?;
+            interactions::write(&folder.join(format!("{name}.{format}")), data, rows, &names)?;
         }
         // INVARIANT: a JSON value is JSON.
         let text = serde_json::to_string_pretty(&described).expect("a split serializes");

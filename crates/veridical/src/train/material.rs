@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use veridical_core::Job;
 use veridical_core::Seed;
 use veridical_data::TensorMap;
-use veridical_data::split::{self, Short, SplitOptions};
+use veridical_data::split::{self, Short, SplitOptions, SplitOutcome};
 use veridical_data::{
     Corpus, IdMap, Ids, Interactions, Split, SplitRule, VectorTable, fingerprint,
 };
@@ -246,7 +246,17 @@ impl Divided {
         };
         let rule = options.split.rule()?; // fail before a long read
         let data = reading::interactions(path, &options.reading, job)?;
-        Self::divide(data, rule, &options.split, job)
+        let usual = method.early_stopping().map(|(share, _)| share);
+        let mut split = options.split.clone();
+        let Some(share) = usual.filter(|_| split.validation.is_none()) else {
+            return Self::divide(data, rule, &split, job);
+        };
+        split.validation = Some(share);
+        if let Err(why) = Self::split(&data, rule, &split) {
+            job.note(&format!("without validation rows, so all epochs are run: {why}"));
+            split.validation = Some(0.0);
+        }
+        Self::divide(data, rule, &split, job)
     }
 
     /// Splits interactions by the options.
@@ -256,13 +266,23 @@ impl Divided {
         options: &SplitSettings,
         job: &Job<'_>,
     ) -> Result<Self> {
-        let seed = Seed::new(options.split_seed.unwrap_or(0)).map_err(|e| e.named("split-seed"))?;
-        let validation = options.validation.unwrap_or(0.0);
-        let short = options.short_users.unwrap_or(Short::Error);
-        let outcome = split::apply(rule, &data, SplitOptions { seed, validation, short })?;
+        let (outcome, SplitOptions { seed, validation, short }) =
+            Self::split(&data, rule, options)?;
         outcome.notes.iter().for_each(|note| job.note(note));
         let (split, dropped_users) = (outcome.split, outcome.dropped_users);
         Ok(Self { data, rule, split, dropped_users, seed, validation, short })
+    }
+
+    fn split(
+        data: &Interactions,
+        rule: SplitRule,
+        options: &SplitSettings,
+    ) -> Result<(SplitOutcome, SplitOptions)> {
+        let seed = Seed::new(options.split_seed.unwrap_or(0)).map_err(|e| e.named("split-seed"))?;
+        let validation = options.validation.unwrap_or(0.0);
+        let short = options.short_users.unwrap_or(Short::Error);
+        let options = SplitOptions { seed, validation, short };
+        Ok((split::apply(rule, data, options)?, options))
     }
 
     /// Returns other interactions under the same rule.

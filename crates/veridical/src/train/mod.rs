@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use veridical_core::Job;
 use veridical_core::Seed;
 use veridical_data::Checkpoint;
@@ -150,36 +150,50 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub fn load(request: Request, job: &Job<'_>) -> Result<Self> {
+    pub fn load(mut request: Request, job: &Job<'_>) -> Result<Self> {
         if request.settings.get("epochs").and_then(Value::as_u64) == Some(0) {
             return Err(Error::setting("epochs", "at least 1", "0"));
         }
-        let stopping = request.options.stopping()?;
         let mut material = Material::load(&request, job)?;
+        if let Some((_, usual)) = request.method.early_stopping() {
+            let has_rows = material.divided().is_some_and(|d| !d.split.validation.is_empty());
+            let patience = &mut request.options.stopping.patience;
+            *patience = Some(if has_rows { patience.unwrap_or(usual) } else { 0 });
+        }
+        let stopping = request.options.stopping();
         let mut earlier = None;
         if let Some(path) = &request.options.graphs.init {
             let loaded = warm::load(path, material.main_table())?;
             material.sections.insert("init".into(), loaded.fingerprint().into());
             earlier = Some(loaded);
         }
-        Ok(Self { request, material, stopping, earlier })
+        let prepared = Self { request, material, stopping, earlier };
+        let Request { method, settings, .. } = &prepared.request;
+        method.check_memory(settings, prepared.material.input(), crate::settings::ram())?;
+        Ok(prepared)
+    }
+
+    /// Every setting, with those that depend on the data.
+    fn settings(&self) -> Result<Map<String, Value>> {
+        let Request { method, settings, .. } = &self.request;
+        Ok(method.resolved(settings, self.material.input())?)
     }
 
     /// Everything known before training: two runs with equal documents have equal bytes.
-    pub fn document(&self, seed: Seed) -> Value {
-        let Request { method, settings, .. } = &self.request;
+    pub fn document(&self, seed: Seed) -> Result<Value> {
+        let method = self.request.method;
         let mut document = json!({
             "format": run::FORMAT,
             "version": env!("CARGO_PKG_VERSION"),
             "method": method.name(),
-            "settings": settings,
+            "settings": self.settings()?,
             "seed": seed.get(),
             "options": self.request.documented(),
         });
         if let Some(document) = document.as_object_mut() {
             document.extend(self.material.sections.clone());
         }
-        document
+        Ok(document)
     }
 
     /// Returns a trainer before its first epoch, warm-started if requested.
@@ -269,7 +283,7 @@ impl Seeded for Prepared {
     }
 
     fn run(&self, seed: Seed, out: &Path, if_exists: IfExists, job: &Job<'_>) -> Result<Run> {
-        let document = self.document(seed);
+        let document = self.document(seed)?;
         let trainer = self.trainer(seed, job)?;
         let Some((writer, checkpoint)) = RunWriter::begin(out, &document, if_exists)? else {
             job.note(&format!("{} is already finished", out.display()));

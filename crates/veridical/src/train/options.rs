@@ -21,6 +21,8 @@ use crate::{Error, Result, config};
 
 /// Sets every `sse-*` probability that is not set in the same layer.
 pub const SSE: &str = "sse";
+/// Names published settings: a layer below those that are given in the same layer.
+const PRESET: &str = "preset";
 /// Options stored in the section `split` of `run.json` under other names.
 const SPLIT: [(&str, &str); 4] = [
     ("split", "rule"),
@@ -77,7 +79,7 @@ settings! {
     /// Early stopping.
     pub struct Stopping in "Early stopping" {
         /// Early stopping: epochs without improvement on the validation rows; the best epoch is kept
-        pub patience: Option<u32> = None => [at_least(1.0)],
+        pub patience: Option<u32> = None => [otherwise("0, off; sasrec, two-tower: 5")],
         /// Evaluate on the validation rows every N epochs
         pub eval_every: Option<u32> = None => [detail(), at_least(1.0), otherwise("1")],
     }
@@ -110,18 +112,25 @@ settings! {
 
 impl Options {
     /// Returns when the model is evaluated and when training stops early.
-    ///
-    /// # Errors
-    /// [`Error::Core`] for patience without a validation set.
-    pub fn stopping(&self) -> Result<FitSettings> {
+    pub fn stopping(&self) -> FitSettings {
         let Stopping { patience, eval_every } = self.stopping;
+        FitSettings {
+            eval_every: eval_every.unwrap_or(1),
+            patience: patience.filter(|epochs| *epochs > 0),
+        }
+    }
+
+    /// Refuses early stopping that can have no validation rows.
+    fn check_stopping(&self, method: Method) -> Result<()> {
+        let Stopping { patience, eval_every } = self.stopping;
+        let usual = method.early_stopping().map_or(0.0, |(share, _)| share);
         for (name, value) in [("patience", patience), ("eval-every", eval_every)] {
-            if value.is_some() && self.split.validation.unwrap_or(0.0) == 0.0 {
+            if value.is_some_and(|n| n > 0) && self.split.validation.unwrap_or(usual) == 0.0 {
                 let what = "needs validation rows; hold some out with ⟨validation⟩ 0.1";
                 return Err(Error::request(format!("⟨{name}⟩ {what}"), ""));
             }
         }
-        Ok(FitSettings { eval_every: eval_every.unwrap_or(1), patience })
+        Ok(())
     }
 }
 
@@ -131,7 +140,12 @@ impl Options {
 /// As [`RunFolder::open`], and [`Error::Core`] for an unknown method.
 pub fn layer_of(path: &Path) -> Result<(Method, SettingsLayer)> {
     let run = RunFolder::open(path)?;
-    Ok((method_of(&run)?, config::of_run::<Options>(&run, path, &SPLIT)))
+    let method = method_of(&run)?;
+    let mut layer = config::of_run::<Options>(&run, path, &SPLIT);
+    if method.early_stopping().is_some() {
+        layer.values.entry("patience").or_insert_with(|| 0.into());
+    }
+    Ok((method, layer))
 }
 
 /// Returns the method of a run.
@@ -169,7 +183,35 @@ pub struct Request {
 pub fn fields(method: Method) -> Vec<Field> {
     let own = method.fields().into_iter().map(|field| field.heading("Method"));
     let all = has_sse(method).then(sse_field);
-    own.chain(all).chain(Options::fields()).collect()
+    own.chain(all).chain(preset_field(method)).chain(Options::fields()).collect()
+}
+
+fn preset_field(method: Method) -> Option<Field> {
+    let names: Vec<&str> = method.presets().iter().map(|preset| preset.name).collect();
+    let help = format!("Published settings, below those that are given: {}", names.join(", "));
+    let field =
+        Field::new::<Option<String>>(PRESET, &help, &None, concat!(module_path!(), "::PRESET"));
+    (!names.is_empty()).then(|| field.heading("Method"))
+}
+
+/// Replaces the name of a preset by its settings.
+fn expand_preset(method: Method, own: &mut Values) -> veridical_core::Result<()> {
+    let Some(name) = own.remove(PRESET) else { return Ok(()) };
+    let presets = method.presets();
+    let found =
+        presets.iter().find(|preset| Some(preset.name) == name.as_str()).ok_or_else(|| {
+            let names: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
+            let what = format!("⟨preset⟩: `{}` has no preset {name}", method.name());
+            let hint = match names.as_slice() {
+                [] => "leave it out".to_owned(),
+                names => format!("choose from {}", names.join(", ")),
+            };
+            veridical_core::Error::request(what, hint)
+        })?;
+    for (name, value) in found.values() {
+        own.entry(name).or_insert(value);
+    }
+    Ok(())
 }
 
 /// Returns whether a setting is an SSE probability.
@@ -226,6 +268,7 @@ impl Request {
         for layer in layers.iter().rev() {
             let refuse = |e| layer.refuse(e);
             let mut own = layer.values.clone();
+            expand_preset(method, &mut own).map_err(refuse)?;
             if let Some(p) = own.remove(SSE) {
                 let tables = fields.iter().filter(|field| is_probability(field));
                 let free = tables.filter(|field| !layer.values.contains_key(&field.name));
@@ -245,6 +288,7 @@ impl Request {
         let settings = method.settings(&settings)?;
         settings::check(&fields, &settings)?;
         options.check()?;
+        options.check_stopping(method)?;
         Ok(Self { method, settings, options })
     }
 
@@ -292,6 +336,26 @@ mod tests {
         assert_eq!((of("lr"), of("dim")), (json!(0.5), json!(8)));
         assert_eq!((of("sse-user"), of("sse-item")), (json!(0.2), json!(0.0)));
         assert_eq!(request.options.seed.seed, Some(3));
+    }
+
+    #[test]
+    fn a_preset_lies_below_what_is_given_beside_it_and_above_weaker_layers() {
+        let given = layer(json!({ "preset": "sasrec-2018", "batch": 64 }));
+        let weak =
+            layer(json!({ "loss": "ce", "heads": 5, "weight-decay": 0.5, "sse-input": 0.1 }));
+        let request = Request::new(Method::Sasrec, &[given, weak]).unwrap();
+        let of = |name: &str| request.settings[name].clone();
+        assert_eq!([of("loss"), of("negatives")], [json!("bce"), json!(1)]);
+        assert_eq!([of("batch"), of("heads"), of("epochs")], [json!(64), json!(1), json!(200)]);
+        assert_eq!([of("weight-decay"), of("sse-input")], [json!(0.0), json!(0.1)]);
+        assert_eq!(request.options.split.validation, Some(0.0));
+        assert_eq!(request.options.stopping().patience, None);
+        let refused = |method| {
+            let layer = layer(json!({ "preset": "sasrec-2017" }));
+            Request::new(method, &[layer]).unwrap_err().to_string()
+        };
+        assert!(refused(Method::Sasrec).contains("choose from sasrec-2018"));
+        assert!(refused(Method::Bpr).contains("`bpr` has no preset \"sasrec-2017\""));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::path::Path;
 use veridical_core::Job;
 use veridical_data::{Corpus, Graph, IdMap, Interactions};
 use veridical_embed::Method;
+use veridical_io::interactions::{self, ColumnNames, InteractionOptions};
 use veridical_io::{ColumnMap, EdgeOptions, LabelOptions, RecordOptions, TextOptions};
-use veridical_io::{interactions, interactions::InteractionOptions};
 
 use super::options::Options;
 use crate::settings::{DocumentColumns, GroupReading, InteractionReading, TextFiles, Vocabulary};
@@ -18,6 +18,15 @@ pub(crate) fn interactions(
     options: &InteractionReading,
     job: &Job<'_>,
 ) -> Result<Interactions> {
+    Ok(named_interactions(path, options, job)?.0)
+}
+
+/// Reads user-item interactions and the names of their columns.
+pub(crate) fn named_interactions(
+    path: &Path,
+    options: &InteractionReading,
+    job: &Job<'_>,
+) -> Result<(Interactions, ColumnNames)> {
     let columns = options.columns.as_deref().map(str::parse).transpose()?;
     let read = interactions::read(
         path,
@@ -28,7 +37,7 @@ pub(crate) fn interactions(
         },
     )?;
     read.notes.iter().for_each(|note| job.note(note));
-    Ok(read.data)
+    Ok((read.data, read.names))
 }
 
 /// Reads the documents of a training.

@@ -1,17 +1,24 @@
-//! The memory of a comparison does not grow with the rows of its tables.
+//! The memory of a comparison does not grow with the rows of its tables, and that of an evaluation stays below its limit.
 //!
-//! An allocator counts what is held at the same time; the comparison runs in a process of its own, so that nothing else is counted.
+//! An allocator counts what is held at the same time; what is measured runs in a process of its own, so that nothing else is counted.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::alloc::System;
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cap::Cap;
+use veridical::core::settings::SettingsLayer;
 use veridical::core::{Job, Seed};
 use veridical::data::{Ids, VectorTable, generate};
+use veridical::embed::Method;
+use veridical::evaluate::{Evaluate, evaluate};
+use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
+use veridical::settings::{MemoryLimit, RunOutput, Start};
 use veridical::stability::{Stability, stability};
+use veridical::train::{Request, Train, train};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -44,15 +51,27 @@ fn peak(n: usize, shuffled: bool) -> f64 {
     veridical::io::write_table(&a, &folder.path().join("a.parquet")).unwrap();
     veridical::io::write_table(&b, &folder.path().join("b.parquet")).unwrap();
     drop((a, b));
+    let test = "the_comparison_in_a_process_of_its_own";
+    said("peak", &alone(test, &[(TABLES, folder.path().as_os_str())])).parse().unwrap()
+}
+
+/// What a test prints in a process of its own.
+fn alone(test: &str, variables: &[(&str, &OsStr)]) -> String {
     let child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_comparison_in_a_process_of_its_own", "--nocapture"])
-        .env(TABLES, folder.path())
+        .args(["--exact", test, "--nocapture"])
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&child.stdout).into_owned();
     assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
-    let peak = said.lines().find_map(|line| line.split_once("peak=")?.1.trim().parse::<f64>().ok());
-    peak.unwrap_or_else(|| panic!("no peak in: {said}"))
+    said
+}
+
+/// The value after `name=`.
+fn said<'a>(name: &str, text: &'a str) -> &'a str {
+    let value =
+        text.lines().find_map(|line| line.split_once(&format!("{name}="))?.1.split(' ').next());
+    value.unwrap_or_else(|| panic!("no {name} in: {text}"))
 }
 
 #[test]
@@ -61,5 +80,51 @@ fn a_million_rows_take_the_memory_of_a_quarter_million() {
         let [small, large] = [250_000, 1_000_000].map(|n| peak(n, shuffled));
         let ratio = large / small;
         assert!((0.9..=1.1).contains(&ratio), "shuffled {shuffled}: {small} to {large}, {ratio}");
+    }
+}
+
+/// The run to evaluate and its limit in MiB, for the process that evaluates it.
+const RUN: &str = "VERIDICAL_EVALUATED_RUN";
+const MEMORY: &str = "VERIDICAL_EVALUATED_MEMORY";
+
+/// Evaluates and prints the models and the peak; does nothing when it is run as a test.
+#[test]
+fn the_evaluation_in_a_process_of_its_own() {
+    let Some(run) = std::env::var_os(RUN) else { return };
+    let memory = std::env::var(MEMORY).unwrap().parse().unwrap();
+    let run = vec![PathBuf::from(run).into()];
+    let memory = MemoryLimit { memory: Some(memory) };
+    let evaluation =
+        evaluate(&Evaluate { run, memory, ..Evaluate::default() }, &Job::silent()).unwrap();
+    let models: Vec<&str> = evaluation.models.iter().filter_map(|model| model.method).collect();
+    println!("models={} peak={}", models.join(","), ALLOCATOR.max_allocated());
+}
+
+/// EASE holds 12 bytes for each of 3,000 x 3,000 pairs of items, 103 MiB: it is a baseline within 160 MiB, and left out of 64.
+#[test]
+fn an_evaluation_stays_within_its_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    veridical::prepare::generate(&Generate {
+        what: Some(GeneratedKind::Shop),
+        users: 2000,
+        items: 3000,
+        per_user: 8,
+        output: TablesOutput { out: at("shop").into(), ..TablesOutput::default() },
+        ..Generate::default()
+    })
+    .unwrap();
+    let given = serde_json::json!({ "interactions": at("shop/interactions.csv"), "split": "leave-last-one" });
+    let layer = SettingsLayer::given(given.as_object().cloned().unwrap());
+    let request = Request::new(Method::Pop, &[layer]).unwrap();
+    let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
+    train(&Train { request, start: Start { output, ..Start::default() } }, &Job::silent()).unwrap();
+    for (mib, models) in [("64", "pop,pop,itemknn"), ("160", "pop,pop,itemknn,ease")] {
+        let variables = [(RUN, at("run").into_os_string()), (MEMORY, mib.into())];
+        let variables = variables.each_ref().map(|(name, value)| (*name, value.as_os_str()));
+        let text = alone("the_evaluation_in_a_process_of_its_own", &variables);
+        assert_eq!(said("models", &text), models);
+        let peak: f64 = said("peak", &text).parse().unwrap();
+        assert!(peak <= mib.parse::<f64>().unwrap() * f64::from(1 << 20), "{mib} MiB: {peak}");
     }
 }

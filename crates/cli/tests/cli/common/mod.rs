@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use veridical_core::Seed;
 use veridical_data::generate::{CorpusSettings, ShopSettings};
 use veridical_data::{IdMap, Ids, Interactions, VectorTable, generate};
-use veridical_io::{ReadOptions, Source, interactions};
+use veridical_io::interactions::{self, ColumnNames};
+use veridical_io::{ReadOptions, Source};
 
 /// Files with their content, by their paths; folders have none.
 pub type Files = BTreeMap<PathBuf, Option<Vec<u8>>>;
@@ -196,7 +197,7 @@ impl Sandbox {
         let data = Interactions { items: IdMap::of_integers(&numbers).0, ..shop };
         let rows: Vec<u32> = (0..data.len() as u32).collect();
         self.put(name, "");
-        interactions::write(&self.path(name), &data, &rows).unwrap();
+        interactions::write(&self.path(name), &data, &rows, &ColumnNames::default()).unwrap();
         self
     }
 
