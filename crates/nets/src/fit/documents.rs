@@ -172,6 +172,16 @@ impl<'a> DocumentLearner<'a> {
         measures(&outputs, net.outputs(), &documents.targets, loss, self.classes)
     }
 
+    /// Returns the output of a layer for every document, such as a hidden representation.
+    ///
+    /// # Errors
+    /// If the network has no such layer, or the user stops the job.
+    pub fn hidden(&self, layer: &str, documents: &Documents, job: &Job<'_>) -> Result<Vec<f32>> {
+        let net = self.trainer.net();
+        let mut passes = DocumentPasses::new(net, documents.most_words(1));
+        passes.hidden(net, &self.words, documents, layer, ("", job))
+    }
+
     /// Returns the trained network and its word embeddings.
     pub fn into_parts(self) -> (Net<f32>, EmbeddingTable<f32>) {
         (self.trainer.into_net(), self.words)
@@ -290,11 +300,43 @@ impl DocumentPasses {
         net: &Net<f32>,
         words: &EmbeddingTable<f32>,
         documents: &Documents,
+        report: (&str, &Job<'_>),
+    ) -> Result<Vec<f32>> {
+        self.values(net, words, documents, report, |work| work.outputs(net))
+    }
+
+    /// As [`outputs`](Self::outputs), of the layer with this name.
+    ///
+    /// # Errors
+    /// If the network has no such layer, or the user stops the job.
+    pub fn hidden(
+        &mut self,
+        net: &Net<f32>,
+        words: &EmbeddingTable<f32>,
+        documents: &Documents,
+        layer: &str,
+        report: (&str, &Job<'_>),
+    ) -> Result<Vec<f32>> {
+        if !net.names().any(|name| name == layer) {
+            return Err(Error::request(format!("the network has no layer {layer:?}")));
+        }
+        self.values(net, words, documents, report, |work| {
+            work.activations(net, layer).unwrap_or_default()
+        })
+    }
+
+    /// What `of` takes from the workspace after every forward pass.
+    fn values(
+        &mut self,
+        net: &Net<f32>,
+        words: &EmbeddingTable<f32>,
+        documents: &Documents,
         (what, job): (&str, &Job<'_>),
+        of: impl Fn(&Workspace<f32>) -> &[f32],
     ) -> Result<Vec<f32>> {
         let n = documents.len();
         let progress = job.progress(what, "documents", Some(n as u64));
-        let mut outputs = Vec::with_capacity(n * net.outputs());
+        let mut values = Vec::new();
         let mut first = 0;
         while first < n {
             let mut rows = 0;
@@ -307,11 +349,11 @@ impl DocumentPasses {
             let Batch { starts, words: ids, .. } = &self.batch;
             let fill = |slot: &mut [f32]| words.gather(ids, slot);
             net.forward_sequences(&mut self.work, starts, Mode::Frozen, 0, fill);
-            outputs.extend_from_slice(self.work.outputs(net));
+            values.extend_from_slice(of(&self.work));
             progress.advance(count as u64);
             first += count;
             progress.check()?;
         }
-        Ok(outputs)
+        Ok(values)
     }
 }
