@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 WORDS, TOPICS, LENGTH = 100_000, 100, 100
+PAIRS = 20_000  # of words
 RARE = 3  # words of reviews that occur less often are dropped
 
 
@@ -76,14 +77,48 @@ class Reviews:
     def __init__(self, source, folder):
         with opened(source / "imdb-10k/imdb_10k.csv.xz") as file:
             rows = list(csv.DictReader(file))
-        texts = [re.findall(r"[a-z0-9']+", r["text"].replace("<br />", " ").lower()) for r in rows]
+        texts = [words_of(row["text"]) for row in rows]
         counts = Counter(word for text in texts for word in text)
         words = sorted((w for w in counts if counts[w] >= RARE), key=lambda w: (-counts[w], w))
-        number = {word: n for n, word in enumerate(words)}
+        self.number = {word: n for n, word in enumerate(words)}
         self.path = folder / "imdb-10k.txt"
-        write_lists(self.path, ([number[w] for w in text if w in number] for text in texts))
+        write_lists(self.path, (self.numbers(text) for text in texts))
         self.positive = np.array([row["label"] == "1" for row in rows])
         self.train = np.array([row["split"] == "train" for row in rows])
+
+    def numbers(self, words):
+        return [self.number[word] for word in words if word in self.number]
+
+
+def words_of(text):
+    return re.findall(r"[a-z0-9']+", text.replace("<br />", " ").lower())
+
+
+class Words(Reviews):
+    """imdb-10k with the association of word pairs in 20,000 other reviews.
+
+    PMI = ln(N n_ab / (n_a n_b)) where n counts the N other reviews that have a word or both, and n_ab + 1/2 stands for
+    n_ab. `pairs` are drawn among words of 200 to 4,000 reviews that are expected together in at least 5.
+    """
+
+    def __init__(self, source, folder):
+        super().__init__(source, folder)
+        with opened(source / "imdb-unlabelled-20k/reviews.txt.xz") as file:
+            others = [sorted(set(self.numbers(words_of(line)))) for line in file]
+        n = len(others)
+        counts = np.bincount(np.concatenate(others), minlength=len(self.number))
+        known = np.flatnonzero((counts >= 200) & (counts <= 4_000))
+        place = {word: at for at, word in enumerate(known.tolist())}
+        has = np.zeros((n, len(known)), np.float32)
+        for row, words in zip(has, others, strict=True):
+            row[[place[word] for word in words if word in place]] = 1
+        draw = np.random.default_rng(20261118)
+        a, b = draw.integers(len(known), size=(2, 8 * PAIRS))
+        expected = counts[known[a]] * counts[known[b]] / n
+        kept = np.flatnonzero((a < b) & (expected >= 5))[:PAIRS]
+        a, b, expected = a[kept], b[kept], expected[kept]
+        self.pairs = known[np.stack([a, b])]
+        self.pmi = np.log(((has.T @ has)[a, b] + 0.5) / expected)
 
 
 class Zipf:

@@ -41,11 +41,16 @@ def ranks(scores, movies):
     return (scores > own).sum(1) + ((scores == own).sum(1) - 1) / 2
 
 
-def hit_rate(tables, movies):
+def hit_rate(tables, movies, last=5):
     """Share of users whose next movie is among the ten nearest to the mean of the last five."""
     item = unit(padded(tables["item"], movies.items))
-    user = np.array([item[seen[-5:]].mean(0) for seen in movies.seen])
+    user = np.array([item[seen[-last:]].mean(0) for seen in movies.seen])
     return float((ranks(user @ item.T, movies) < K).mean())
+
+
+def hit_rate_last(tables, movies):
+    """The same for those nearest to the last one."""
+    return hit_rate(tables, movies, last=1)
 
 
 def ndcg(tables, movies):
@@ -59,6 +64,15 @@ def topics(tables, corpus):
     item = padded(tables["item"], corpus.items)
     queries = np.arange(2_000, 20_000, 9)
     return float((neighbors(item, queries) % TOPICS == (queries % TOPICS)[:, None]).mean())
+
+
+def association(tables, corpus):
+    """Spearman correlation over word pairs of their cosine and their PMI in reviews that nobody trained on."""
+    from scipy.stats import spearmanr
+
+    item = unit(tables["item"].astype(np.float64))
+    cosine = (item[corpus.pairs[0]] * item[corpus.pairs[1]]).sum(1)
+    return float(spearmanr(cosine, corpus.pmi).statistic)
 
 
 def sentiment(tables, reviews):

@@ -117,7 +117,7 @@ fn tables(model: &Model) -> Vec<(&'static str, &Embedding, Option<Vec<f32>>)> {
             let ones = item_bias.is_some().then(|| vec![1.0; user.n_rows()]);
             vec![("user", user, ones), ("item", item, item_bias.clone())]
         }
-        Model::Items { item, context } => {
+        Model::Items { item, context, .. } => {
             let mut tables = vec![("item", item, None)];
             tables.extend(context.iter().map(|context| ("context", context, None)));
             tables

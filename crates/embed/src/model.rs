@@ -1,5 +1,7 @@
 //! Trained models.
 
+use veridical_data::TensorMap;
+
 use crate::Embedding;
 
 /// User and item factors; a rating or score is mean + b_u + b_i + <u, i>.
@@ -30,6 +32,8 @@ pub enum Model {
         item: Embedding,
         /// The context vectors of items, if the method has them.
         context: Option<Embedding>,
+        /// The optimizer state; empty after training, and always for plain SGD.
+        state: TensorMap,
     },
     /// Paragraph vectors: `doc2vec`.
     Documents {
@@ -64,6 +68,9 @@ impl Model {
     pub(crate) fn without_state(self) -> Self {
         match self {
             Self::Sequential(model) => Self::Sequential(model.without_state()),
+            Self::Items { item, context, .. } => {
+                Self::Items { item, context, state: TensorMap::default() }
+            }
             other => other,
         }
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use veridical_data::{NamedTensor, TensorMap};
 
-use crate::sequential::Sequential;
+use crate::sequential::{STATE, Sequential};
 use crate::{Embedding, Error, Factors, Model, Result};
 
 /// Item numbers are written as f32, which is exact up to here.
@@ -51,6 +51,10 @@ fn column<'a>(name: &'static str, values: &'a [f32]) -> Part<'a> {
     Part { name: name.into(), shape: vec![values.len(), 1], values: values.into() }
 }
 
+fn tensor<'a>((name, (shape, values)): (&'a String, &'a (Vec<usize>, Vec<f32>))) -> Part<'a> {
+    Part { name: name.into(), shape: shape.clone(), values: values.into() }
+}
+
 impl Model {
     /// Returns everything that was learned, as matrices with fixed names.
     ///
@@ -67,9 +71,10 @@ impl Model {
                 parts.push(Part { name: "mean".into(), shape: vec![1, 1], values });
                 parts
             }
-            Self::Items { item, context } => {
+            Self::Items { item, context, state } => {
                 let context = context.as_ref().map(|context| rows("context", context));
-                [rows("item", item)].into_iter().chain(context).collect()
+                let tables = [rows("item", item)].into_iter().chain(context);
+                tables.chain(state.iter().map(tensor)).collect()
             }
             Self::Documents { doc, word, context, count } => {
                 let mut parts =
@@ -101,11 +106,7 @@ impl Model {
                 let mut parts = vec![rows("item", item)];
                 let shape = vec![numbers.len(), 1];
                 parts.push(Part { name: ARCHITECTURE.into(), shape, values: numbers.into() });
-                parts.extend(nets.iter().chain(state).map(|(name, (shape, values))| Part {
-                    name: name.into(),
-                    shape: shape.clone(),
-                    values: values.into(),
-                }));
+                parts.extend(nets.iter().chain(state).map(tensor));
                 parts
             }
         })
@@ -128,7 +129,7 @@ impl Model {
                 ModelTable { bias: factors.user_bias.as_deref(), ..table("user", &factors.user) },
                 ModelTable { bias: factors.item_bias.as_deref(), ..table("item", &factors.item) },
             ],
-            Self::Items { item, context } => {
+            Self::Items { item, context, .. } => {
                 let context = context.as_ref().map(|context| table("context", context));
                 [table("item", item)].into_iter().chain(context).collect()
             }
@@ -206,7 +207,8 @@ impl Model {
         }
         if let Some(item) = take("item") {
             let context = take("context").map(embedding);
-            return Ok(Self::Items { item: embedding(item), context });
+            parts.retain(|name, _| name.starts_with(STATE));
+            return Ok(Self::Items { item: embedding(item), context, state: parts });
         }
         if let Some(counts) = take("popularity") {
             return Ok(Self::Popularity(counts.1));
@@ -246,10 +248,13 @@ mod tests {
             item_bias: Some(vec![0.5, 0.25]),
             mean: 3.5,
         };
+        let items = |context, state| Model::Items { item: rows(2, 1.0), context, state };
+        let state = ("state.item.steps".to_owned(), (vec![1, 1], vec![7.0]));
         let models = [
             Model::Factors(factors),
-            Model::Items { item: rows(2, 1.0), context: None },
-            Model::Items { item: rows(2, 1.0), context: Some(rows(2, 2.0)) },
+            items(None, TensorMap::default()),
+            items(Some(rows(2, 2.0)), TensorMap::default()),
+            items(Some(rows(2, 2.0)), TensorMap::from([state])),
             Model::Documents {
                 doc: rows(2, 0.0),
                 word: rows(3, 1.0),

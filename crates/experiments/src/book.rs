@@ -151,6 +151,7 @@ mod tests {
 
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
 
+    /// An experiment without a result is in the book as one that was not run yet.
     fn committed() -> BTreeMap<String, Value> {
         let read = |id: &str| {
             let text = std::fs::read(format!("{FOLDER}/{id}/result.json")).ok()?;

@@ -149,6 +149,7 @@ pub const REGISTRY: &[Experiment] = &[
     stability::TASK2,
     stability::TABLE_A1,
     stability::FIGURE1,
+    stability::FIGURE_A1,
     stability::QUESTIONS,
     stability::FIGURE_A3,
     stability::FIGURE_A4,

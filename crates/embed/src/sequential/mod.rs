@@ -14,6 +14,7 @@ pub(crate) use batches::{Batch, Batches, Negatives};
 pub(crate) use learner::{Course, Learner, Stepper};
 pub use reader::Reader;
 pub(crate) use tower::Tower;
+pub(crate) use tower::{load as load_optimizer, save as save_optimizer};
 use tower::{load_table, save_table};
 
 use std::borrow::Cow;

@@ -80,7 +80,8 @@ pub(crate) fn load_table(table: &mut EmbeddingTable<f32>, from: &Sequential) -> 
     load(&from.state, ITEM, |steps, kept| table.resume(from.item.values(), steps, kept))
 }
 
-fn save(optimizer: &Optimizer<f32>, name: &str, state: &mut TensorMap) {
+/// Adds the state of an optimizer, with a prefix before its names.
+pub(crate) fn save(optimizer: &Optimizer<f32>, name: &str, state: &mut TensorMap) {
     for (kept, values) in optimizer.state() {
         let tensor = (vec![values.len(), 1], values.to_vec());
         state.insert(format!("{STATE}{name}{kept}"), tensor);
@@ -92,7 +93,8 @@ fn save(optimizer: &Optimizer<f32>, name: &str, state: &mut TensorMap) {
 
 const STEPS: &str = "steps";
 
-fn load(
+/// Sets an optimizer to the state with a prefix.
+pub(crate) fn load(
     state: &TensorMap,
     name: &str,
     set: impl FnOnce(u64, &[(&str, &[f32])]) -> veridical_nets::Result<()>,

@@ -69,7 +69,7 @@ impl LossSum {
         self.count += other.count;
     }
 
-    fn mean(self) -> f64 {
+    pub fn mean(self) -> f64 {
         self.sum / self.count.max(1) as f64
     }
 }
@@ -86,7 +86,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn rate(&self, sample: u64) -> f64 {
+    /// The learning rate at a sample.
+    pub fn rate(&self, sample: u64) -> f64 {
         let done = (f64::from(self.epoch) + sample as f64 / self.samples as f64)
             / f64::from(self.epochs.max(1));
         self.schedule.rate(self.lr, done, self.epochs)

@@ -1,61 +1,71 @@
 //! Negative sampling (Mikolov et al. 2013): inputs predict one target among sampled negatives.
 //!
 //! loss   sum over inputs a: -ln sigma(<a, t_0>) - sum_b ln sigma(-<a, t_b>)
-//! step   input after input: g_b = lr ([b = 0] - sigma(<a, t_b>));  a <- a + sum_b g_b t_b,  t_b <- t_b + g_b a
+//! step   input after input: g_ab = lr ([b = 0] - sigma(<a, t_b>));  a <- a + sum_b g_ab t_b,  t_b <- t_b + g_ab a
 //!
 //! All inputs of a position share the same negatives (Ji et al. 2016, "Parallelizing word2vec in shared and
 //! distributed memory"), so a position reads and writes each of its rows once instead of once per pair. But every input
 //! sees the targets as the inputs before it have left them, as in the word2vec code: with one step for all inputs at the
-//! same targets, a small matrix product, vectors of 100 dimensions came out worse (`experiments/item2vec-gensim`).
+//! same targets vectors of 100 dimensions are worse (`experiments/item2vec-gensim`).
+//!
+//! The targets after some inputs are t_b + sum_a g_ab a, so with the inner products of the inputs among themselves
+//!
+//! score   <a, t_b> + sum over a' before a: <a, a'> g_a'b
+//! update  a <- a + sum_b g_ab t_b + sum over a' before a: (sum_b g_ab g_a'b) a'
+//!
+//! the rows enter small matrix products alone, and what is sequential are a few numbers per input. Inputs are taken from
+//! the last to the first: with the rows of inputs and targets in one list, all that input a needs comes after it.
 
 use pulp::Simd;
 
 use super::Rows;
-use super::vector::{add_combination, exchange, padded, products, scaled_sigmoids, softplus};
-use crate::Embedding;
+use super::vector::{add_combination, padded, products, scaled_sigmoids, softplus};
 
 /// The gathered rows of one position.
 #[derive(Debug)]
 pub(crate) struct Desk {
     dim: usize,
     stride: usize,
-    /// Inputs, padded with zeros.
-    inputs: Vec<f32>,
+    /// Inputs and then targets, padded with zeros.
+    rows: Vec<f32>,
     n_inputs: usize,
     /// The numbers of the targets; the first is the true target, the rest are negatives.
     pub targets: Vec<u32>,
-    /// The rows of the targets, which the inputs update, and as they were.
-    rows: Vec<f32>,
-    before: Vec<f32>,
-    /// The scores of the targets for one input, and g; padded to whole blocks of sigmoids.
+    /// Inner products of every input with all rows after it.
+    products: Vec<f32>,
+    /// Scores of an input, and g of every input; padded.
     scores: Vec<f32>,
     g: Vec<f32>,
-    /// The update of every input.
-    errors: Vec<f32>,
+    /// g by target and input.
+    by_target: Vec<f32>,
+    /// The coefficients of the update of every input, for all rows after it.
+    by_input: Vec<f32>,
+    /// The update of an input that is a mean of rows.
+    error: Vec<f32>,
 }
 
 impl Desk {
     pub fn new(dim: usize) -> Self {
         let stride = padded(dim);
-        let empty = || Vec::with_capacity(stride * 16);
         Self {
             dim,
             stride,
-            inputs: empty(),
+            rows: Vec::with_capacity(stride * 16),
             n_inputs: 0,
             targets: Vec::new(),
-            rows: empty(),
-            before: empty(),
+            products: Vec::new(),
             scores: Vec::new(),
             g: Vec::new(),
-            errors: empty(),
+            by_target: Vec::new(),
+            by_input: Vec::new(),
+            error: vec![0.0; stride],
         }
     }
 
     /// Clears the inputs and targets of the previous position.
     #[inline(always)]
     pub fn clear(&mut self) {
-        self.inputs.clear();
+        self.rows.clear();
         self.n_inputs = 0;
         self.targets.clear();
     }
@@ -63,31 +73,31 @@ impl Desk {
     /// Adds a row to the inputs.
     #[inline(always)]
     pub fn push_input(&mut self, row: &[f32]) {
-        push(&mut self.inputs, row, self.stride);
+        push(&mut self.rows, row, self.stride);
         self.n_inputs += 1;
     }
 
     /// Adds a row to the only input, which will become a mean.
     #[inline(always)]
     pub fn sum_input(&mut self, row: &[f32]) {
-        if self.inputs.is_empty() {
+        if self.rows.is_empty() {
             self.push_input(row);
         } else {
-            self.inputs.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+            self.rows.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         }
     }
 
     /// Multiplies the inputs by a factor.
     #[inline(always)]
     pub fn scale_inputs(&mut self, factor: f32) {
-        self.inputs.iter_mut().for_each(|x| *x *= factor);
+        self.rows.iter_mut().for_each(|x| *x *= factor);
     }
 
-    /// Multiplies every input by a dropout mask.
+    /// Multiplies every row so far by a dropout mask: the inputs, before the targets are gathered.
     #[inline(always)]
-    pub fn mask_inputs(&mut self, mask: &[f32]) {
-        for input in self.inputs.chunks_exact_mut(self.stride) {
-            input.iter_mut().zip(mask).for_each(|(x, m)| *x *= m);
+    pub fn mask(&mut self, mask: &[f32]) {
+        for row in self.rows.chunks_exact_mut(self.stride) {
+            row.iter_mut().zip(mask).for_each(|(x, m)| *x *= m);
         }
     }
 
@@ -101,7 +111,6 @@ impl Desk {
         keep: f32,
         measure: bool,
     ) -> Option<f64> {
-        self.rows.clear();
         for at in 0..self.targets.len() {
             table.with(
                 self.targets[at],
@@ -109,96 +118,103 @@ impl Desk {
                 |row, _| push(&mut self.rows, row, self.stride),
             );
         }
-        self.before.clone_from(&self.rows);
-        let loss = self.inputs(simd, rate, measure);
-        let rows = self.rows.chunks_exact(self.stride).zip(self.before.chunks_exact(self.stride));
-        for (&target, (now, before)) in self.targets.iter().zip(rows) {
-            // A negative that was drawn twice gets both updates.
+        let loss = self.gradients(simd, rate, measure);
+        let n = self.n_inputs;
+        for (&target, g) in self.targets.iter().zip(self.by_target.chunks_exact(n)) {
             table.with(
                 target,
                 #[inline(always)]
-                |row, _| {
-                    let change = now.iter().zip(before).map(|(now, before)| now - before);
-                    row.iter_mut().zip(change).for_each(|(x, change)| *x = keep * *x + change);
-                },
+                |row, _| add_combination(simd, row, keep, g, &self.rows, self.stride),
             );
         }
         loss
     }
 
-    /// As [`predict`](Self::predict), but with fixed targets.
+    /// As [`predict`](Self::predict), but with fixed targets, which `row` returns; returns the loss of an input.
     #[inline(always)]
-    pub fn look<S: Simd>(&mut self, simd: S, table: &Embedding, rate: f32) {
-        self.rows.clear();
+    pub fn look<'t, S: Simd>(
+        &mut self,
+        simd: S,
+        row: impl Fn(u32) -> &'t [f32],
+        rate: f32,
+        measure: bool,
+    ) -> Option<f64> {
         for &target in &self.targets {
-            push(&mut self.rows, table.row(target as usize), self.stride);
+            push(&mut self.rows, row(target), self.stride);
         }
-        debug_assert_eq!(self.n_inputs, 1, "the vector that is fitted");
-        self.first_scores(simd);
-        self.errors.resize(self.stride, 0.0);
-        self.weigh(rate);
-        let g = &self.g[..self.targets.len()];
-        add_combination(simd, &mut self.errors, 0.0, g, &self.rows, self.stride);
+        self.gradients(simd, rate, measure)
     }
 
-    /// The scores of the targets for the first input.
+    /// Computes all coefficients; returns the mean loss of an input if requested.
     #[inline(always)]
-    fn first_scores<S: Simd>(&mut self, simd: S) {
-        let n = self.targets.len();
-        self.scores.clear();
-        self.scores.resize(n.next_multiple_of(8), 0.0);
-        let scores = &mut self.scores[..n];
-        products(simd, &self.inputs[..self.stride], &self.rows, [1, n], self.stride, scores);
-    }
-
-    /// Computes g of the scores.
-    #[inline(always)]
-    fn weigh(&mut self, rate: f32) {
-        self.g.resize(self.scores.len(), 0.0);
-        scaled_sigmoids(&self.scores, rate, &mut self.g);
-        self.g[0] += rate;
-    }
-
-    /// Steps of all inputs, one after the other; returns the mean loss of an input if requested.
-    #[inline(always)]
-    fn inputs<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
-        let (n, stride) = (self.targets.len(), self.stride);
-        self.first_scores(simd);
-        self.errors.resize(self.inputs.len(), 0.0);
+    fn gradients<S: Simd>(&mut self, simd: S, rate: f32, measure: bool) -> Option<f64> {
+        let (n, m, stride) = (self.n_inputs, self.targets.len(), self.stride);
+        let (width, all) = (padded(m), n + m);
+        self.products.resize(n * all, 0.0);
+        for a in 0..n {
+            let (row, after) = self.rows[a * stride..].split_at(stride);
+            let (count, products_of) = (all - 1 - a, &mut self.products[a * all..]);
+            products(simd, row, after, [1, count], stride, &mut products_of[..count]);
+        }
+        self.scores.resize(width, 0.0);
+        self.g.resize(n * width, 0.0);
+        self.by_input.resize(n * all, 0.0);
         let mut loss = 0.0;
-        for a in 0..self.n_inputs {
+        for a in (0..n).rev() {
+            let later = n - 1 - a;
+            let (with_inputs, with_targets) = self.products[a * all..].split_at(later);
+            self.scores[..m].copy_from_slice(&with_targets[..m]);
+            let (g, of_later) = self.g[a * width..].split_at_mut(width);
+            add_combination(simd, &mut self.scores, 1.0, with_inputs, of_later, width);
             if measure {
-                let negatives = self.scores[1..n].iter().map(|&x| softplus(x)).sum::<f64>();
+                let negatives = self.scores[1..m].iter().map(|&x| softplus(x)).sum::<f64>();
                 loss += softplus(-self.scores[0]) + negatives;
             }
-            self.weigh(rate);
-            let after = (a + 1) % self.n_inputs; // after the last one the scores are not used
-            let inputs = [a, after].map(|a| &self.inputs[a * stride..(a + 1) * stride]);
-            let error = &mut self.errors[a * stride..(a + 1) * stride];
-            exchange(simd, inputs, &mut self.rows, error, &self.g[..n], &mut self.scores[..n]);
+            scaled_sigmoids(simd, &self.scores, -rate, g);
+            g[0] += rate;
+            g[m..].fill(0.0);
+            let (of_inputs, of_targets) = self.by_input[a * all..].split_at_mut(later);
+            products(simd, g, of_later, [1, later], width, of_inputs);
+            of_targets[..m].copy_from_slice(&g[..m]);
         }
-        measure.then_some(loss / self.n_inputs as f64)
+        self.by_target.clear();
+        for b in 0..m {
+            self.by_target.extend(self.g.iter().skip(b).step_by(width));
+        }
+        measure.then_some(loss / n as f64)
     }
 
-    /// Masks the update too: dropped coordinates of the inputs do not change.
+    /// The coefficients of an input for the rows after it, and these.
     #[inline(always)]
-    pub fn mask_errors(&mut self, mask: &[f32]) {
-        for error in self.errors.chunks_exact_mut(self.stride) {
-            error.iter_mut().zip(mask).for_each(|(x, m)| *x *= m);
-        }
+    fn update(&self, a: usize) -> (&[f32], &[f32]) {
+        let all = self.n_inputs + self.targets.len();
+        (&self.by_input[a * all..][..all - 1 - a], &self.rows[(a + 1) * self.stride..])
     }
 
     /// Updates a row as input number `a`.
     #[inline(always)]
-    pub fn move_input(&self, a: usize, row: &mut [f32], keep: f32) {
-        let error = &self.errors[a * self.stride..(a + 1) * self.stride];
-        row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
+    pub fn move_input<S: Simd>(&self, simd: S, a: usize, row: &mut [f32], keep: f32) {
+        let (coefficients, rows) = self.update(a);
+        add_combination(simd, row, keep, coefficients, rows, self.stride);
+    }
+
+    /// The only input.
+    pub fn input(&self) -> &[f32] {
+        &self.rows[..self.dim]
+    }
+
+    /// g of the targets, for the only input.
+    pub fn gains(&self) -> &[f32] {
+        &self.g[..self.targets.len()]
     }
 
     /// The update of the only input: the update of each row of a mean.
     #[inline(always)]
-    pub fn error(&self) -> &[f32] {
-        &self.errors[..self.dim]
+    pub fn error<S: Simd>(&mut self, simd: S) -> &[f32] {
+        let mut error = std::mem::take(&mut self.error);
+        self.move_input(simd, 0, &mut error, 0.0);
+        self.error = error;
+        &self.error[..self.dim]
     }
 }
 
@@ -216,6 +232,7 @@ mod tests {
     use super::super::TableRows;
     use super::super::vector::sigmoid;
     use super::*;
+    use crate::Embedding;
 
     /// One input, three targets of dimension 2: the step of every row is minus the learning rate times the gradient of
     /// the loss by central differences (accurate to 1e-8; the f32 step to 1e-7 over the learning rate 0.1).
@@ -236,7 +253,7 @@ mod tests {
         let mut table = TableRows { values: &mut x[2..], dim: 2, bias: &mut [] };
         let measured = desk.predict(simd, &mut table, rate, 1.0, true).unwrap();
         assert!((measured - loss(&start)).abs() < 1e-6);
-        desk.move_input(0, &mut x[..2], 1.0);
+        desk.move_input(simd, 0, &mut x[..2], 1.0);
         for k in 0..8 {
             let shifted = |h: f64| {
                 let mut x = start;
@@ -249,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Several inputs are several positions of one input each, with the same targets.
+    /// Several inputs are several positions of one input each, with the same targets, from the last to the first.
     #[test]
     fn inputs_are_taken_one_after_the_other() {
         let simd = Scalar::new();
@@ -262,15 +279,15 @@ mod tests {
         let mut table = TableRows { values: &mut together, dim: 3, bias: &mut [] };
         let loss = desk.predict(simd, &mut table, 0.1, 1.0, true).unwrap();
         let mut losses = 0.0;
-        for (a, input) in inputs.iter().enumerate() {
+        for (a, input) in inputs.iter().enumerate().rev() {
             let mut one = Desk::new(3);
             one.push_input(input);
             one.targets.extend([2, 0, 1]);
             let mut table = TableRows { values: &mut apart, dim: 3, bias: &mut [] };
             losses += one.predict(simd, &mut table, 0.1, 1.0, true).unwrap();
             let (mut moved, mut alone) = (*input, *input);
-            desk.move_input(a, &mut moved, 1.0);
-            one.move_input(0, &mut alone, 1.0);
+            desk.move_input(simd, a, &mut moved, 1.0);
+            one.move_input(simd, 0, &mut alone, 1.0);
             moved.iter().zip(alone).for_each(|(a, b)| assert!((a - b).abs() < 1e-6));
         }
         assert!((loss - losses / 3.0).abs() < 1e-6);
@@ -288,11 +305,11 @@ mod tests {
         let values = vec![0.3f32, -0.2, 0.7, 0.4];
         let before = values.clone();
         let table = Embedding::new(2, values);
-        desk.look(simd, &table, 0.1);
+        desk.look(simd, |target| table.row(target as usize), 0.1, false);
         let h = [0.3f32, -0.5];
         let score = |t: usize| h[0] * before[2 * t] + h[1] * before[2 * t + 1];
         let g = [0.1 * (1.0 - sigmoid(score(0))), -0.1 * sigmoid(score(1))];
-        for (k, &got) in desk.error().iter().enumerate() {
+        for (k, &got) in desk.error(simd).iter().enumerate() {
             let want = g[0] * before[k] + g[1] * before[2 + k];
             assert!((got - want).abs() < 1e-6, "{got} {want}");
         }

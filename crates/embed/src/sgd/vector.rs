@@ -196,91 +196,6 @@ pub(crate) fn products<S: Simd>(
     }
 }
 
-/// One input a and its targets t_b, and the scores of the input after it, in one pass over padded rows:
-///
-/// error <- sum_b g_b t_b,  t_b <- t_b + g_b a,  scores_b <- <next, t_b>
-///
-/// Limit: a load, a store and three fused multiply-adds per vector of a target.
-#[inline(always)]
-pub(crate) fn exchange<S: Simd>(
-    simd: S,
-    [a, next]: [&[f32]; 2],
-    rows: &mut [f32],
-    error: &mut [f32],
-    g: &[f32],
-    scores: &mut [f32],
-) {
-    let stride = a.len();
-    error.fill(0.0);
-    let mut rows = rows.chunks_exact_mut(3 * stride);
-    let (mut g, mut scores) = (g.chunks_exact(3), scores.chunks_exact_mut(3));
-    for ((rows, g), scores) in rows.by_ref().zip(g.by_ref()).zip(scores.by_ref()) {
-        exchange_three(simd, [a, next], rows, error, [g[0], g[1], g[2]], scores);
-    }
-    let (rows, g, scores) = (rows.into_remainder(), g.remainder(), scores.into_remainder());
-    for ((row, &g), score) in rows.chunks_exact_mut(stride).zip(g).zip(scores) {
-        exchange_one(simd, [a, next], row, error, g, score);
-    }
-}
-
-/// [`exchange`] with three targets: as many as leave no register of AVX2 without use.
-#[inline(always)]
-fn exchange_three<S: Simd>(
-    simd: S,
-    [a, next]: [&[f32]; 2],
-    rows: &mut [f32],
-    error: &mut [f32],
-    g: [f32; 3],
-    scores: &mut [f32],
-) {
-    const { assert!(S::F32_LANES <= WIDEST) };
-    let ((a, _), (next, _)) = (S::as_simd_f32s(a), S::as_simd_f32s(next));
-    let (error, _) = S::as_mut_simd_f32s(error);
-    let (rows, _) = S::as_mut_simd_f32s(rows);
-    let (t0, rows) = rows.split_at_mut(a.len());
-    let (t1, t2) = rows.split_at_mut(a.len());
-    let g = g.map(|g| simd.splat_f32s(g));
-    let mut sums = [simd.splat_f32s(0.0); 3];
-    let targets = t0.iter_mut().zip(t1).zip(t2);
-    for ((((t0, t1), t2), e), (&a, &next)) in targets.zip(error).zip(a.iter().zip(next)) {
-        let mut sum = simd.mul_add_e_f32s(g[0], *t0, *e);
-        sum = simd.mul_add_e_f32s(g[1], *t1, sum);
-        *e = simd.mul_add_e_f32s(g[2], *t2, sum);
-        *t0 = simd.mul_add_e_f32s(g[0], a, *t0);
-        *t1 = simd.mul_add_e_f32s(g[1], a, *t1);
-        *t2 = simd.mul_add_e_f32s(g[2], a, *t2);
-        sums[0] = simd.mul_add_e_f32s(next, *t0, sums[0]);
-        sums[1] = simd.mul_add_e_f32s(next, *t1, sums[1]);
-        sums[2] = simd.mul_add_e_f32s(next, *t2, sums[2]);
-    }
-    for (score, sum) in scores.iter_mut().zip(sums) {
-        *score = simd.reduce_sum_f32s(sum);
-    }
-}
-
-/// [`exchange`] with one target.
-#[inline(always)]
-fn exchange_one<S: Simd>(
-    simd: S,
-    [a, next]: [&[f32]; 2],
-    row: &mut [f32],
-    error: &mut [f32],
-    g: f32,
-    score: &mut f32,
-) {
-    let ((a, _), (next, _)) = (S::as_simd_f32s(a), S::as_simd_f32s(next));
-    let (error, _) = S::as_mut_simd_f32s(error);
-    let (row, _) = S::as_mut_simd_f32s(row);
-    let g = simd.splat_f32s(g);
-    let mut sum = simd.splat_f32s(0.0);
-    for ((t, e), (&a, &next)) in row.iter_mut().zip(error).zip(a.iter().zip(next)) {
-        *e = simd.mul_add_e_f32s(g, *t, *e);
-        *t = simd.mul_add_e_f32s(g, a, *t);
-        sum = simd.mul_add_e_f32s(next, *t, sum);
-    }
-    *score = simd.reduce_sum_f32s(sum);
-}
-
 /// 1 / (1 + exp(-x)) to a few ulp, without branches so that it runs on whole vectors: exp by 2^n times a
 /// polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2] (Cephes' expf).
 #[inline(always)]
@@ -301,15 +216,29 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp)
 }
 
-/// g = -rate sigma(score) of padded scores, eight at a time.
+/// g = factor sigma(score) of padded scores: [`sigmoid`] on whole vectors.
 #[inline(always)]
-pub(crate) fn scaled_sigmoids(scores: &[f32], rate: f32, g: &mut [f32]) {
-    let (scores, _) = scores.as_chunks::<8>();
-    let (g, _) = g.as_chunks_mut::<8>();
-    for (scores, g) in scores.iter().zip(g) {
-        for i in 0..8 {
-            g[i] = -rate * sigmoid(scores[i]);
+pub(crate) fn scaled_sigmoids<S: Simd>(simd: S, scores: &[f32], factor: f32, g: &mut [f32]) {
+    const { assert!(S::F32_LANES <= WIDEST) };
+    // 1.5 2^23 + 127: the lowest bits of a number plus this are its nearest integer as the exponent of a float.
+    const SHIFT: f32 = 12_583_039.0;
+    let all = |x: f32| simd.splat_f32s(x);
+    let ((scores, _), (g, _)) = (S::as_simd_f32s(scores), S::as_mut_simd_f32s(g));
+    for (&score, g) in scores.iter().zip(g) {
+        let y = simd.sub_f32s(all(0.0), score);
+        let y = simd.min_f32s(simd.max_f32s(y, all(-80.0)), all(80.0));
+        let shifted = simd.mul_add_e_f32s(y, all(std::f32::consts::LOG2_E), all(SHIFT));
+        let n = simd.sub_f32s(shifted, all(SHIFT));
+        let r = simd.mul_add_e_f32s(n, all(-0.693_359_4), y);
+        let r = simd.mul_add_e_f32s(n, all(2.121_944_4e-4), r);
+        let mut p = all(1.987_569_1e-4);
+        for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5, 1.0, 1.0] {
+            p = simd.mul_add_e_f32s(p, r, all(c));
         }
+        let bits = simd.transmute_u32s_f32s(shifted);
+        let power = simd.wrapping_dyn_shl_u32s(bits, simd.splat_u32s(23));
+        let exp = simd.mul_f32s(p, simd.transmute_f32s_u32s(power));
+        *g = simd.div_f32s(all(factor), simd.add_f32s(all(1.0), exp));
     }
 }
 
@@ -390,6 +319,16 @@ mod tests {
         }
     }
 
+    /// Scores and their sigmoids, times -0.5.
+    struct Sigmoids<'a>(&'a [f32], &'a mut [f32]);
+
+    impl WithSimd for Sigmoids<'_> {
+        type Output = ();
+        fn with_simd<S: Simd>(self, simd: S) {
+            scaled_sigmoids(simd, self.0, -0.5, self.1);
+        }
+    }
+
     proptest! {
         #[test]
         fn operations_are_the_textbook(
@@ -407,8 +346,13 @@ mod tests {
         #[test]
         fn the_sigmoid_is_the_sigmoid(x in -100.0f32..100.0) {
             let want = 1.0 / (1.0 + (-f64::from(x)).exp());
-            let got = f64::from(sigmoid(x));
-            prop_assert!((got - want).abs() <= 1e-6 * want + 1e-30, "{} {}", got, want);
+            let mut scaled = [[0.0; WIDEST]; 2];
+            run(Sigmoids(&[x; WIDEST], &mut scaled[0]));
+            Sigmoids(&[x; WIDEST], &mut scaled[1]).with_simd(Scalar::new());
+            let scaled = scaled.map(|of| f64::from(of[0]) / -0.5);
+            for got in [f64::from(sigmoid(x)), scaled[0], scaled[1]] {
+                prop_assert!((got - want).abs() <= 1e-6 * want + 1e-30, "{} {}", got, want);
+            }
         }
     }
 }

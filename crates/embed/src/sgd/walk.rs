@@ -64,15 +64,15 @@ impl Scratch {
     pub fn drop_out(&mut self, dropout: Option<Dropout>, draws: &mut Draws) {
         if let Some(dropout) = dropout {
             dropout.fill(&mut self.mask, draws);
-            self.desk.mask_inputs(&self.mask);
+            self.desk.mask(&self.mask);
         }
     }
 
-    /// Keeps dropped coordinates from changing.
+    /// Keeps dropped coordinates of the inputs from changing: masks all rows that they are updated by.
     #[inline(always)]
     pub fn hold_dropped(&mut self, dropout: Option<Dropout>) {
         if dropout.is_some() {
-            self.desk.mask_errors(&self.mask);
+            self.desk.mask(&self.mask);
         }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct Walk<'a, P, const N: usize> {
     keep: Stream,
 }
 
-impl<'a, P: Step<N>, const N: usize> Walk<'a, P, N> {
+impl<'a, P, const N: usize> Walk<'a, P, N> {
     /// The random streams are named after the method.
     #[expect(clippy::too_many_arguments, reason = "a walk is all of these")]
     pub fn new(
@@ -119,6 +119,29 @@ impl<'a, P: Step<N>, const N: usize> Walk<'a, P, N> {
             keep: stream("keep"),
         }
     }
+
+    /// Calls `act` at every position of some samples; `kept` is scratch memory.
+    #[inline(always)]
+    pub fn positions(
+        &self,
+        samples: Range<u64>,
+        rate: f32,
+        kept: &mut Vec<(u32, usize)>,
+        mut act: impl FnMut(&mut [Mover<'a>; N], Position<'_>),
+    ) {
+        let mut movers = self.sse.movers(self.epoch, samples.start);
+        for t in samples {
+            let (sequence, tokens) = self.pieces.get(self.order.at(t));
+            self.noise.thin(self.tokens, tokens, self.keep, self.epoch, kept);
+            for (position, &(token, at)) in kept.iter().enumerate() {
+                let draws = self.stream.at(self.epoch, at as u64).draws();
+                let is_measured = at % MEASURED == 0;
+                let kept = &kept[..];
+                let here = Position { sequence, token, draws, is_measured, rate, kept, position };
+                act(&mut movers, here);
+            }
+        }
+    }
 }
 
 impl<P: Step<N>, const N: usize> Pass for Walk<'_, P, N> {
@@ -142,23 +165,20 @@ impl<P: Step<N>, const N: usize> Pass for Walk<'_, P, N> {
         samples: Range<u64>,
         rate: f32,
     ) -> LossSum {
-        let mut movers = self.sse.movers(self.epoch, samples.start);
         let mut loss = LossSum::default();
-        for t in samples {
-            let (sequence, tokens) = self.pieces.get(self.order.at(t));
-            let mut kept = std::mem::take(&mut scratch.kept);
-            self.noise.thin(self.tokens, tokens, self.keep, self.epoch, &mut kept);
-            for (position, &(token, at)) in kept.iter().enumerate() {
-                let draws = self.stream.at(self.epoch, at as u64).draws();
-                let is_measured = at % MEASURED == 0;
-                let kept = &kept[..];
-                let here = Position { sequence, token, draws, is_measured, rate, kept, position };
-                if let Some(measured) = self.step.step(simd, tables, scratch, &mut movers, here) {
+        let mut kept = std::mem::take(&mut scratch.kept);
+        self.positions(
+            samples,
+            rate,
+            &mut kept,
+            #[inline(always)]
+            |movers, here| {
+                if let Some(measured) = self.step.step(simd, tables, scratch, movers, here) {
                     loss.add(measured);
                 }
-            }
-            scratch.kept = kept;
-        }
+            },
+        );
+        scratch.kept = kept;
         loss
     }
 }

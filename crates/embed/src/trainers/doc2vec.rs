@@ -243,7 +243,7 @@ impl Step<3> for Describe<'_> {
         scratch.hold_dropped(self.dropout);
         let Scratch { desk, inputs: near, .. } = scratch;
         if is_mean {
-            let error = desk.error();
+            let error = desk.error(simd);
             docs.with(
                 doc,
                 #[inline(always)]
@@ -260,13 +260,13 @@ impl Step<3> for Describe<'_> {
             docs.with(
                 doc,
                 #[inline(always)]
-                |row, _| desk.move_input(0, row, keep),
+                |row, _| desk.move_input(simd, 0, row, keep),
             );
             for (a, &neighbor) in near.iter().enumerate() {
                 words.with(
                     neighbor,
                     #[inline(always)]
-                    |row, _| desk.move_input(1 + a, row, keep),
+                    |row, _| desk.move_input(simd, 1 + a, row, keep),
                 );
             }
         }
@@ -353,8 +353,8 @@ impl WithSimd for Infer<'_> {
                 }
                 desk.targets.push(target);
                 noise.targets(target, settings.negatives, &mut draws, &mut desk.targets);
-                desk.look(simd, context, rate);
-                desk.move_input(0, vector, 1.0);
+                desk.look(simd, |target| context.row(target as usize), rate, false);
+                desk.move_input(simd, 0, vector, 1.0);
             }
         }
     }

@@ -6,18 +6,22 @@
 //!
 //! The loss and the step of a position are in `sgd/predict.rs`: its inputs share their negatives, which are
 //! drawn by count^power. SSE replaces inputs (`item`) and the predicted item (`context`); negatives are
-//! noise already. The reported loss is the mean loss of an input over every 16th position.
+//! noise already. The reported loss is the mean loss of an input over every 16th position. `adam.rs` has the other
+//! optimizer.
+
+mod adam;
 
 use pulp::Simd;
 use veridical_core::Progress;
 use veridical_core::Seed;
+use veridical_core::stopping::{Against, Better, EarlyStopping};
 use veridical_core::{choices, settings};
-use veridical_data::Lists;
+use veridical_data::{Lists, TensorMap};
 
 use crate::model::table;
 use crate::sgd::{self, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
 use crate::sse::{Mover, Moves};
-use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
+use crate::{Embedding, Error, Graphs, Input, Mode, Model, Result, Trainer, Transition};
 
 settings! {
     /// Settings of `item2vec`.
@@ -34,10 +38,14 @@ settings! {
         pub power: f64 = 0.75,
         /// Number of epochs
         pub epochs: u32 = 10,
-        /// Initial learning rate
+        /// sgd (one position after the other, as word2vec) or adam (mini-batches of 256 positions)
+        pub optimizer: Optimizer = Optimizer::Sgd,
+        /// Initial learning rate; for adam about 0.001
         pub lr: f64 = 0.025,
         /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
+        /// Stop when the loss improves by less than this in three consecutive epochs; 0 disables the rule
+        pub settle: f64 = 0.0 => [detail()],
         /// L2 penalty on the rows used by a sample
         pub weight_decay: f64 = 0.0,
         /// Dropout probability of a coordinate in a sample
@@ -55,7 +63,7 @@ settings! {
         /// SSE-Graph: how much more likely a neighbor is than another target item
         pub rho_context: f64 = 100.0 => [detail()],
         /// deterministic (same result for any number of threads) or hogwild (fastest, not reproducible)
-        pub mode: crate::Mode = crate::Mode::Deterministic,
+        pub mode: Mode = Mode::Deterministic,
     }
 }
 
@@ -74,6 +82,13 @@ pub fn trainer<'a>(
     let (data, rows) = input.interactions()?;
     let n_items = data.items.len();
     sgd::check_walk(window, negatives, n_items, "items")?;
+    if !(settings.settle >= 0.0 && settings.settle.is_finite()) {
+        return Err(Error::setting("settle", "0 or above", settings.settle));
+    }
+    if settings.optimizer == Optimizer::Adam && settings.mode == Mode::Hogwild {
+        let must_be = "deterministic if ⟨optimizer⟩ is adam";
+        return Err(Error::setting("mode", must_be, settings.mode.name()));
+    }
     let sequences = data.sequences(rows);
     if sequences.iter().all(|sequence| sequence.len() < 2) {
         let what = "no user has two or more items, so no item has a neighbor to learn from";
@@ -82,31 +97,29 @@ pub fn trainer<'a>(
     let mut counts = vec![0; n_items];
     sequences.values().iter().for_each(|&i| counts[i as usize] += 1);
     let graph = graphs.item.as_ref();
-    Ok(Box::new(Item2vec {
+    let transition = |name, p, rho| Transition::new(name, n_items, p, rho, graph);
+    let source = Source {
         noise: Noise::new(&counts, settings.power, settings.subsample)?,
         sse: Moves::new(
             seed,
             [
-                Transition::new("item", n_items, settings.sse_item, settings.rho_item, graph)?,
-                Transition::new(
-                    "context",
-                    n_items,
-                    settings.sse_context,
-                    settings.rho_context,
-                    graph,
-                )?,
+                transition("item", settings.sse_item, settings.rho_item)?,
+                transition("context", settings.sse_context, settings.rho_context)?,
             ],
         ),
-        model: Model::Items {
-            item: first_vectors(n_items, dim, seed, "item2vec/item"),
-            context: Some(Embedding::zeros(n_items, dim)),
-        },
         dropout: Dropout::new(settings.dropout),
         pieces: Pieces::new(&sequences),
         settings: settings.clone(),
         sequences,
         seed,
-    }))
+    };
+    let item = first_vectors(n_items, dim, seed, "item2vec/item");
+    let context = Embedding::zeros(n_items, dim);
+    if settings.optimizer == Optimizer::Adam {
+        return Ok(Box::new(adam::Adam::new(source, [item, context])?));
+    }
+    let model = Model::Items { item, context: Some(context), state: TensorMap::default() };
+    Ok(Box::new(Item2vec { source, model }))
 }
 
 /// Normal initialization with the standard deviation of word2vec's uniform one on [-1, 1] / (2 dim).
@@ -114,7 +127,8 @@ pub(super) fn first_vectors(rows: usize, dim: usize, seed: Seed, name: &str) -> 
     Embedding::normal(rows, dim, 1.0 / (dim as f64 * 12.0f64.sqrt()), seed, name)
 }
 
-struct Item2vec<'a> {
+/// Settings and sequences, with what is drawn from them.
+struct Source<'a> {
     settings: Settings,
     seed: Seed,
     sequences: Lists,
@@ -123,47 +137,84 @@ struct Item2vec<'a> {
     /// The transitions of inputs and of targets.
     sse: Moves<'a, 2>,
     dropout: Option<Dropout>,
+}
+
+impl Source<'_> {
+    fn plan(&self, epoch: u32) -> Plan {
+        let Settings { epochs, lr, schedule, mode, .. } = self.settings;
+        Plan { epoch, epochs, samples: self.pieces.len(), lr, schedule, mode }
+    }
+
+    fn walk<P>(&self, epoch: u32, step: P) -> Walk<'_, P, 2> {
+        Walk::new(
+            "item2vec",
+            self.seed,
+            epoch,
+            self.sequences.values(),
+            &self.pieces,
+            &self.noise,
+            &self.sse,
+            self.settings.dim,
+            step,
+        )
+    }
+
+    fn settling(&self) -> Option<EarlyStopping> {
+        let min_delta = self.settings.settle;
+        let rule = EarlyStopping {
+            better: Better::Lower,
+            against: Against::Previous,
+            min_delta,
+            patience: SETTLED,
+        };
+        (min_delta > 0.0).then_some(rule)
+    }
+
+    /// The vectors that were asked for.
+    fn result(&self, model: Model) -> Model {
+        let state = TensorMap::default();
+        match (self.settings.vectors, model) {
+            (Vectors::Both, model) => model.without_state(),
+            (Vectors::Sum, Model::Items { mut item, context: Some(context), .. }) => {
+                item.values_mut().iter_mut().zip(context.values()).for_each(|(x, c)| *x += c);
+                Model::Items { item, context: None, state }
+            }
+            (_, Model::Items { item, .. }) => Model::Items { item, context: None, state },
+            (_, other) => other,
+        }
+    }
+}
+
+/// Epochs of the rule ⟨settle⟩.
+const SETTLED: u32 = 3;
+
+struct Item2vec<'a> {
+    source: Source<'a>,
     model: Model,
 }
 
 impl Trainer for Item2vec<'_> {
     fn samples(&self) -> u64 {
-        self.pieces.len()
+        self.source.pieces.len()
     }
 
     fn epochs(&self) -> u32 {
-        self.settings.epochs
+        self.source.settings.epochs
+    }
+
+    fn settling(&self) -> Option<EarlyStopping> {
+        self.source.settling()
     }
 
     fn epoch(&mut self, epoch: u32, progress: &Progress) -> Result<Option<f64>> {
-        let plan = Plan {
-            epoch,
-            epochs: self.settings.epochs,
-            samples: self.samples(),
-            lr: self.settings.lr,
-            schedule: self.settings.schedule,
-            mode: self.settings.mode,
-        };
-        let Model::Items { item, context: Some(context) } = &mut self.model else {
+        let Self { source, model } = self;
+        let Model::Items { item, context: Some(context), .. } = model else {
             unreachable!("the trainer holds both tables")
         };
-        let Settings { dim, .. } = self.settings;
-        let (noise, dropout) = (&self.noise, self.dropout);
-        let step = Skip { settings: &self.settings, noise, dropout };
-        let tokens = self.sequences.values();
-        let pass = Walk::new(
-            "item2vec",
-            self.seed,
-            epoch,
-            tokens,
-            &self.pieces,
-            noise,
-            &self.sse,
-            dim,
-            step,
-        );
+        let Source { settings, noise, dropout, .. } = &*source;
+        let pass = source.walk(epoch, Skip { settings, noise, dropout: *dropout });
         let tables = vec![table(item, &mut []), table(context, &mut [])];
-        sgd::pass(&pass, tables, plan, progress).map(Some)
+        sgd::pass(&pass, tables, source.plan(epoch), progress).map(Some)
     }
 
     fn model(&self) -> &Model {
@@ -177,15 +228,8 @@ impl Trainer for Item2vec<'_> {
     }
 
     fn into_model(self: Box<Self>) -> Model {
-        match (self.settings.vectors, self.model) {
-            (Vectors::Both, model) => model,
-            (Vectors::Sum, Model::Items { mut item, context: Some(context) }) => {
-                item.values_mut().iter_mut().zip(context.values()).for_each(|(x, c)| *x += c);
-                Model::Items { item, context: None }
-            }
-            (_, Model::Items { item, .. }) => Model::Items { item, context: None },
-            (_, other) => other,
-        }
+        let Self { source, model } = *self;
+        source.result(model)
     }
 }
 
@@ -239,7 +283,7 @@ impl Step<2> for Skip<'_> {
         scratch.hold_dropped(self.dropout);
         let Scratch { desk, inputs, .. } = scratch;
         if cbow {
-            let error = desk.error();
+            let error = desk.error(simd);
             for &input in inputs.iter() {
                 items.with(
                     input,
@@ -252,7 +296,7 @@ impl Step<2> for Skip<'_> {
                 items.with(
                     input,
                     #[inline(always)]
-                    |row, _| desk.move_input(a, row, keep),
+                    |row, _| desk.move_input(simd, a, row, keep),
                 );
             }
         }
@@ -264,6 +308,16 @@ impl Step<2> for Skip<'_> {
 #[inline(always)]
 pub(super) fn add(row: &mut [f32], keep: f32, error: &[f32]) {
     row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
+}
+
+choices! {
+    /// The update rule.
+    pub enum Optimizer {
+        /// Plain SGD, one position after the other.
+        Sgd = "sgd",
+        /// Adam on mini-batches of positions.
+        Adam = "adam",
+    }
 }
 
 choices! {

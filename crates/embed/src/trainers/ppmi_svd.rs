@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use veridical_core::Progress;
 use veridical_core::settings;
 use veridical_core::{Seed, Stream};
-use veridical_data::Lists;
+use veridical_data::{Lists, TensorMap};
 use veridical_learn::{Operator, randomized_svd};
 
 use super::closed_form::ClosedForm;
@@ -52,7 +52,11 @@ pub fn trainer<'a>(
     let (data, rows) = input.interactions()?;
     let n = data.items.len();
     check(&settings, n)?;
-    let model = Model::Items { item: Embedding::zeros(n, settings.dim), context: None };
+    let model = Model::Items {
+        item: Embedding::zeros(n, settings.dim),
+        context: None,
+        state: TensorMap::default(),
+    };
     let solve = move |progress: &Progress| {
         let matrix = Sparse::ppmi(&data.sequences(rows), n, &settings, progress)?;
         progress.advance(rows.len() as u64);
@@ -66,7 +70,7 @@ pub fn trainer<'a>(
             row.iter_mut().zip(&scales).for_each(|(x, s)| *x *= s);
         }
         let item = Embedding::new(dim, u.into_iter().map(|x| x as f32).collect());
-        Ok(Model::Items { item, context: None })
+        Ok(Model::Items { item, context: None, state: TensorMap::default() })
     };
     Ok(Box::new(ClosedForm { samples: rows.len() as u64, model, solve }))
 }

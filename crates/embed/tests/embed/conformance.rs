@@ -137,6 +137,43 @@ fn the_model_after_an_epoch_is_all_that_the_next_one_depends_on() {
     }
 }
 
+/// The same for the methods that have another optimizer: its moments are a part of the model.
+#[test]
+fn adam_resumes_with_its_moments() {
+    let world = World::new();
+    for more in [json!({}), json!({ "cbow": true, "dropout": 0.2, "subsample": 0.01 })] {
+        let mut settings = small(Method::Item2vec);
+        settings.insert("optimizer".into(), "adam".into());
+        settings.extend(more.as_object().unwrap().clone());
+        let input = world.input(Method::Item2vec);
+        let trainer = |with_seed| {
+            Method::Item2vec.trainer(&settings, input, &world.graphs, seed(with_seed)).unwrap()
+        };
+        let learned = |with_seed, stop: u32| {
+            let mut first = trainer(with_seed);
+            for epoch in 0..stop {
+                first.epoch(epoch, &Progress::hidden()).unwrap();
+            }
+            let kept = first.model().tensors().unwrap();
+            let mut second = trainer(with_seed);
+            second.restore(Model::from_parts(kept).unwrap()).unwrap();
+            run(&mut *second, stop).unwrap();
+            second.model().tensors().unwrap()
+        };
+        let whole = learned(1, 0);
+        assert!(is_finite(&whole) && whole.contains_key("state.item.exp_avg"));
+        assert!(whole == with_threads(Some(3), || learned(1, 0)).unwrap(), "{more}: threads");
+        assert!(whole == learned(1, 2), "{more}: resumed");
+        assert!(whole != learned(2, 0), "{more}: another seed");
+        let finished = Model::from_parts(whole).and_then(|model| {
+            let mut last = trainer(1);
+            last.restore(model)?;
+            Ok(last.into_model())
+        });
+        assert_eq!(finished.unwrap().tensors().unwrap().len(), 1, "{more}: vectors alone");
+    }
+}
+
 #[test]
 fn a_model_comes_back_from_its_tensors_with_its_scores() {
     let world = World::new();

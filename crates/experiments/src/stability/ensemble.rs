@@ -4,7 +4,7 @@ use std::iter;
 
 use veridical::{Error, Result};
 use veridical_core::{Job, Seed};
-use veridical_data::IdMap;
+use veridical_data::{IdMap, TensorMap};
 use veridical_embed::{Embedding, Graphs, Input, Method, Model};
 use veridical_features::{Kernel, length_scale};
 use veridical_inspect::{SharedRows, SharedTables};
@@ -22,6 +22,13 @@ pub struct Trained {
     pub losses: Vec<f64>,
     /// Both tables at the end.
     pub model: Model,
+}
+
+impl Trained {
+    /// Item vectors at the end, which early stopping may bring before the last epoch.
+    pub fn items(&self) -> Result<Vec<f32>> {
+        Ok(items(&self.model)?.values().to_vec())
+    }
 }
 
 /// Trainings with the seeds `seeds`; `epochs` ascend and are those whose vectors are kept.
@@ -75,7 +82,7 @@ fn items(model: &Model) -> Result<&Embedding> {
 pub fn items_alone(model: &Model) -> Result<Model> {
     let item = items(model)?.clone();
     let context = Some(Embedding::zeros(item.n_rows(), item.dim()));
-    Ok(Model::Items { item, context })
+    Ok(Model::Items { item, context, state: TensorMap::default() })
 }
 
 /// Unit rows of tables, as runs with their maps to the first.

@@ -12,6 +12,7 @@ use veridical_core::{Estimate, Order, Seed, Stream};
 use veridical_learn::dot;
 
 use super::ensemble::{self, Ensemble, Trained};
+use super::modes::dip_test;
 use super::world::World;
 use crate::lab::{self, row};
 use crate::{Chart, Experiment, Findings, Row, RunOptions, Series};
@@ -24,7 +25,8 @@ pub(crate) const FIGURE1: Experiment = Experiment {
         size, lies above 0.5 (unit rows) and (b) that of the deviation of the last epoch's loss relative to its mean \
         below 0.01; (c) for successive epochs of 1, 2, 5, 10 the interval of the ratio of variances lies above 1 \
         (vectors of their own length); (d) that of the variance of coordinates over the variance of inner products \
-        lies above 10 (unit rows); partly if only some hold; refuted if none. Intervals are 95 %, jackknife over runs, \
+        lies above 10 (unit rows); (c) the dip test rejects one mode for the variances of coordinates drawn at random \
+        (vectors of their own length, last epoch) at 5 %; partly if only some hold; refuted if none. Intervals are 95 %, jackknife over runs, \
         chi-square for the loss. Unit rows in (c), aligned coordinates and relative sizes in (d) are reported \
         without a claim",
     deviations: &[
@@ -49,9 +51,13 @@ struct Config {
     shown: u64,
     /// Pairs of items.
     pairs: u64,
+    /// Coordinates whose variances are tested for one mode.
+    modes: usize,
     settings: toml::Table,
 }
 
+/// Uniform samples of a dip test.
+const DIPS: u64 = 999;
 /// Steps of the quantiles in a picture.
 const STEPS: u32 = 40;
 
@@ -80,6 +86,15 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
         false,
     );
     own_length(&own, config.pairs, &mut findings)?;
+    let lengths = [("own length", &own), ("unit rows", &unit)];
+    for (decides, (kind, of)) in [true, false].into_iter().zip(lengths) {
+        let tables: Vec<&[f32]> = of.runs.runs.iter().map(|run| &run.rows[..]).collect();
+        let [dip, p] = one_mode(&variances(&tables), config.modes)?;
+        let what = format!("(c) dip of the variances of coordinates, {kind}");
+        findings.rows.push(estimated(what, dip, None));
+        let what = format!("(c) p of one mode of these variances, {kind}");
+        findings.rows.push(estimated(what, p, decides.then_some(p.value < 0.05)));
+    }
     Ok(findings)
 }
 
@@ -106,7 +121,7 @@ impl Tables {
 }
 
 /// The variance over runs of every value.
-fn variances(tables: &[&[f32]]) -> Vec<f64> {
+pub(super) fn variances(tables: &[&[f32]]) -> Vec<f64> {
     let n = tables.len() as f64;
     let of = |i: usize| {
         let values = tables.iter().map(|table| f64::from(table[i]));
@@ -120,18 +135,27 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn mean_variance(tables: &[&[f32]]) -> f64 {
+pub(super) fn mean_variance(tables: &[&[f32]]) -> f64 {
     mean(&variances(tables))
 }
 
 /// The mean square of all values.
-fn mean_square(tables: &[&[f32]]) -> f64 {
+pub(super) fn mean_square(tables: &[&[f32]]) -> f64 {
     let of = |table: &&[f32]| table.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>();
     tables.iter().map(of).sum::<f64>() / (tables.len() * tables[0].len()) as f64
 }
 
+/// Dip and p of one mode for so many of the values, drawn with replacement.
+pub(super) fn one_mode(values: &[f64], drawn: usize) -> Result<[Estimate; 2]> {
+    let mut draws = Stream::new(Seed::new(0)?, "reproduce/modes").at(0, 0).draws();
+    let sample: Vec<f64> =
+        (0..drawn).map(|_| values[draws.below(values.len() as u32) as usize]).collect();
+    let (dip, p) = dip_test(&sample, DIPS, Seed::new(0)?);
+    Ok([dip, p].map(|value| Estimate::point(value, drawn as u64)))
+}
+
 /// A statistic of runs, with the jackknife over runs.
-fn over_runs(runs: usize, statistic: impl Fn(&[usize]) -> f64) -> Result<Estimate> {
+pub(super) fn over_runs(runs: usize, statistic: impl Fn(&[usize]) -> f64) -> Result<Estimate> {
     let all: Vec<usize> = (0..runs).collect();
     let without: Vec<f64> = all
         .iter()
@@ -145,12 +169,21 @@ fn over_runs(runs: usize, statistic: impl Fn(&[usize]) -> f64) -> Result<Estimat
         .ok_or_else(|| Error::request("a variance over runs is not finite", ""))
 }
 
-fn select<'a>(tables: &'a [Vec<f32>], runs: &[usize]) -> Vec<&'a [f32]> {
+pub(super) fn select<'a>(tables: &'a [Vec<f32>], runs: &[usize]) -> Vec<&'a [f32]> {
     runs.iter().map(|&run| &tables[run][..]).collect()
 }
 
-fn estimated(what: String, measured: Estimate, holds: Option<bool>) -> Row {
+pub(super) fn estimated(what: String, measured: Estimate, holds: Option<bool>) -> Row {
     Row { holds, ..Row::new(what, measured) }
+}
+
+/// The quantiles of values, as a line.
+pub(super) fn quantiles(name: String, values: &mut [f64]) -> Series {
+    let points = (0..=STEPS).map(|step| {
+        let q = f64::from(step) / f64::from(STEPS);
+        [q, quantile(values, q).unwrap_or(f64::NAN)]
+    });
+    Series { name, points: points.collect() }
 }
 
 /// (b)
@@ -199,11 +232,7 @@ fn growth(
             let what = format!("(c) variance of a coordinate over runs, {kind}, epoch {epoch}");
             findings.rows.push(estimated(what, estimate, None));
             let mut all = variances(&select(tables, &(0..runs).collect::<Vec<_>>()));
-            let points = (0..=STEPS).map(|step| {
-                let q = f64::from(step) / f64::from(STEPS);
-                [q, quantile(&mut all, q).unwrap_or(f64::NAN)]
-            });
-            chart.push(Series { name: format!("epoch {epoch}"), points: points.collect() });
+            chart.push(quantiles(format!("epoch {epoch}"), &mut all));
         }
         let size = over_runs(runs, |kept| mean_square(&select(&own[at], kept)))?;
         let what = format!("(c) mean square of a coordinate, own length, epoch {epoch}");
@@ -315,16 +344,8 @@ fn inner_products(
         ("coordinates, aligned", variances(&select(&tables.aligned, &all))),
         ("inner products", variances(&select(&products, &all))),
     ];
-    let series = kinds
-        .iter_mut()
-        .map(|(name, values)| {
-            let points = (0..=STEPS).map(|step| {
-                let q = f64::from(step) / f64::from(STEPS);
-                [q, quantile(values, q).unwrap_or(f64::NAN)]
-            });
-            Series { name: (*name).to_owned(), points: points.collect() }
-        })
-        .collect();
+    let series =
+        kinds.iter_mut().map(|(name, values)| quantiles((*name).to_owned(), values)).collect();
     let caption = "(d) Quantiles of variances over runs, unit rows".to_owned();
     findings.charts.push(Chart::lines(caption, ["share", "variance"], series));
     Ok(())

@@ -4,6 +4,8 @@ mod ensemble;
 mod evaluate;
 mod fair;
 mod figure1;
+mod figure_a1;
+mod modes;
 mod questions;
 mod sensitivity;
 mod spread;
@@ -19,6 +21,7 @@ use veridical_features::{Directions, FeatureSpec};
 use veridical_inspect::Scores;
 
 pub(super) use self::fair::FAIR;
+pub(super) use self::figure_a1::FIGURE_A1;
 pub(super) use self::figure1::FIGURE1;
 pub(super) use self::questions::QUESTIONS;
 pub(super) use self::sensitivity::{FIGURE_A3, FIGURE_A4};
@@ -147,6 +150,13 @@ mod tests {
             serde_json::to_string(&rows).unwrap()
         });
         assert_eq!(one, again);
+    }
+
+    #[test]
+    fn hidden_layers_of_networks_run_on_generated_topics() {
+        let outcome = quick(FIGURE_A1);
+        sound(&outcome);
+        assert_eq!(outcome.rows.iter().filter(|row| row.holds.is_some()).count(), 6);
     }
 
     /// Half of the words of a document are of the topic of its label: more than chance is easy.

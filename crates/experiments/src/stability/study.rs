@@ -29,10 +29,10 @@ pub struct Scale {
 }
 
 /// A study of this size.
+#[derive(Clone)]
 pub struct Study<'a> {
     pub seeds: u64,
     splits: u64,
-    epochs: u32,
     settings: Settings,
     options: &'a RunOptions<'a>,
 }
@@ -43,18 +43,29 @@ impl<'a> Study<'a> {
         if options.quick {
             settings.insert("epochs".into(), scale.quick_epochs.into());
         }
-        let epochs = settings.get("epochs").and_then(serde_json::Value::as_u64).unwrap_or(1) as u32;
         let (seeds, splits) = match options.quick {
             true => (scale.quick_seeds, scale.quick_splits),
             false => (scale.seeds, scale.splits),
         };
-        Ok(Self { seeds, splits, epochs, settings, options })
+        Ok(Self { seeds, splits, settings, options })
     }
 
-    /// Trainings of all seeds; vectors are kept after the epochs `early` and at the end.
+    /// The same study with some settings changed; a smoke test keeps its number of epochs.
+    pub fn with(&self, changed: &toml::Table) -> Self {
+        let mut changed = lab::grid(changed).swap_remove(0);
+        if self.options.quick {
+            changed.remove("epochs");
+        }
+        let settings = self.settings.clone().into_iter().chain(changed).collect();
+        Self { settings, ..self.clone() }
+    }
+
+    /// Trainings of all seeds; vectors are kept after the epochs `early` and the last.
     pub fn train(&self, world: &World, early: &[u32]) -> Result<Vec<Trained>> {
-        let mut epochs: Vec<u32> = early.iter().copied().filter(|&e| e < self.epochs).collect();
-        epochs.push(self.epochs);
+        let last = self.settings.get("epochs").and_then(serde_json::Value::as_u64);
+        let last = last.unwrap_or(1) as u32;
+        let mut epochs: Vec<u32> = early.iter().copied().filter(|&e| e < last).collect();
+        epochs.push(last);
         ensemble::train(world, &self.settings, None, 0..self.seeds, &epochs, self.options)
     }
 

@@ -162,6 +162,17 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     Ok(study.report(&chosen, &found))
 }
 
+/// The reviews, or generated documents in a smoke test.
+pub fn reviews(options: &RunOptions<'_>) -> Result<LabeledTexts> {
+    if options.quick {
+        return generated();
+    }
+    let path = Folder::new(options.data).file("imdb-10k/imdb_10k.csv.xz")?;
+    let mut columns = LabeledOptions::default();
+    columns.records.columns = "text=text,id=id,label=label".parse()?;
+    Ok(read_labeled(&path, &columns)?.0)
+}
+
 impl<'a> Study<'a> {
     fn new(config: &'a Config, options: &'a RunOptions<'a>) -> Result<Self> {
         let mut recipe = config.reader.clone();
@@ -176,16 +187,7 @@ impl<'a> Study<'a> {
             vocabulary: Vocabulary { min_count: Some(config.min_count) },
             ..TextNetOptions::default()
         };
-        let texts = match options.quick {
-            true => generated()?,
-            false => {
-                let path = Folder::new(options.data).file("imdb-10k/imdb_10k.csv.xz")?;
-                let mut columns = LabeledOptions::default();
-                columns.records.columns = "text=text,id=id,label=label".parse()?;
-                read_labeled(&path, &columns)?.0
-            }
-        };
-        let parts = Parts::new(&texts, &division, Path::new(""), recipe.max_length)?;
+        let parts = Parts::new(&reviews(options)?, &division, Path::new(""), recipe.max_length)?;
         let seeds = if options.quick { config.quick_seeds } else { config.seeds };
         Ok(Self { config, options, recipe, pretraining, parts, vectors: BTreeMap::new(), seeds })
     }

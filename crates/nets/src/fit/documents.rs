@@ -172,6 +172,16 @@ impl<'a> DocumentLearner<'a> {
         measures(&outputs, net.outputs(), &documents.targets, loss, self.classes)
     }
 
+    /// Returns the output of a layer for every document, such as a hidden representation.
+    ///
+    /// # Errors
+    /// If the network has no such layer, or the user stops the job.
+    pub fn hidden(&self, layer: &str, documents: &Documents, job: &Job<'_>) -> Result<Vec<f32>> {
+        let net = self.trainer.net();
+        let mut passes = DocumentPasses::new(net, documents.most_words(1));
+        passes.hidden(net, &self.words, documents, layer, ("", job))
+    }
+
     /// Returns the trained network and its word embeddings.
     pub fn into_parts(self) -> (Net<f32>, EmbeddingTable<f32>) {
         (self.trainer.into_net(), self.words)
@@ -290,29 +300,46 @@ impl DocumentPasses {
         net: &Net<f32>,
         words: &EmbeddingTable<f32>,
         documents: &Documents,
-        (what, job): (&str, &Job<'_>),
+        report: (&str, &Job<'_>),
     ) -> Result<Vec<f32>> {
-        let mut outputs = Vec::with_capacity(documents.len() * net.outputs());
-        self.run(net, words, documents, (what, job), |work| {
-            outputs.extend_from_slice(work.outputs(net));
-        })?;
-        Ok(outputs)
+        self.values(net, words, documents, report, |work| work.outputs(net))
     }
 
-    /// Runs all documents in order and calls `visit` with the workspace after each pass.
+    /// As [`outputs`](Self::outputs), of the layer with this name.
+    ///
+    /// # Errors
+    /// If the network has no such layer, or the user stops the job.
+    pub fn hidden(
+        &mut self,
+        net: &Net<f32>,
+        words: &EmbeddingTable<f32>,
+        documents: &Documents,
+        layer: &str,
+        report: (&str, &Job<'_>),
+    ) -> Result<Vec<f32>> {
+        if !net.names().any(|name| name == layer) {
+            return Err(Error::request(format!("the network has no layer {layer:?}")));
+        }
+        self.values(net, words, documents, report, |work| {
+            work.activations(net, layer).unwrap_or_default()
+        })
+    }
+
+    /// Returns what `of` takes from the workspace after every forward pass.
     ///
     /// # Errors
     /// If the user stops the job.
-    pub fn run(
+    pub fn values(
         &mut self,
         net: &Net<f32>,
         words: &EmbeddingTable<f32>,
         documents: &Documents,
         (what, job): (&str, &Job<'_>),
-        mut visit: impl FnMut(&Workspace<f32>),
-    ) -> Result<()> {
+        of: impl Fn(&Workspace<f32>) -> &[f32],
+    ) -> Result<Vec<f32>> {
         let n = documents.len();
         let progress = job.progress(what, "documents", Some(n as u64));
+        let mut values = Vec::new();
         let mut first = 0;
         while first < n {
             let mut rows = 0;
@@ -325,11 +352,11 @@ impl DocumentPasses {
             let Batch { starts, words: ids, .. } = &self.batch;
             let fill = |slot: &mut [f32]| words.gather(ids, slot);
             net.forward_sequences(&mut self.work, starts, Mode::Frozen, 0, fill);
-            visit(&self.work);
+            values.extend_from_slice(of(&self.work));
             progress.advance(count as u64);
             first += count;
             progress.check()?;
         }
-        Ok(())
+        Ok(values)
     }
 }

@@ -127,13 +127,13 @@ impl SavedText {
         }
         let most = self.request.recipe.max_length;
         let documents = Documents::new(texts.iter().copied(), vocabulary, most, Vec::new());
-        let mut values = Vec::with_capacity(texts.len() * dim);
         let mut passes = DocumentPasses::new(net, documents.most_words(1));
         let label = run.display().to_string();
-        passes.run(net, words, &documents, (&label, job), |work| match &name {
-            Some(name) => values.extend_from_slice(work.activations(net, name).unwrap_or(&[])),
-            None => values.extend_from_slice(net.features(work)),
-        })?;
+        let report = (label.as_str(), job);
+        let values = match &name {
+            Some(name) => passes.hidden(net, words, &documents, name, report)?,
+            None => passes.values(net, words, &documents, report, |work| net.features(work))?,
+        };
         Ok((dim, values, documents.note("documents", most)))
     }
 }
