@@ -31,7 +31,7 @@ Examples:
   veridical train bpr --interactions ratings.dat --split per-user:50 --sse-item 0.01 --out runs/bpr
   veridical train item2vec --interactions ratings.dat --dim 32 --seeds 10 --out runs/i2v
   veridical train sasrec --interactions ratings.dat --split leave-last-one
-  veridical train net --model mlp:512,512 --data mnist/ --epochs 10 --out runs/mnist
+  veridical train net --model mlp:512,512 --data mnist/ --out runs/mnist
   veridical train text --text reviews.csv --column text --label-column label --out runs/sentiment
   veridical train classifier --vectors runs/i2v --labels items.csv --out runs/genres
   veridical train --from runs/bpr/run.json --seed 3 --out runs/bpr-3

@@ -35,10 +35,10 @@ settings! {
         /// Subsample items with a frequency above this; 0 keeps all
         pub subsample: f64 = 0.0,
         /// Negatives are drawn in proportion to count to this power
-        pub power: f64 = 0.75,
+        pub power: f64 = 0.75 => [detail()],
         /// Number of epochs
         pub epochs: u32 = 10,
-        /// sgd (one position after the other, as word2vec) or adam (mini-batches of 256 positions)
+        /// sgd (position by position) or adam (mini-batches of 256)
         pub optimizer: Optimizer = Optimizer::Sgd,
         /// Initial learning rate; for adam about 0.001
         pub lr: f64 = 0.025,
@@ -50,9 +50,9 @@ settings! {
         pub weight_decay: f64 = 0.0,
         /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
-        /// CBOW: predict an item from the mean of its neighbors, instead of skip-gram
+        /// CBOW: predict an item from the mean of its neighbors
         pub cbow: bool = false,
-        /// Vectors of the model: input, both (with the context table) or sum
+        /// Vectors to keep: input, both (with the table `context`) or sum
         pub vectors: Vectors = Vectors::Input,
         /// SSE: probability that an input item is replaced
         pub sse_item: f64 = 0.0,
