@@ -142,7 +142,7 @@ settings! {
         pub split: Option<String> = None => [value("RULE"), otherwise("none")],
         /// Random seed of the split, independent of ⟨seed⟩
         pub split_seed: Option<u64> = None => [detail(), value("S"), otherwise("0")],
-        /// Share of the training rows held out for validation, by the rule of the split (leave-last-one: the last row but one)
+        /// Share of training rows held out for validation (leave-last-one: each user's last row but one)
         pub validation: Option<f64> = None
             => [value("SHARE"), otherwise("0; sasrec, two-tower: 0.1")],
         /// Handling of users with too few rows for the split

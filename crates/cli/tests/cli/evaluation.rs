@@ -434,6 +434,6 @@ fn new_documents_are_embedded_the_same_alone_or_together() {
     sandbox.ok("train pop --interactions r.csv --out pop --quiet");
     sandbox.refuses(
         "data embed --run pop --text new.csv --out x.parquet",
-        "pop is a run of pop; only doc2vec embeds documents",
+        "pop is a run of pop; only doc2vec and networks embed new inputs",
     );
 }

@@ -123,7 +123,7 @@ fn what_does_not_fit_is_refused() {
     refuses(&sasrec("--sse-input 2"), "--sse-input must be from 0 to 1, got 2");
     refuses(&sasrec("--lr 1e30"), "training diverged");
     refuses(
-        &sasrec("--loss ce --dim 1000000000000"),
+        "train sasrec --interactions shop.csv --out run --loss ce --dim 1000000000000",
         "--loss ce needs 558793.6 GiB of memory for 30 items of --dim 1000000000000, and there are",
     );
     refuses(&sasrec("--preset sasrec-2017"), "choose from sasrec-2018");
