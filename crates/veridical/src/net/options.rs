@@ -181,8 +181,7 @@ impl NetOptions {
         is_other: bool,
         job: &Job<'_>,
     ) -> Result<Dataset> {
-        let only = only.or(self.classes.as_deref().filter(|_| known.is_none()));
-        let only = only.map(|list| names(Some(list)));
+        let only = only.or(self.classes.as_deref()).map(|list| names(Some(list)));
         if self.labeled.labels.is_some() {
             if self.target.is_some() || self.regression {
                 let name = if self.regression { "regression" } else { "target" };
