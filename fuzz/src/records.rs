@@ -106,7 +106,8 @@ pub(crate) fn read_interactions(path: &Path, again: bool) -> Result<String, Erro
     if again {
         let copy = path.with_file_name("copy.csv");
         let rows: Vec<u32> = (0..data.len() as u32).collect();
-        interactions::write(&copy, data, &rows).expect("rows can be written");
+        interactions::write(&copy, data, &rows, &interactions::ColumnNames::default())
+            .expect("rows can be written");
         let back = interactions::read(&copy, &options).expect("rows can be read back").data;
         assert!(back == *data, "rows read back differ");
     }

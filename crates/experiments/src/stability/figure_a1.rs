@@ -163,11 +163,10 @@ fn converged(trained: &[Trained], findings: &mut Findings) {
     findings.rows.push(row("(b) accuracy of the last epoch".into(), None, &accuracies));
     let sd = sd_row("(b) sd of the last accuracy over runs".into(), None, &accuracies);
     findings.rows.push(Row { holds: Some(sd.measured.high < 1.0), ..sd });
-    let kinds: [(&str, fn(&Trained) -> &Vec<f64>); 2] =
-        [("loss", |t| &t.losses), ("accuracy", |t| &t.accuracies)];
-    for (name, of) in kinds {
+    for name in ["loss", "accuracy"] {
         let series = |(seed, trained): (usize, &Trained)| {
-            let points = of(trained).iter().enumerate().map(|(e, &y)| [e as f64 + 1.0, y]);
+            let values = if name == "loss" { &trained.losses } else { &trained.accuracies };
+            let points = values.iter().enumerate().map(|(e, &y)| [e as f64 + 1.0, y]);
             Series { name: format!("seed {seed}"), points: points.collect() }
         };
         let series = trained.iter().enumerate().map(series).collect();

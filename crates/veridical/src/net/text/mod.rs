@@ -61,7 +61,7 @@ pub fn train(settings: &TrainText, job: &Job<'_>) -> Result<TrainedNet> {
 /// Trains one run, or one for each of several seeds.
 fn trained(
     settings: &TrainText,
-    prepared: &(impl Seeded<Run = NetRun> + Sync),
+    prepared: &impl Seeded<Run = NetRun>,
     (model, parameters): (String, usize),
     job: &Job<'_>,
 ) -> Result<TrainedNet> {
