@@ -17,12 +17,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "benches"), str(ROOT / "benches/embed")]
 
-import data  # noqa: E402
-import numpy as np  # noqa: E402
-import quality  # noqa: E402
-import run as bench  # noqa: E402
-from machine import cpu_model  # noqa: E402
-from scipy.stats import t as student  # noqa: E402
+import data
+import numpy as np
+import quality
+import run as bench
+from machine import cpu_model
+from scipy.stats import t as student
 
 SEEDS = range(5)
 DIMS = (100, 32, 200)

@@ -1,4 +1,4 @@
-//! `veridical train classifier`: from vectors and labels to a classifier ([`model`]) in a run folder, evaluated and applied like
+//! `veridical train classifier`: from vectors and labels to a classifier (`model.rs`) in a run folder, evaluated and applied like
 //! every other run.
 
 mod model;

@@ -1,5 +1,5 @@
-//! `veridical train text`: document classification, by the words and pairs of words of a document ([`tfidf`]) or by a recurrent
-//! network on word embeddings ([`recurrent`]).
+//! `veridical train text`: document classification, by the words and pairs of words of a document (`tfidf.rs`) or by a recurrent
+//! network on word embeddings (`recurrent.rs`).
 
 mod material;
 mod options;
