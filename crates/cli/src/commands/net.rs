@@ -103,7 +103,7 @@ pub fn evaluation_text(evaluation: &NetEvaluation) -> String {
     }
     let baselines: Vec<_> = evaluation.models.iter().filter(|model| model.is_baseline).collect();
     if !baselines.is_empty() {
-        text.push_str("\nbaselines on the same documents\n");
+        text.push_str("\nbaselines on the same examples\n");
     }
     for model in baselines {
         let accuracy = model.accuracy.map_or(String::new(), |share| share.percent());
@@ -114,7 +114,7 @@ pub fn evaluation_text(evaluation: &NetEvaluation) -> String {
         let McNemar { baseline, only_model, only_baseline, p } = versus;
         let _ = writeln!(
             text,
-            "  {} against {baseline}: {only_model} documents only it has right, {only_baseline} only {baseline} (McNemar p {})",
+            "  {} against {baseline}: {only_model} examples only it has right, {only_baseline} only {baseline} (McNemar p {})",
             model.name,
             p_value(*p)
         );

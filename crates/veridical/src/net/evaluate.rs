@@ -62,7 +62,7 @@ pub struct EvaluatedNet {
     /// Standard deviation of the RMSE over seeds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rmse_sd: Option<Estimate>,
-    /// Whether this is a baseline, trained on the same documents.
+    /// Whether this is a baseline, trained on the same examples.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_baseline: bool,
     /// Comparison of the first run with the best baseline.

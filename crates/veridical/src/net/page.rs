@@ -67,7 +67,7 @@ impl NetEvaluation {
             };
             return Verdict::new(level, sentence).detail(format!(
                 "It {relation} the best baseline, {baseline}: {only_model} examples only it has right, {only_baseline} only the \
-                 baseline (McNemar's exact test, p = {p:.2e})."
+                 baseline (McNemar's exact test, p = {p:.4})."
             ));
         }
         let verdict = Verdict::new(Level::Neutral, sentence);
