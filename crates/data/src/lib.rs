@@ -41,7 +41,7 @@ pub use files::{Files, MemoryFiles};
 pub use graph::{Graph, GraphSummary, Labels};
 pub use interactions::{IdMap, Interactions, Interner, Lists};
 pub use join::{Joined, join, join_named, places};
-pub use passes::{Passes, Window};
+pub use passes::{Passes, StoredRows, Window};
 pub use split::{Short, Split, SplitOptions, SplitOutcome, SplitRule};
 pub use table::{Ids, VectorTable};
 pub use tensors::TensorMap;

@@ -65,3 +65,45 @@ pub fn window_rows(dims: &[usize]) -> usize {
     let fitting = (WINDOW_VALUES / widest).max(1);
     (1usize << fitting.ilog2()).clamp(256, 1 << 16)
 }
+
+/// A matrix whose rows are read by their numbers, so that it need not be held.
+pub trait StoredRows: Send {
+    /// Returns the number of rows.
+    fn n_rows(&self) -> usize;
+
+    /// Returns the number of values of a row.
+    fn dim(&self) -> usize;
+
+    /// Reads the `n` rows from number `first` on, in place of what is in `rows`.
+    ///
+    /// # Errors
+    /// Those of reading the matrix.
+    fn read(&mut self, first: usize, n: usize, rows: &mut Vec<f32>) -> Result<()>;
+
+    /// Reads the rows of these numbers, in this order. Numbers that lie close together are read at once.
+    ///
+    /// # Errors
+    /// Those of reading the matrix.
+    fn gather(&mut self, numbers: &[u32]) -> Result<Vec<f32>> {
+        let dim = self.dim();
+        let mut ascending: Vec<(usize, usize)> =
+            numbers.iter().enumerate().map(|(at, &number)| (number as usize, at)).collect();
+        ascending.sort_unstable();
+        let (mut gathered, mut rows) = (vec![0.0; numbers.len() * dim], Vec::new());
+        let is_near = |a: &(usize, usize), b: &(usize, usize)| b.0 - a.0 <= NEAR_ROWS;
+        for near in ascending.chunk_by(is_near) {
+            for part in near.chunks(NEAR_ROWS) {
+                let (first, last) = (part[0].0, part[part.len() - 1].0);
+                self.read(first, last + 1 - first, &mut rows)?;
+                for &(number, at) in part {
+                    gathered[at * dim..][..dim]
+                        .copy_from_slice(&rows[(number - first) * dim..][..dim]);
+                }
+            }
+        }
+        Ok(gathered)
+    }
+}
+
+/// The distance of rows that are read at once, and the most of them.
+const NEAR_ROWS: usize = 64;

@@ -73,6 +73,16 @@ impl FoldIn {
             _ => Self::Balanced { weight_decay: 0.01 },
         })
     }
+
+    /// Rejects histories without ratings where the problem is on ratings.
+    pub(crate) fn check(self, ratings: Option<&[f32]>) -> Result<()> {
+        match (self, ratings) {
+            (Self::Ratings { .. }, None) => Err(Error::unfit(
+                "the model was trained on ratings: new users need a rating for each of their items",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Returns a scorer for new users: user u of the scorer has the items `history.get(u)`, with one rating per entry
@@ -102,76 +112,95 @@ pub fn fold_in<'a>(
     problem: FoldIn,
 ) -> Result<Box<dyn Scorer + 'a>> {
     let Model::Factors(factors) = model else { return model.scorer() };
-    if matches!(problem, FoldIn::Ratings { .. }) && ratings.is_none() {
-        return Err(Error::unfit(
-            "the model was trained on ratings: new users need a rating for each of their items",
-        ));
-    }
-    let dim = factors.item.dim();
+    problem.check(ratings)?;
+    let Factors { item, item_bias, user_bias, mean, .. } = factors;
+    let dim = item.dim();
     let gram = match problem {
         FoldIn::Ratings { .. } => Vec::new(),
-        _ => veridical_learn::gram(factors.item.values(), dim),
+        _ => veridical_learn::gram(item.values(), dim),
     };
+    let has_bias = user_bias.is_some();
+    let step = Step { dim, n_items: item.n_rows(), gram: &gram, mean: *mean, has_bias, problem };
     let solve = |u: usize| {
+        let items = history.get(u);
+        let rows: Vec<f32> = items.iter().flat_map(|&i| item.row(i as usize)).copied().collect();
+        let of_items = |bias: &Vec<f32>| items.iter().map(|&i| bias[i as usize]).collect();
+        let biases: Option<Vec<f32>> = item_bias.as_ref().map(of_items);
         let ratings = ratings.map(|ratings| &ratings[history.range(u)]);
-        one(factors, &gram, history.get(u), ratings, problem)
+        step.solve(&rows, biases.as_deref(), ratings)
     };
     let solved: Vec<(Vec<f32>, f32)> = (0..history.len()).into_par_iter().map(solve).collect();
     let bias: Vec<f32> = solved.iter().map(|(_, bias)| *bias).collect();
     let rows: Vec<f32> = solved.into_iter().flat_map(|(row, _)| row).collect();
-    Ok(Box::new(Pair::for_users(factors, rows, factors.user_bias.is_some().then_some(bias))))
+    Ok(Box::new(Pair::for_users(factors, rows, has_bias.then_some(bias))))
 }
 
-/// The vector and the bias of one user.
-fn one(
-    factors: &Factors,
-    gram: &[f64],
-    items: &[u32],
-    ratings: Option<&[f32]>,
-    problem: FoldIn,
-) -> (Vec<f32>, f32) {
-    let dim = factors.item.dim();
-    if items.is_empty() {
-        return (vec![0.0; dim], 0.0);
-    }
-    let rated = matches!(problem, FoldIn::Ratings { .. });
-    let n = dim + usize::from(rated && factors.user_bias.is_some());
-    let count = items.len() as f64;
-    let (lambda, others) = match problem {
-        FoldIn::Ratings { weight_decay, scaled } => {
-            (weight_decay * if scaled { count } else { 1.0 }, 0.0)
+/// What all users share in the least-squares problem of a new one.
+pub(crate) struct Step<'a> {
+    /// The embedding dimension.
+    pub dim: usize,
+    /// The number of items.
+    pub n_items: usize,
+    /// The Gram matrix of all item vectors, unless the problem is on ratings.
+    pub gram: &'a [f64],
+    /// The mean rating.
+    pub mean: f32,
+    /// Whether users have a bias.
+    pub has_bias: bool,
+    /// The problem.
+    pub problem: FoldIn,
+}
+
+impl Step<'_> {
+    /// Solves for the vector and the bias of one user: from the vectors of the items, their biases if the model has them, and
+    /// one rating per item if there are ratings.
+    pub fn solve(
+        &self,
+        items: &[f32],
+        biases: Option<&[f32]>,
+        ratings: Option<&[f32]>,
+    ) -> (Vec<f32>, f32) {
+        let Step { dim, problem, .. } = *self;
+        if items.is_empty() {
+            return (vec![0.0; dim], 0.0);
         }
-        FoldIn::Confidence { weight_decay, .. } => (weight_decay, 1.0),
-        FoldIn::Balanced { weight_decay } => {
-            (weight_decay, count / factors.item.n_rows().max(1) as f64)
-        }
-    };
-    let item_bias = |i: u32| factors.item_bias.as_ref().map_or(0.0, |b| f64::from(b[i as usize]));
-    let mut matrix = vec![0.0; n * n];
-    let mut right = vec![0.0; n];
-    if !rated {
-        matrix.iter_mut().zip(gram).for_each(|(a, g)| *a = others * g);
-    }
-    let mut y = vec![1.0; n];
-    for (at, &i) in items.iter().enumerate() {
-        y.iter_mut().zip(factors.item.row(i as usize)).for_each(|(y, &x)| *y = f64::from(x));
-        let rating = ratings.map_or(1.0, |ratings| f64::from(ratings[at]));
-        // (weight in the matrix, weight times target on the right)
-        let (square, target) = match problem {
-            FoldIn::Ratings { .. } => (1.0, rating - f64::from(factors.mean) - item_bias(i)),
-            FoldIn::Confidence { alpha, .. } => {
-                let weight = alpha * rating;
-                (weight, if weight > 0.0 { 1.0 + weight } else { 0.0 })
+        let rated = matches!(problem, FoldIn::Ratings { .. });
+        let n = dim + usize::from(rated && self.has_bias);
+        let count = (items.len() / dim) as f64;
+        let (lambda, others) = match problem {
+            FoldIn::Ratings { weight_decay, scaled } => {
+                (weight_decay * if scaled { count } else { 1.0 }, 0.0)
             }
-            FoldIn::Balanced { .. } => ((1.0 - others).max(0.0), 1.0 - item_bias(i)),
+            FoldIn::Confidence { weight_decay, .. } => (weight_decay, 1.0),
+            FoldIn::Balanced { weight_decay } => (weight_decay, count / self.n_items.max(1) as f64),
         };
-        for (row, &yi) in matrix.chunks_exact_mut(n).zip(&y) {
-            row.iter_mut().zip(&y).for_each(|(a, yj)| *a += square * yi * yj);
+        let mut matrix = vec![0.0; n * n];
+        let mut right = vec![0.0; n];
+        if !rated {
+            matrix.iter_mut().zip(self.gram).for_each(|(a, g)| *a = others * g);
         }
-        right.iter_mut().zip(&y).for_each(|(b, yi)| *b += target * yi);
+        let mut y = vec![1.0; n];
+        for (at, item) in items.chunks_exact(dim).enumerate() {
+            y.iter_mut().zip(item).for_each(|(y, &x)| *y = f64::from(x));
+            let bias = biases.map_or(0.0, |biases| f64::from(biases[at]));
+            let rating = ratings.map_or(1.0, |ratings| f64::from(ratings[at]));
+            // (weight in the matrix, weight times target on the right)
+            let (square, target) = match problem {
+                FoldIn::Ratings { .. } => (1.0, rating - f64::from(self.mean) - bias),
+                FoldIn::Confidence { alpha, .. } => {
+                    let weight = alpha * rating;
+                    (weight, if weight > 0.0 { 1.0 + weight } else { 0.0 })
+                }
+                FoldIn::Balanced { .. } => ((1.0 - others).max(0.0), 1.0 - bias),
+            };
+            for (row, &yi) in matrix.chunks_exact_mut(n).zip(&y) {
+                row.iter_mut().zip(&y).for_each(|(a, yj)| *a += square * yi * yj);
+            }
+            right.iter_mut().zip(&y).for_each(|(b, yi)| *b += target * yi);
+        }
+        (0..n).for_each(|i| matrix[i * n + i] += lambda);
+        let x = solve_spd(&mut matrix, &right);
+        let row = x[..dim].iter().map(|&x| x as f32).collect();
+        (row, x.get(dim).map_or(0.0, |&b| b as f32))
     }
-    (0..n).for_each(|i| matrix[i * n + i] += lambda);
-    let x = solve_spd(&mut matrix, &right);
-    let row = x[..dim].iter().map(|&x| x as f32).collect();
-    (row, x.get(dim).map_or(0.0, |&b| b as f32))
 }

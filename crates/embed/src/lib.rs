@@ -50,6 +50,7 @@ mod score;
 mod sequential;
 mod sgd;
 mod sse;
+mod stored;
 mod trainer;
 pub mod trainers;
 pub mod warm;
@@ -64,6 +65,7 @@ pub use saved::{ModelTable, Part};
 pub use score::{Pair, Scorer, Similarity};
 pub use sequential::{Architecture, Sequential};
 pub use sse::{Mover, Transition};
+pub use stored::{StoredVectors, UserVectors};
 pub use trainer::{Mode, Schedule, Trainer, finite};
 
 /// The example of the README, compiled and run.

@@ -11,7 +11,7 @@ use crate::{Embedding, Error, Factors, Model, Result};
 const MOST_ITEMS: usize = 1 << 24;
 
 /// The part that describes the networks of a sequential model.
-const ARCHITECTURE: &str = "architecture";
+pub(crate) const ARCHITECTURE: &str = "architecture";
 
 /// A named matrix of a model.
 #[derive(Clone, Debug)]

@@ -134,11 +134,16 @@ impl Scorer for Pair<'_> {
         }
         for (&u, row) in users.iter().zip(out.chunks_exact_mut(self.n_items())) {
             let base = self.mean + self.user_bias.as_ref().map_or(0.0, |bias| bias[u as usize]);
-            match self.item_bias {
-                None => row.iter_mut().for_each(|x| *x += base),
-                Some(bias) => row.iter_mut().zip(bias).for_each(|(x, b)| *x += base + b),
-            }
+            add_biases(row, base, self.item_bias);
         }
+    }
+}
+
+/// Adds to the scores of a user what is the same for all items, and the biases of the items.
+pub(crate) fn add_biases(scores: &mut [f32], base: f32, item_bias: Option<&[f32]>) {
+    match item_bias {
+        None => scores.iter_mut().for_each(|x| *x += base),
+        Some(bias) => scores.iter_mut().zip(bias).for_each(|(x, b)| *x += base + b),
     }
 }
 

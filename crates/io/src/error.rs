@@ -81,6 +81,14 @@ fn write_remedy(path: &str, source: &io::Error) -> &'static str {
 pub(crate) const STDOUT: &str = "stdout";
 
 impl Error {
+    /// Returns the error as one of a pass over rows, which knows no files.
+    pub(crate) fn into_core(self) -> veridical_core::Error {
+        match self {
+            Self::Core(error) => error,
+            other => veridical_core::Error::unfit(other.to_string(), ""),
+        }
+    }
+
     /// Creates the error of writing to stdout.
     pub fn stdout(source: io::Error) -> Self {
         Self::Write { path: STDOUT.into(), source }

@@ -61,7 +61,7 @@ pub use graph::{
 };
 pub use place::{IdFiles, Input, Output, path_value};
 pub use publish::{Existing, IfExists, Replace, put as write_atomically};
-pub use read::{OnDuplicateId, OnNan, OnNullId, ReadOptions, TableReader, read_ids};
+pub use read::{OnDuplicateId, OnNan, OnNullId, ReadOptions, StoredMatrix, TableReader, read_ids};
 pub use records::{ColumnMap, RecordFormat, RecordOptions};
 pub use table::{
     Chunk, Dtype, IdKind, TableSchema, collect_rows, collect_table, read_table, write_table,

@@ -37,7 +37,7 @@ pub use procrustes::{Procrustes, generalized_procrustes, residual};
 pub use product::{NeighborSearch, cosine_neighbors, dot, products, to_unit_rows, unit_rows};
 pub use regress::{canonical_correlations, low_rank_map, ridge_map};
 pub use ridge::{RidgeFit, RidgePath};
-pub use solve::{gram, invert_spd, solve_spd};
+pub use solve::{GramSum, gram, invert_spd, solve_spd};
 pub use svd::{Operator, randomized_svd};
 pub use top_k::{Best, Scored, top_k};
 pub use votes::{Metric, knn_predict, nadaraya_watson, nearest_labels};

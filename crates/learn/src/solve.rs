@@ -152,26 +152,81 @@ fn inverted(matrix: &[f64], n: usize) -> Option<Vec<f64>> {
 /// Products of a thousand rows at a time are in f32; their sums are in f64, in an order that depends on the number of rows
 /// alone.
 pub fn gram(rows: &[f32], dim: usize) -> Vec<f64> {
-    const STEP: usize = 1024;
     let n = rows.len() / dim;
-    let block = n.div_ceil(64).next_multiple_of(STEP);
-    let partial = |block: &[f32]| {
-        let mut product = vec![0.0f32; dim * dim];
-        let mut sum = vec![0.0f64; dim * dim];
-        for step in block.chunks(STEP * dim) {
-            let rows = MatRef::from_row_major_slice(step, step.len() / dim, dim);
-            let out = MatMut::from_row_major_slice_mut(&mut product, dim, dim);
-            matmul(out, Accum::Replace, rows.transpose(), rows, 1.0, Par::Seq);
-            sum.iter_mut().zip(&product).for_each(|(s, &p)| *s += f64::from(p));
-        }
-        sum
+    let of_block = |rows: &[f32]| {
+        let mut sum = GramSum::new(n, dim);
+        sum.add(rows);
+        sum.finish()
     };
-    let blocks: Vec<Vec<f64>> = rows.par_chunks((block * dim).max(1)).map(partial).collect();
+    let blocks = rows.par_chunks((gram_block(n) * dim).max(1)).map(of_block);
     let mut total = vec![0.0; dim * dim];
-    for block in blocks {
+    for block in blocks.collect::<Vec<_>>() {
         total.iter_mut().zip(block).for_each(|(t, b)| *t += b);
     }
     total
+}
+
+/// The sum of [`gram`] over rows that arrive in pieces, to the same bytes.
+///
+/// ```
+/// use veridical_learn::{GramSum, gram};
+///
+/// let rows: Vec<f32> = (0..6000).map(|i| (i % 7) as f32).collect();
+/// let mut sum = GramSum::new(3000, 2);
+/// rows.chunks(2 * GramSum::STEP).for_each(|piece| sum.add(piece));
+/// assert_eq!(sum.finish(), gram(&rows, 2));
+/// ```
+pub struct GramSum {
+    dim: usize,
+    /// The number of rows of a block, and how many of the current one are added.
+    block: usize,
+    added: usize,
+    product: Vec<f32>,
+    sum: Vec<f64>,
+    total: Vec<f64>,
+}
+
+impl GramSum {
+    /// The number of rows of which a piece holds a multiple, except the last piece.
+    pub const STEP: usize = 1024;
+
+    /// Starts the sum over `n` rows of `dim` values.
+    pub fn new(n: usize, dim: usize) -> Self {
+        let (product, zeros) = (vec![0.0; dim * dim], vec![0.0; dim * dim]);
+        Self { dim, block: gram_block(n), added: 0, product, sum: zeros.clone(), total: zeros }
+    }
+
+    /// Adds the next rows.
+    pub fn add(&mut self, rows: &[f32]) {
+        let dim = self.dim;
+        for step in rows.chunks(Self::STEP * dim) {
+            let n = step.len() / dim;
+            let rows = MatRef::from_row_major_slice(step, n, dim);
+            let out = MatMut::from_row_major_slice_mut(&mut self.product, dim, dim);
+            matmul(out, Accum::Replace, rows.transpose(), rows, 1.0, Par::Seq);
+            self.sum.iter_mut().zip(&self.product).for_each(|(s, &p)| *s += f64::from(p));
+            self.added += n;
+            if self.added == self.block {
+                self.end_block();
+            }
+        }
+    }
+
+    fn end_block(&mut self) {
+        self.total.iter_mut().zip(&mut self.sum).for_each(|(t, s)| *t += std::mem::take(s));
+        self.added = 0;
+    }
+
+    /// Returns the Gram matrix.
+    pub fn finish(mut self) -> Vec<f64> {
+        self.end_block();
+        self.total
+    }
+}
+
+/// The rows of which [`gram`] makes one sum, for `n` rows.
+fn gram_block(n: usize) -> usize {
+    n.div_ceil(64).next_multiple_of(GramSum::STEP)
 }
 
 #[cfg(test)]

@@ -8,3 +8,4 @@ mod evaluate;
 mod rank;
 mod sequential;
 mod sgd;
+mod stored;

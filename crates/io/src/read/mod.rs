@@ -33,6 +33,7 @@ use self::folder::Part;
 pub(crate) use self::folder::is_skipped;
 pub(crate) use self::lines::{CsvRecords, Text, line_of, read_line, with_first_line};
 pub(crate) use self::npz::Sparse;
+pub use self::safetensors::StoredMatrix;
 pub(crate) use self::safetensors::tensors;
 use crate::columns;
 use crate::{Chunk, Dtype, Error, Format, IdFiles, IdKind, Result, Source, TableSchema, storage};

@@ -12,8 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use arrow_array::{Int64Array, StringArray};
 use parquet::file::reader::Length;
 use serde::Deserialize;
-use veridical_data::Ids;
-use veridical_data::TensorMap;
+use veridical_data::{Ids, StoredRows, TensorMap};
 
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns, values};
 use crate::format::is_index;
@@ -253,6 +252,49 @@ impl Catalog {
             Error::content(&path, format!("there is no tensor `{name}`, {what}"))
         })?;
         Ok(Some(Located { path, file, data_start, tensor }))
+    }
+}
+
+/// A matrix of floats in a safetensors file, of which rows are read by number.
+pub struct StoredMatrix {
+    located: Located,
+    dtype: Dtype,
+    n_rows: usize,
+    dim: usize,
+}
+
+impl StoredMatrix {
+    /// Opens the matrix of that name; `None` if the file has no such matrix of floats.
+    pub(crate) fn open(path: &Path, name: &str) -> Result<Option<Self>> {
+        let Some(located) = Catalog::open(path)?.locate(name)? else { return Ok(None) };
+        let matrix = match (float_type(&located.tensor.dtype), &located.tensor.shape[..]) {
+            // Shapes were checked against the length of the file: they fit memory addresses.
+            (Some(dtype), &[n, dim]) => Some((dtype, n as usize, dim as usize)),
+            _ => None,
+        };
+        Ok(matrix.map(|(dtype, n_rows, dim)| Self { located, dtype, n_rows, dim }))
+    }
+}
+
+impl StoredRows for StoredMatrix {
+    fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn read(&mut self, first: usize, n: usize, rows: &mut Vec<f32>) -> veridical_core::Result<()> {
+        if first + n > self.n_rows {
+            let what = format!("rows {first}..{} of {} are wanted", first + n, self.n_rows);
+            return Err(veridical_core::Error::damaged(what, "train the run again"));
+        }
+        let (first, n, size) = ((first * self.dim) as u64, n * self.dim, self.dtype.size());
+        let bytes = self.located.read(first, n, size).map_err(Error::into_core)?;
+        rows.clear();
+        rows.extend_from_slice(&values::decode(&bytes, self.dtype));
+        Ok(())
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) use self::digests::check as check_table;
 pub use self::ensemble::EnsembleWriter;
 pub use self::tensors::{read_tensors, write_tensors};
 pub use self::writer::{RunWriter, check_output, unfinished};
+use crate::read::StoredMatrix;
 use crate::{Error, Result, storage};
 
 const DOCUMENT: &str = "run.json";
@@ -150,6 +151,24 @@ impl RunFolder {
     /// The errors of [`read_tensors`].
     pub fn model(&self) -> Result<TensorMap> {
         read_tensors(&self.path.join(MODEL))
+    }
+
+    /// Opens a matrix of its model, of which rows are read by number; `None` if the model has no matrix of that name.
+    ///
+    /// # Errors
+    /// The errors of [`read_tensors`].
+    pub fn matrix(&self, name: &str) -> Result<Option<StoredMatrix>> {
+        storage::explained(|| StoredMatrix::open(&self.path.join(MODEL), name))
+    }
+
+    /// Returns the size of the file of its model, in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if there is none.
+    pub fn model_bytes(&self) -> Result<u64> {
+        let path = self.path.join(MODEL);
+        let file = std::fs::metadata(&path).map_err(|e| Error::read(&path, "read", e))?;
+        Ok(file.len())
     }
 
     /// Reads its full state after the last epoch: at least the model.

@@ -523,14 +523,14 @@ impl Passes for SharedFiles {
         let mut cursors: Vec<Cursor<'_>> = (0..self.tables.len())
             .map(|table| Cursor::open(self, table))
             .collect::<Result<_>>()
-            .map_err(core)?;
+            .map_err(Error::into_core)?;
         let step = window_rows(&self.dims);
         let mut places = self.shared.from(0);
         let mut buffers: Vec<Vec<f32>> = vec![Vec::new(); cursors.len()];
         for first in (0..self.n).step_by(step) {
             let wanted: Vec<u32> = places.by_ref().take(step).map(|place| place as u32).collect();
             for (cursor, rows) in cursors.iter_mut().zip(&mut buffers) {
-                cursor.fill(&wanted, rows).map_err(core)?;
+                cursor.fill(&wanted, rows).map_err(Error::into_core)?;
             }
             let ids = match self.index.integers() {
                 Some(ids) => {
@@ -542,13 +542,5 @@ impl Passes for SharedFiles {
             visit(Window { first, ids: &ids, tables: &tables })?;
         }
         Ok(())
-    }
-}
-
-/// An error of reading as an error of a pass.
-fn core(error: Error) -> Core {
-    match error {
-        Error::Core(error) => error,
-        other => Core::unfit(other.to_string(), ""),
     }
 }
