@@ -113,7 +113,8 @@ impl<'a> StoredVectors<'a> {
         let (dim, n) = (self.item.dim().max(1), self.n_items());
         let chunk = n.min(2 * self.chunk_rows()) * (dim + 1);
         let block = users * (3 * dim + 4 * k.min(n)) + 2 * GATHERED;
-        4 * (3 * chunk + block + threads * SCORES * 2) as u64
+        let scores = threads * (2 * SCORES).min(users * n);
+        4 * (3 * chunk + block + scores) as u64
     }
 
     /// Reads the vectors of users by their rows in the user table.

@@ -245,19 +245,20 @@ fn histories(
     let Held { run, settings, .. } = held;
     let data = run.document().get("data");
     let recorded = |name: &str| data.and_then(|data| data.get(name));
-    let own = || {
-        let count = |name: &str| recorded(name).and_then(Value::as_u64).unwrap_or(0);
-        held.check(count("rows"), count("users"), count("items"))?;
+    let count = |name: &str| recorded(name).and_then(Value::as_u64).unwrap_or(0);
+    let own = |besides: [u64; 2]| {
+        let [rows, users] = besides;
+        held.check(count("rows") + rows, count("users") + users, count("items"))?;
         divided_as(run, None, job)
     };
     let of_run = |Divided { data, split, .. }: Divided| Histories::of_split(data, &split);
-    let Some(path) = settings.interactions.as_deref() else { return Ok(of_run(own()?)) };
+    let Some(path) = settings.interactions.as_deref() else { return Ok(of_run(own([0, 0])?)) };
     let (_, layer) = layer_of(run.path())?;
     let options = Request::new(method, &[layer])?.options;
     let data = reading::interactions(path, &options.reading, job)?;
     let counts = [data.len(), data.users.len(), data.items.len()];
-    let [rows, users, items] = counts.map(|count| count as u64);
-    held.check(rows, users, items.max(recorded("items").and_then(Value::as_u64).unwrap_or(0)))?;
+    let [rows, n_users, n_items] = counts.map(|count| count as u64);
+    held.check(rows, n_users, n_items.max(count("items")))?;
     if recorded("fingerprint").and_then(Value::as_str) == Some(&fingerprint::of_interactions(&data))
     {
         let rule = options.split.rule()?;
@@ -267,7 +268,7 @@ fn histories(
     visit_ids(run, "item", |_, ids| items.push(ids.clone()))?;
     let items = match items.is_empty() {
         false => IdMap::of(&Ids::concat(&items)).0,
-        true => own()?.data.items,
+        true => own([rows, n_users])?.data.items,
     };
     let mut users: Option<UserRows> = None;
     let wanted = asked.unwrap_or(data.users.ids());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use veridical_core::{Order, Seed, Stream};
-use veridical_data::{Ids, VectorTable};
+use veridical_data::{Ids, VectorTable, generate};
 
 use crate::common::{Outcome, Sandbox, estimates_are_whole};
 
@@ -452,4 +452,50 @@ fn bad_input_is_named() {
             assert!(error.starts_with("consumers.toml: line 3:"), "{error}");
         },
     );
+}
+
+/// Labels that have nothing to do with the vectors decide nothing, and a limit on what they measure is refused.
+#[test]
+fn labels_at_chance_decide_nothing_and_have_no_limit() {
+    let sandbox = sandbox();
+    let chance = normals(9, N);
+    let labels = chance.iter().enumerate().map(|(i, x)| format!("{i},{}\n", u8::from(*x > 0.0)));
+    sandbox.put("chance.csv", format!("id,class\n{}", labels.collect::<String>()));
+    let line = "stability a.parquet turned.parquet --labels chance.csv";
+    let report = json(&sandbox, line);
+    let notes = report["verdict"]["notes"].to_string();
+    assert!(notes.contains("the labels decide nothing"), "{notes}");
+    assert_eq!(report["verdict"]["treatment"], "aligned");
+    sandbox.refuses(
+        &format!("{line} --min-metric 0.3"),
+        "min-metric cannot be measured: no classifier on these labels beats the most frequent class; check that the \
+         labels belong to these ids, or remove the limit",
+    );
+}
+
+/// What does not fit into `--memory` goes to `--scratch`; with no room there, nothing is left and the remedy is named.
+#[test]
+fn a_full_scratch_disk_and_too_little_memory_say_what_helps() {
+    let sandbox = Sandbox::new();
+    let a = generate::clusters(80_000, 128, 10, Seed::new(0).unwrap());
+    let last_first: Vec<u32> = (0..80_000).rev().collect();
+    let vectors = a.vectors.chunks(128).rev().flatten().copied().collect();
+    let b = VectorTable { ids: a.ids.take(&last_first), dim: 128, vectors };
+    veridical_io::write_table(&a, &sandbox.path("a.parquet")).unwrap();
+    veridical_io::write_table(&b, &sandbox.path("b.parquet")).unwrap();
+    let line = "stability a.parquet b.parquet --quiet --scratch scratch --memory 512";
+    let outcome = sandbox.shell(&format!("trap '' XFSZ; ulimit -f 1000; veridical {line}"));
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(2), ""), "{outcome:?}");
+    let error = outcome.only_error();
+    assert!(error.starts_with("scratch/veridical-scratch-"), "{error}");
+    let remedy = "cannot keep rows here: File too large (os error 27); pass a folder with enough space as --scratch";
+    assert!(error.ends_with(remedy), "{error}");
+    assert_eq!(std::fs::read_dir(sandbox.path("scratch")).unwrap().count(), 0);
+    sandbox.refuses_like("stability a.parquet b.parquet --memory 64", |error| {
+        assert!(error.starts_with("--memory must be at least "), "{error}");
+        assert!(
+            error.ends_with(" MB for tables of 80000 ids and dimension 128, got 68 MB"),
+            "{error}"
+        );
+    });
 }

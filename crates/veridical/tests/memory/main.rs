@@ -1,4 +1,5 @@
-//! The memory of a comparison does not grow with the rows of its tables, and that of an evaluation stays below its limit.
+//! The memory of a comparison and of recommendations does not grow with the rows of their tables, and that of an evaluation stays
+//! below its limit.
 //!
 //! An allocator counts what is held at the same time; what is measured runs in a process of its own, so that nothing else is counted.
 
@@ -15,7 +16,9 @@ use veridical::core::{Job, Seed};
 use veridical::data::{Ids, VectorTable, generate};
 use veridical::embed::Method;
 use veridical::evaluate::{Evaluate, evaluate};
+use veridical::io::Replace;
 use veridical::prepare::{Generate, GeneratedKind, TablesOutput};
+use veridical::recommend::{Recommend, recommend};
 use veridical::settings::{MemoryLimit, RunOutput, Start};
 use veridical::stability::{Stability, stability};
 use veridical::train::{Request, Train, train};
@@ -130,4 +133,87 @@ fn an_evaluation_stays_within_its_memory() {
             assert!(peak <= mib.parse::<f64>().unwrap() * f64::from(1 << 20), "{mib} MiB: {peak}");
         }
     }
+}
+
+/// The run to recommend from, and the folder with the users to recommend to; and whether these and their histories are in files.
+const TRAINED: &str = "VERIDICAL_TRAINED_RUN";
+const FILES: &str = "VERIDICAL_FILES_OF_USERS";
+
+/// Recommends and prints the peak; does nothing when it is run as a test.
+#[test]
+fn the_recommendations_in_a_process_of_their_own() {
+    let Some(folder) = std::env::var_os(TRAINED) else { return };
+    let at = |name: &str| Path::new(&folder).join(name);
+    let given = std::env::var_os(FILES).is_some();
+    let settings = Recommend {
+        run: at("run").into(),
+        users: given.then(|| at("users.txt").into()),
+        interactions: given.then(|| at("new.csv").into()),
+        out: at("best.parquet").into(),
+        replace: Replace { force: true },
+        ..Recommend::default()
+    };
+    if !given {
+        let memory = MemoryLimit { memory: Some(64) };
+        let refused =
+            recommend(&Recommend { memory, ..settings.clone() }, &Job::silent()).unwrap_err();
+        println!("{}", refused.to_string().replace("at least ", "needed="));
+    }
+    let recommended = recommend(&settings, &Job::silent()).unwrap();
+    let peak = ALLOCATOR.max_allocated();
+    println!("users={} peak={peak}", recommended.users);
+}
+
+/// A run of `n` users with one of 20,000 items each, 1,000 of these users, and histories of 900 of them and of 100 others.
+fn trained(n: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let rows = (0..n).map(|user| format!("{user},{}\n", user % 20_000)).collect::<String>();
+    std::fs::write(at("all.csv"), format!("user,item\n{rows}")).unwrap();
+    let places: Vec<usize> = (0..1000).map(|i| i * (n / 1000)).collect();
+    let users: String = places.iter().map(|user| format!("{user}\n")).collect();
+    let others = (n..n + 100).map(|user| format!("{user}\n"));
+    std::fs::write(at("users.txt"), users + &others.clone().collect::<String>()).unwrap();
+    let known = places[..900].iter().map(|user| format!("{user}\n")).chain(others);
+    let rows = known.map(|user| format!("{},3\n{0},19999\n", user.trim())).collect::<String>();
+    std::fs::write(at("new.csv"), format!("user,item\n{rows}")).unwrap();
+    let given = serde_json::json!({ "interactions": at("all.csv"), "dim": DIM, "epochs": 1 });
+    let layer = SettingsLayer::given(given.as_object().cloned().unwrap());
+    let request = Request::new(Method::Bpr, &[layer]).unwrap();
+    let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
+    train(&Train { request, start: Start { output, ..Start::default() } }, &Job::silent()).unwrap();
+    folder
+}
+
+/// Users and their histories are in files, so of the tables nothing is held but the ids of items.
+#[test]
+fn recommendations_from_a_million_user_vectors_take_the_memory_of_a_quarter_million() {
+    let test = "the_recommendations_in_a_process_of_their_own";
+    let [small, large] = [250_000, 1_000_000].map(|n| {
+        let folder = trained(n);
+        let run = folder.path().as_os_str();
+        let text = alone(test, &[(TRAINED, run), (FILES, OsStr::new("given"))]);
+        assert_eq!(said("users", &text), "1100");
+        said("peak", &text).parse::<f64>().unwrap()
+    });
+    let ratio = large / small;
+    assert!((0.9..=1.1).contains(&ratio), "{small} to {large}, {ratio}");
+}
+
+/// The histories of a training are held; what the error says beforehand is enough for them.
+#[test]
+fn recommendations_to_all_users_need_no_more_memory_than_is_said() {
+    let folder = trained(300_000);
+    let test = "the_recommendations_in_a_process_of_their_own";
+    let text = alone(test, &[(TRAINED, folder.path().as_os_str())]);
+    assert_eq!(said("users", &text), "300000");
+    let peak: f64 = said("peak", &text).parse().unwrap();
+    let needed: f64 = 1e6 * said("needed", &text).parse::<f64>().unwrap();
+    assert!((0.5 * needed..=needed).contains(&peak), "{peak} of {needed}: {text}");
+    assert!(
+        text.contains(
+            "MB for the histories (300000 interactions of 300000 users and 20000 items), got 68 MB"
+        ),
+        "{text}"
+    );
 }
