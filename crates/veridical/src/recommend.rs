@@ -42,8 +42,8 @@ const ID_BYTES: u64 = 96;
 const ENTRY_BYTES: u64 = 64;
 /// How often a model in memory is there while it is read: as bytes and as numbers.
 const MODEL_COPIES: u64 = 2;
-/// Bytes that depend on neither.
-const FIXED: u64 = 16 << 20;
+/// Bytes that depend on neither: the program, and what products of matrices pack.
+const FIXED: u64 = 40 << 20;
 /// Number of ids that a warning lists.
 const NAMED: usize = 5;
 

@@ -161,7 +161,15 @@ fn the_recommendations_in_a_process_of_their_own() {
     }
     let recommended = recommend(&settings, &Job::silent()).unwrap();
     let peak = ALLOCATOR.max_allocated();
-    println!("users={} peak={peak}", recommended.users);
+    println!("users={} peak={peak} resident={}", recommended.users, resident());
+}
+
+/// The most memory that the process has touched, in bytes, where the system tells: products reserve more than they touch, and
+/// the allocator counts what is reserved.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    line.map_or(0, |line| 1024 * line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap())
 }
 
 /// A run of `n` users with one of 20,000 items each, 1,000 of these users, and histories of 900 of them and of 100 others.
@@ -203,17 +211,17 @@ fn recommendations_from_a_million_user_vectors_take_the_memory_of_a_quarter_mill
 /// The histories of a training are held; what the error says beforehand is enough for them.
 #[test]
 fn recommendations_to_all_users_need_no_more_memory_than_is_said() {
-    let folder = trained(300_000);
+    let folder = trained(250_000);
     let test = "the_recommendations_in_a_process_of_their_own";
     let text = alone(test, &[(TRAINED, folder.path().as_os_str())]);
-    assert_eq!(said("users", &text), "300000");
-    let peak: f64 = said("peak", &text).parse().unwrap();
+    assert_eq!(said("users", &text), "250000");
+    let resident: f64 = said("resident", &text).parse().unwrap();
     let needed: f64 = 1e6 * said("needed", &text).parse::<f64>().unwrap();
-    assert!((0.5 * needed..=needed).contains(&peak), "{peak} of {needed}: {text}");
-    assert!(
-        text.contains(
-            "MB for the histories (300000 interactions of 300000 users and 20000 items), got 68 MB"
-        ),
-        "{text}"
-    );
+    if resident == 0.0 {
+        return eprintln!("skipped: the system does not tell the memory of a process");
+    }
+    assert!((0.5 * needed..=needed).contains(&resident), "{resident} of {needed}: {text}");
+    let of =
+        "MB for the histories (250000 interactions of 250000 users and 20000 items), got 68 MB";
+    assert!(text.contains(of), "{text}");
 }
