@@ -56,7 +56,9 @@ fn small(loss: &str) -> Map<String, Value> {
 }
 
 fn towers() -> Map<String, Value> {
-    settings(json!({ "hidden": 16, "batch": 16, "epochs": 40, "lr": 0.02, "weight-decay": 0.0 }))
+    settings(json!({
+        "dim": 32, "hidden": 16, "negatives": 3, "batch": 16, "epochs": 40, "lr": 0.02, "weight-decay": 0.0,
+    }))
 }
 
 fn seed() -> Seed {

@@ -43,9 +43,9 @@ settings! {
         /// implicit (interactions weighted by confidence) or explicit (ratings)
         pub feedback: Feedback = Feedback::Implicit,
         /// implicit: confidence 1 + alpha r
-        pub alpha: f64 = 1.0,
+        pub alpha: f64 = 10.0,
         /// L2 penalty on the rows
-        pub weight_decay: f64 = 0.01,
+        pub weight_decay: Option<f64> = None => [otherwise("50; explicit or with scaled-decay: 0.01")],
         /// Multiply the weight decay by the number of ratings of a row (Zhou et al. 2008)
         pub scaled_decay: bool = false,
         /// cg (conjugate gradients) or cholesky
@@ -58,6 +58,20 @@ settings! {
         pub graph_weight_user: f64 = 0.0,
         /// Weight of the graph Laplacian among items
         pub graph_weight_item: f64 = 0.0,
+    }
+}
+
+impl Settings {
+    /// The weight decay. The sum over all pairs of implicit feedback needs far more of it than the few ratings of a row, and a decay
+    /// per entry is small in any case.
+    pub(crate) fn decay(&self) -> f64 {
+        let is_summed = self.feedback == Feedback::Implicit && !self.scaled_decay;
+        self.weight_decay.unwrap_or(if is_summed { 50.0 } else { 0.01 })
+    }
+
+    /// Returns the settings with a weight decay.
+    pub(crate) fn resolved(&self) -> Self {
+        Self { weight_decay: Some(self.decay()), ..self.clone() }
     }
 }
 
@@ -118,7 +132,7 @@ fn check(settings: &Settings) -> Result<()> {
     }
     let weights = [
         ("alpha", settings.alpha),
-        ("weight-decay", settings.weight_decay),
+        ("weight-decay", settings.decay()),
         ("graph-weight-user", settings.graph_weight_user),
         ("graph-weight-item", settings.graph_weight_item),
     ];
@@ -145,7 +159,7 @@ impl Als<'_> {
         own: &mut Embedding,
         progress: &Progress,
     ) -> Result<f64> {
-        let Settings { feedback, alpha, weight_decay, scaled_decay, solver, .. } = self.settings;
+        let Settings { feedback, alpha, scaled_decay, solver, .. } = self.settings;
         let gram = match feedback {
             Feedback::Explicit => Vec::new(),
             Feedback::Implicit => padded_gram(fixed),
@@ -156,7 +170,7 @@ impl Als<'_> {
             gram: &gram,
             feedback,
             alpha: alpha as f32,
-            decay: weight_decay as f32,
+            decay: self.settings.decay() as f32,
             scaled_decay,
             solver,
             steps: self.settings.cg_steps,
