@@ -58,7 +58,7 @@ impl FoldIn {
                         Self::Ratings { weight_decay, scaled: settings.scaled_decay }
                     }
                     als::Feedback::Implicit => {
-                        Self::Confidence { alpha: settings.alpha, weight_decay }
+                        Self::Confidence { alpha: settings.alpha(), weight_decay }
                     }
                 }
             }

@@ -488,7 +488,8 @@ mod tests {
             noise: 0.1,
             seed,
         };
-        let data = shop_in_order(shape, 0.0).unwrap().data;
+        // `als` takes alpha relative to the mean rating.
+        let data = Interactions { rating: None, ..shop_in_order(shape, 0.0).unwrap().data };
         let rows: Vec<u32> = (0..data.len() as u32).collect();
         let notes: Vec<&str> =
             result["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
@@ -510,6 +511,43 @@ mod tests {
             }
             let stopping = slow.then_some(config.patience);
             assert_eq!(method.early_stopping().map(|(_, patience)| patience), stopping, "{name}");
+        }
+    }
+
+    #[test]
+    #[ignore]
+    fn tmp_alpha() {
+        let config: Config = toml::from_str(DEFAULTS.config).unwrap();
+        let job = veridical_core::Job::silent();
+        let data = std::path::PathBuf::from(std::env::var("TMPDATA").unwrap());
+        let options = RunOptions { quick: false, data: Some(&data), keep: None, job: &job };
+        for world in &config.data {
+            let world = World::new(world, &options).unwrap();
+            let ratings = world.ranking.0.rating.as_ref();
+            let mean_r =
+                ratings.map(|r| r.iter().map(|&x| f64::from(x)).sum::<f64>() / r.len() as f64);
+            println!("{} mean rating {mean_r:?}", world.name);
+            for given in [
+                serde_json::json!({"dim": 64, "epochs": 15, "alpha": 10.0, "weight-decay": 50.0}),
+                serde_json::json!({}),
+                serde_json::json!({"dim": 64, "epochs": 15, "alpha": 1.0, "weight-decay": 0.01}),
+            ] {
+                let settings = given.as_object().unwrap();
+                let values: Vec<f64> = (0..3)
+                    .map(|seed| {
+                        let training = Training {
+                            world: &world,
+                            method: Method::Als,
+                            settings,
+                            seed,
+                            patience: None,
+                            options: &options,
+                        };
+                        training.tested().unwrap().value.unwrap()
+                    })
+                    .collect();
+                println!("  {given} {:.4} {values:.4?}", mean(&values));
+            }
         }
     }
 }

@@ -203,6 +203,20 @@ fn given_vectors_are_fixed_unless_trained() {
     }
 }
 
+/// A catalog below the 32 usual negatives gives all other items.
+#[test]
+fn a_small_catalog_has_fewer_negatives() {
+    let (data, train, _) = planted();
+    let few = Interactions { items: IdMap::numbered(20), ..data.clone() };
+    let negatives = |given: Value, data: &Interactions| {
+        let resolved = Method::TwoTower.resolved(&settings(given), Input::of(data, &train));
+        resolved.unwrap()["negatives"].clone()
+    };
+    assert_eq!(negatives(json!({}), &data), 32);
+    assert_eq!(negatives(json!({}), &few), 19);
+    assert_eq!(negatives(json!({ "negatives": 2 }), &few), 2);
+}
+
 #[test]
 fn bad_settings_and_a_diverging_loss_are_named() {
     let (data, train, _) = planted();
