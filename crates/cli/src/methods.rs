@@ -58,7 +58,7 @@ const fn when_itemknn(method: Method) -> &'static str {
         Method::Als | Method::Bpr => {
             "\
 Use `itemknn` on a small catalog unless `evaluate`, which trains it too, says otherwise: the defaults of this method were above
-it on a part of MovieLens-1M, and not above it on two generated shops."
+it on a part of MovieLens-1M, and not clearly so on two generated shops."
         }
         Method::Item2vec => {
             "\
@@ -96,7 +96,9 @@ impl<S: Settings> Subcommand for Chosen<S> {
                 .iter()
                 .fold(sub, |sub, name| sub.mut_arg(name, |argument| argument.hide(true)))
                 .about(method.about())
-                .after_help(when_itemknn(method))
+                .long_about(
+                    [method.about(), when_itemknn(method)].join("\n\n").trim_end().to_owned(),
+                )
         };
         command.subcommand_value_name("METHOD").subcommands(Method::ALL.map(method))
     }

@@ -513,41 +513,4 @@ mod tests {
             assert_eq!(method.early_stopping().map(|(_, patience)| patience), stopping, "{name}");
         }
     }
-
-    #[test]
-    #[ignore]
-    fn tmp_alpha() {
-        let config: Config = toml::from_str(DEFAULTS.config).unwrap();
-        let job = veridical_core::Job::silent();
-        let data = std::path::PathBuf::from(std::env::var("TMPDATA").unwrap());
-        let options = RunOptions { quick: false, data: Some(&data), keep: None, job: &job };
-        for world in &config.data {
-            let world = World::new(world, &options).unwrap();
-            let ratings = world.ranking.0.rating.as_ref();
-            let mean_r =
-                ratings.map(|r| r.iter().map(|&x| f64::from(x)).sum::<f64>() / r.len() as f64);
-            println!("{} mean rating {mean_r:?}", world.name);
-            for given in [
-                serde_json::json!({"dim": 64, "epochs": 15, "alpha": 10.0, "weight-decay": 50.0}),
-                serde_json::json!({}),
-                serde_json::json!({"dim": 64, "epochs": 15, "alpha": 1.0, "weight-decay": 0.01}),
-            ] {
-                let settings = given.as_object().unwrap();
-                let values: Vec<f64> = (0..3)
-                    .map(|seed| {
-                        let training = Training {
-                            world: &world,
-                            method: Method::Als,
-                            settings,
-                            seed,
-                            patience: None,
-                            options: &options,
-                        };
-                        training.tested().unwrap().value.unwrap()
-                    })
-                    .collect();
-                println!("  {given} {:.4} {values:.4?}", mean(&values));
-            }
-        }
-    }
 }

@@ -10,7 +10,7 @@
 //! bpr   - 1/k sum_j ln sigma(s_y - s_j)
 //!
 //! The paper uses hidden size 16, k = 3, Adam with learning rate 0.001 and weight decay 1e-4, and stops when the loss
-//! improves by less than 1e-4 in three consecutive epochs. Its figure has one dense layer with a sigmoid on each side; inner
+//! improves by less than 1e-4 in three consecutive epochs; the defaults here are those of `experiments/defaults`. Its figure has one dense layer with a sigmoid on each side; inner
 //! products of values between 0 and 1 are never negative, so a linear layer follows here.
 
 use veridical_core::Seed;
