@@ -52,13 +52,13 @@ impl FoldIn {
         Ok(match method {
             Method::Als => {
                 let settings = als::Settings::of(given)?;
-                let weight_decay = settings.weight_decay;
+                let weight_decay = settings.decay();
                 match settings.feedback {
                     als::Feedback::Explicit => {
                         Self::Ratings { weight_decay, scaled: settings.scaled_decay }
                     }
                     als::Feedback::Implicit => {
-                        Self::Confidence { alpha: settings.alpha, weight_decay }
+                        Self::Confidence { alpha: settings.alpha(), weight_decay }
                     }
                 }
             }

@@ -154,6 +154,8 @@ impl Method {
     ) -> Result<Map<String, Value>> {
         match self {
             Self::Sasrec => Ok(sasrec::Settings::of(given)?.resolved(input)?.values()),
+            Self::TwoTower => Ok(two_tower::Settings::of(given)?.resolved(input)?.values()),
+            Self::Als => Ok(als::Settings::of(given)?.resolved(input)?.values()),
             _ => Ok(self.settings(given)?),
         }
     }

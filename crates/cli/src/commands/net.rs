@@ -55,7 +55,7 @@ fn text(trained: &TrainedNet) -> String {
         let _ = write!(text, "{model} ({parameters} weights) seed {seed}: {what}"); // cannot fail
         let stopped = if learned.stopped_early { ", stopped early" } else { "" };
         let mut parts = Vec::new();
-        parts.extend(learned.loss.map(|loss| format!("loss {loss:.4}")));
+        parts.extend(learned.loss.map(|loss| format!("training loss {loss:.4}")));
         parts.extend(learned.accuracy.map(|share| format!("accuracy {:.2} %", 100.0 * share)));
         if let Some(validation) = learned.validation {
             parts.push(format!("validation loss {:.4}", validation.loss));

@@ -185,6 +185,12 @@ fn networks_of_tables_predict_and_embed_rows_without_targets() {
     };
     let all: String = (0..200).map(row).collect();
     sandbox.put("t.csv", format!("x,y,z,kind,number\n{all}"));
+    // The vector table with its labels is a table of examples too.
+    let line = "train net --model mlp:16 --data vectors.csv --labels labels.csv --epochs 60 --lr 0.02 --batch 20";
+    sandbox.ok(&format!("{line} --out rings --quiet"));
+    sandbox.ok("predict --run rings --vectors vectors.csv --out rings.csv --quiet");
+    let evaluated = json(&sandbox, "evaluate-net", "evaluate --run rings");
+    assert!(accuracy(&evaluated, 0) >= 0.8, "{evaluated}");
     let line = "train net --model mlp:12,8 --data t.csv --target kind --ignore-columns number --epochs 30 --lr 0.02";
     sandbox.ok(&format!("{line} --batch 20 --out net --quiet"));
     let bare = |i: usize| {
@@ -242,6 +248,12 @@ fn images_are_classified_from_any_folder() {
     let n = evaluated["models"][0]["runs"][0]["n"].as_u64().unwrap();
     let said = json(&sandbox, "predict", "predict --run net --data images --out p.csv");
     assert_eq!(said["rows"].as_u64().unwrap(), n, "the test set");
+    let table = sandbox.text("p.csv");
+    let labels = sandbox.bytes("images/t10k-labels-idx1-ubyte")[8..].to_vec();
+    let right = (table.lines().skip(1).zip(&labels))
+        .filter(|(line, label)| line.split(',').nth(1) == Some(&*label.to_string()))
+        .count();
+    assert_eq!(right as f64 / n as f64, accuracy(&evaluated, 0));
     let embedded =
         json(&sandbox, "data-embed", "data embed --run net --data images --out h.parquet");
     assert_eq!(embedded["rows"].as_u64().unwrap(), n);
@@ -257,6 +269,11 @@ fn embeddings_score_pairs() {
         ("sasrec", "--dim 8 --epochs 2 --length 10"),
         ("two-tower", "--dim 8 --epochs 2 --length 10"),
         ("bpr", "--dim 8 --epochs 2"),
+        ("als", "--dim 8 --epochs 2"),
+        ("item2vec", "--dim 8 --epochs 2"),
+        ("ppmi-svd", "--dim 8"),
+        ("pop", ""),
+        ("itemknn", ""),
         ("ease", ""),
     ] {
         sandbox.ok(&format!("train {method} {data} {flags} --out {method} --quiet"));
@@ -287,26 +304,33 @@ fn embeddings_score_pairs() {
     };
     sandbox.put("r.csv", format!("user,item,rating\n{}", (0..400).map(line).collect::<String>()));
     let rule = "--interactions r.csv --split random:0.2";
-    sandbox
-        .ok(&format!("train als --feedback explicit {rule} --dim 4 --epochs 2 --out als --quiet"));
     sandbox.ok(&format!("data split {rule} --out parts --quiet"));
-    sandbox.ok("predict --run als --interactions parts/test.csv --out rated.csv --quiet");
-    let (test, rated) = (sandbox.text("parts/test.csv"), sandbox.text("rated.csv"));
     let last = |line: &str| line.split(',').nth(2).unwrap().parse::<f64>().unwrap();
-    let errors: Vec<f64> =
-        test.lines().zip(rated.lines()).skip(1).map(|(a, b)| last(a) - last(b)).collect();
-    let rmse = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64).sqrt();
-    let evaluated = json(&sandbox, "evaluate", "evaluate --run als");
-    let want = evaluated["models"][0]["rmse"]["value"].as_f64().unwrap();
-    assert!((rmse - want).abs() < 1e-6 * want, "{rmse} {want}");
+    for (run, method) in [("rated", "als --feedback explicit"), ("mf", "mf")] {
+        sandbox.ok(&format!("train {method} {rule} --dim 4 --epochs 2 --out {run} --quiet"));
+        let line = format!("predict --run {run} --interactions parts/test.csv --out {run}.csv");
+        sandbox.ok(&format!("{line} --quiet"));
+        let (test, rated) = (sandbox.text("parts/test.csv"), sandbox.text(&format!("{run}.csv")));
+        let errors: Vec<f64> =
+            test.lines().zip(rated.lines()).skip(1).map(|(a, b)| last(a) - last(b)).collect();
+        let rmse = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64).sqrt();
+        let evaluated = json(&sandbox, "evaluate", &format!("evaluate --run {run}"));
+        let want = evaluated["models"][0]["rmse"]["value"].as_f64().unwrap();
+        assert!((rmse - want).abs() < 1e-6 * want, "{run}: {rmse} {want}");
+    }
     refuses(
         &sandbox,
-        "predict --run als --out p.csv",
-        "als scores pairs of user and item; pass them with --interactions FILE",
+        "predict --run mf --out p.csv",
+        "mf scores pairs of user and item; pass them with --interactions FILE",
     );
     refuses(
         &sandbox,
-        "predict --run als --text pairs.csv --out p.csv",
-        "als scores pairs of user and item, so --text does not apply; pass --interactions",
+        "predict --run mf --text pairs.csv --out p.csv",
+        "mf scores pairs of user and item, so --text does not apply; pass --interactions",
+    );
+    refuses(
+        &sandbox,
+        "predict --run none --text pairs.csv --out p.csv",
+        "none is not a run folder",
     );
 }

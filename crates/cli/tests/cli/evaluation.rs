@@ -193,6 +193,19 @@ fn lists(text: &str) -> BTreeMap<String, Vec<(u64, u32)>> {
     lists
 }
 
+/// One line, wherever the vectors of `item2vec` make a list.
+#[test]
+fn lists_of_item2vec_warn() {
+    let sandbox = sandbox();
+    sandbox.ok("train item2vec --interactions r.csv --split leave-last-one --dim 4 --epochs 1 --out run --quiet");
+    for line in ["evaluate --run run --baselines none", "recommend --run run --k 3 --out recs.csv"]
+    {
+        let said = sandbox.run(line).stderr;
+        let warnings = said.lines().filter(|line| line.contains("mean of the history"));
+        assert_eq!(warnings.count(), 1, "{line}: {said}");
+    }
+}
+
 #[test]
 fn recommendations_are_new_to_the_user_and_to_the_taste() {
     let sandbox = sandbox();

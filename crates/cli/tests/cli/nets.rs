@@ -211,6 +211,16 @@ fn numbers_are_predicted_from_a_table() {
     // The noise is uniform up to 0.1: 0.058 is the least; y itself has a standard deviation of 1.3.
     assert!(measures["rmse"].as_f64().unwrap() < 0.3, "{measures}");
     assert!(measures["r2"].as_f64().unwrap() > 0.9, "{measures}");
+    // What is predicted has the error that is evaluated, up to the f32 of the targets.
+    sandbox.ok("predict --run run --data table/test.csv --out p.csv --quiet");
+    let column = |file: &str, at: usize| -> Vec<f64> {
+        let cell = |line: &str| line.split(',').nth(at).unwrap().parse().unwrap();
+        sandbox.text(file).lines().skip(1).map(cell).collect()
+    };
+    let (y, predicted) = (column("table/test.csv", 2), column("p.csv", 1));
+    let mean = y.iter().zip(&predicted).map(|(y, p)| (y - p).powi(2)).sum::<f64>() / 60.0;
+    let rmse = measures["rmse"].as_f64().unwrap();
+    assert!((mean.sqrt() - rmse).abs() < 1e-5 * rmse, "{mean} {rmse}");
     let refit = json(&sandbox, "refit-head", "refit-head --run run --out refit --html page.html");
     assert_eq!((&refit["method"], &refit["kept"]), (&"ridge".into(), &false.into()));
     let loss = |part: &str, when: &str| refit[part][when]["loss"].as_f64().unwrap();

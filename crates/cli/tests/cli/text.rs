@@ -150,6 +150,23 @@ fn predictions_are_those_that_are_evaluated() {
     );
 }
 
+/// A network that memorizes labels without meaning is soon worse than guessing on other documents.
+#[test]
+fn with_validation_the_best_epoch_is_kept() {
+    let sandbox = Sandbox::new();
+    let row =
+        |i: usize| format!("{},{}\n", i * i * 41 % 97 % 2, document_of(i, i.is_multiple_of(3)));
+    sandbox.put("noise.csv", format!("label,text\n{}", (0..120).map(row).collect::<String>()));
+    let flags = "train text --model rnn --text noise.csv --min-count 1 --validation 0.3 --dim 8 --hidden 6 --lr 0.02 \
+                 --seed 1 --quiet";
+    sandbox.ok(&format!("{flags} --epochs 15 --out long"));
+    let results = document(&sandbox, "long")["results"].clone();
+    let best = results["best"]["epoch"].as_u64().unwrap();
+    assert!(best < 15 && results["epochs"] == 15, "{results}");
+    sandbox.ok(&format!("{flags} --epochs {best} --out short"));
+    assert!(sandbox.bytes("long/model.safetensors") == sandbox.bytes("short/model.safetensors"));
+}
+
 #[test]
 fn three_classes_and_a_drawn_split() {
     let sandbox = Sandbox::new();

@@ -38,13 +38,13 @@ settings! {
         /// Embedding dimension
         pub dim: usize = 64,
         /// Number of epochs
-        pub epochs: u32 = 20,
+        pub epochs: u32 = 60,
         /// Initial learning rate
         pub lr: f64 = 0.05,
         /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
         pub schedule: crate::Schedule = crate::Schedule::Linear,
         /// L2 penalty on the rows used by a sample
-        pub weight_decay: f64 = 0.01,
+        pub weight_decay: f64 = 0.03,
         /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
         /// Negative items per positive item

@@ -37,7 +37,7 @@ settings! {
         /// Negatives are drawn in proportion to count to this power
         pub power: f64 = 0.75 => [detail()],
         /// Number of epochs
-        pub epochs: u32 = 10,
+        pub epochs: u32 = 30,
         /// sgd (position by position) or adam (mini-batches of 256)
         pub optimizer: Optimizer = Optimizer::Sgd,
         /// Initial learning rate; for adam about 0.001

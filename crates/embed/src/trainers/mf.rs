@@ -28,13 +28,13 @@ settings! {
         /// Embedding dimension
         pub dim: usize = 64,
         /// Number of epochs
-        pub epochs: u32 = 20,
+        pub epochs: u32 = 40,
         /// Initial learning rate
-        pub lr: f64 = 0.01,
+        pub lr: f64 = 0.02,
         /// Learning-rate schedule: constant, linear (to a hundredth), inverse (lr / (1 + epoch)), exponential (lr 0.9^epoch)
-        pub schedule: crate::Schedule = crate::Schedule::Constant,
+        pub schedule: crate::Schedule = crate::Schedule::Linear,
         /// L2 penalty on the rows used by a sample
-        pub weight_decay: f64 = 0.05,
+        pub weight_decay: f64 = 0.1,
         /// Dropout probability of a coordinate in a sample
         pub dropout: f64 = 0.0,
         /// Learn user and item biases

@@ -32,9 +32,9 @@ settings! {
     /// Settings of `sasrec`.
     pub struct Settings {
         /// Embedding dimension
-        pub dim: usize = 50,
+        pub dim: usize = 64,
         /// Maximum history length; longer histories keep their last items
-        pub length: usize = 200,
+        pub length: usize = 50,
         /// Number of attention blocks
         pub blocks: usize = 2,
         /// Attention heads per block; a divisor of dim
@@ -48,7 +48,7 @@ settings! {
         /// Negatives are drawn in proportion to count to this power; 0 is uniform
         pub power: f64 = 0.0 => [detail()],
         /// Batch size, in users
-        pub batch: usize = 128,
+        pub batch: usize = 32,
         /// Maximum number of epochs
         pub epochs: u32 = 200,
         /// Learning rate of Adam

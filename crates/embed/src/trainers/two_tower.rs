@@ -10,7 +10,7 @@
 //! bpr   - 1/k sum_j ln sigma(s_y - s_j)
 //!
 //! The paper uses hidden size 16, k = 3, Adam with learning rate 0.001 and weight decay 1e-4, and stops when the loss
-//! improves by less than 1e-4 in three consecutive epochs. Its figure has one dense layer with a sigmoid on each side; inner
+//! improves by less than 1e-4 in three consecutive epochs; the defaults here are those of `experiments/defaults`. Its figure has one dense layer with a sigmoid on each side; inner
 //! products of values between 0 and 1 are never negative, so a linear layer follows here.
 
 use veridical_core::Seed;
@@ -29,25 +29,25 @@ settings! {
     /// Settings of `two-tower`.
     pub struct Settings {
         /// Embedding dimension, without --item-vectors
-        pub dim: usize = 32,
+        pub dim: usize = 64,
         /// Hidden size of the GRU and of the dense layers
-        pub hidden: usize = 16,
+        pub hidden: usize = 64,
         /// Train the given --item-vectors too
         pub train_vectors: bool = false,
         /// Maximum history length; longer histories keep their last items
-        pub length: usize = 200,
+        pub length: usize = 50,
         /// Loss: bce, bpr
         pub loss: TwoTowerLoss = TwoTowerLoss::Bce,
         /// Negative items per position
-        pub negatives: usize = 3,
+        pub negatives: Option<usize> = None => [otherwise("32, or all other items of a smaller catalog")],
         /// Batch size, in users
-        pub batch: usize = 128,
+        pub batch: usize = 32,
         /// Maximum number of epochs
         pub epochs: u32 = 100,
         /// Learning rate of Adam
-        pub lr: f64 = 0.001,
+        pub lr: f64 = 0.003,
         /// L2 penalty on the weights and on the rows used by a step
-        pub weight_decay: f64 = 0.0001,
+        pub weight_decay: f64 = 0.0,
         /// Stop when the loss improves by less than this in --settle-epochs consecutive epochs; 0 disables the rule
         pub settle: f64 = 0.0001 => [detail()],
         /// Consecutive epochs of the rule --settle
@@ -73,6 +73,25 @@ choices! {
     }
 }
 
+/// Negatives of a position.
+const NEGATIVES: usize = 32;
+
+impl Settings {
+    /// Returns the settings with a number of negatives.
+    ///
+    /// # Errors
+    /// Data without interactions.
+    pub(crate) fn resolved(&self, input: Input<'_>) -> Result<Self> {
+        let (data, _) = input.interactions()?;
+        let usual = NEGATIVES.min(data.items.len().saturating_sub(1)).max(1);
+        Ok(Self { negatives: self.negatives.or(Some(usual)), ..self.clone() })
+    }
+
+    fn negatives(&self) -> usize {
+        self.negatives.unwrap_or(NEGATIVES)
+    }
+}
+
 /// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
@@ -83,6 +102,7 @@ pub fn trainer<'a>(
     graphs: &'a Graphs,
     seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
+    let settings = &settings.resolved(input)?;
     let given = input.item_vectors();
     let (data, rows) = input.interactions()?;
     let n_items = data.items.len();
@@ -98,7 +118,7 @@ pub fn trainer<'a>(
             transition("target", settings.sse_target, settings.rho_target)?,
         ],
     );
-    let negatives = Negatives::Own(settings.negatives);
+    let negatives = Negatives::Own(settings.negatives());
     let batches = Batches::new(data, rows, length, settings.batch, negatives, sse, seed)?;
     let architecture = Architecture::TwoTower { length, hidden };
     let table = match given {
@@ -111,7 +131,7 @@ pub fn trainer<'a>(
     };
     let moves = given.is_none() || settings.train_vectors;
     let positions = batches.most_positions();
-    let items = (positions * (1 + settings.negatives)).min(n_items);
+    let items = (positions * (1 + settings.negatives())).min(n_items);
     let item_net = architecture.item_net(dim, seed)?;
     let Settings { epochs, lr, settle, settle_epochs, .. } = *settings;
     let stepper = TwoTower {
@@ -137,7 +157,8 @@ pub fn trainer<'a>(
 const START: f64 = 0.1;
 
 fn check(settings: &Settings, dim: usize, n_items: usize) -> Result<()> {
-    let Settings { length, hidden, negatives, batch, settle_epochs, .. } = *settings;
+    let Settings { length, hidden, batch, settle_epochs, .. } = *settings;
+    let negatives = settings.negatives();
     sgd::check(dim, settings.lr, settings.weight_decay, 0.0)?;
     let at_least_1 = [
         ("length", length),

@@ -270,6 +270,33 @@ fn a_laplacian_brings_neighbors_closer() {
     );
 }
 
+/// The chosen alpha and decay are for interactions without ratings: ratings are taken relative to their mean, and explicit feedback
+/// and a decay per entry keep a small decay.
+#[test]
+fn the_defaults_of_als_depend_on_the_feedback() {
+    let data = shop(30, 20, 6);
+    let rows = all_rows(&data);
+    let of = |data: &Interactions, values: Value| {
+        let resolved = Method::Als.resolved(&settings(values), Input::of(data, &rows)).unwrap();
+        [resolved["alpha"].as_f64(), resolved["weight-decay"].as_f64()]
+    };
+    let rating = data.rating.clone().unwrap();
+    let mean = rating.iter().map(|&r| f64::from(r)).sum::<f64>() / rating.len() as f64;
+    assert_eq!(of(&data, json!({})), [Some(10.0 / mean), Some(50.0)]);
+    assert_eq!(of(&data, json!({ "alpha": 2.0 })), [Some(2.0), Some(50.0)]);
+    assert_eq!(of(&data, json!({ "scaled-decay": true }))[1], Some(0.01));
+    assert_eq!(of(&data, json!({ "feedback": "explicit" })), [None, Some(0.01)]);
+    let unrated = Interactions { rating: None, ..data.clone() };
+    assert_eq!(of(&unrated, json!({})), [Some(10.0), Some(50.0)]);
+    // Ratings that are all equal say nothing more than none.
+    let same = Interactions { rating: Some(vec![4.0; rating.len()]), ..data.clone() };
+    let values = json!({ "dim": 4, "epochs": 3 });
+    let vectors = |data: &Interactions| {
+        factors(learn(Method::Als, values.clone(), data, &Graphs::default()).unwrap()).user
+    };
+    assert_eq!(vectors(&same), vectors(&unrated));
+}
+
 /// At convergence, folding a user in from the training history reproduces the trained user.
 #[test]
 fn folded_in_users_score_like_those_that_were_learned() {

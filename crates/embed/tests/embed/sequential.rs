@@ -56,7 +56,9 @@ fn small(loss: &str) -> Map<String, Value> {
 }
 
 fn towers() -> Map<String, Value> {
-    settings(json!({ "hidden": 16, "batch": 16, "epochs": 40, "lr": 0.02, "weight-decay": 0.0 }))
+    settings(json!({
+        "dim": 32, "hidden": 16, "negatives": 3, "batch": 16, "epochs": 40, "lr": 0.02, "weight-decay": 0.0,
+    }))
 }
 
 fn seed() -> Seed {
@@ -199,6 +201,20 @@ fn given_vectors_are_fixed_unless_trained() {
         assert_eq!(model.item == given, !moves);
         assert_eq!(model.item.dim(), 6);
     }
+}
+
+/// A catalog below the 32 usual negatives gives all other items.
+#[test]
+fn a_small_catalog_has_fewer_negatives() {
+    let (data, train, _) = planted();
+    let few = Interactions { items: IdMap::numbered(20), ..data.clone() };
+    let negatives = |given: Value, data: &Interactions| {
+        let resolved = Method::TwoTower.resolved(&settings(given), Input::of(data, &train));
+        resolved.unwrap()["negatives"].clone()
+    };
+    assert_eq!(negatives(json!({}), &data), 32);
+    assert_eq!(negatives(json!({}), &few), 19);
+    assert_eq!(negatives(json!({ "negatives": 2 }), &few), 2);
 }
 
 #[test]

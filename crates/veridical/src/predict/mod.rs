@@ -111,7 +111,6 @@ pub fn predict(settings: &Predict, job: &Job<'_>) -> Result<Predicted> {
         return Err(Error::request(format!("{} {what}", settings.run), ""));
     }
     if !net::is_network(&settings.run) {
-        settings.only("interactions", "scores pairs of user and item")?;
         return pairs::predict(settings, job);
     }
     let inputs = settings.inputs()?;

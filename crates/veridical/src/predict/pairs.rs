@@ -31,6 +31,7 @@ pub(super) fn predict(settings: &Predict, job: &Job<'_>) -> Result<Predicted> {
             format!("{} is a run of {}, which predicts nothing", settings.run, method.name());
         return Err(Error::request(what, "its vectors can be classified: `train classifier`"));
     }
+    settings.only("interactions", "scores pairs of user and item")?;
     let Some(path) = &settings.interactions else {
         let what = format!("{} scores pairs of user and item", settings.run);
         return Err(Error::request(what, "pass them with ⟨interactions⟩ FILE"));

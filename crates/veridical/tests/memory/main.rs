@@ -100,11 +100,20 @@ fn the_evaluation_in_a_process_of_its_own() {
     let evaluation =
         evaluate(&Evaluate { run, memory, ..Evaluate::default() }, &Job::silent()).unwrap();
     let models: Vec<&str> = evaluation.models.iter().filter_map(|model| model.method).collect();
-    println!("models={} peak={}", models.join(","), ALLOCATOR.max_allocated());
+    println!("models={} peak={}", models.join(","), resident());
 }
 
-/// EASE holds 12 bytes for each of 3,000 x 3,000 pairs of items, 103 MiB: it is a baseline within 160 MiB, and left out of 64. Its
-/// peak is not checked: the allocator counts seven times these bytes on two threads, and the cause is not known.
+/// The most memory that this process has touched, in bytes; 0 where the system does not say. The allocator would count workspaces of
+/// products that are reserved and never touched: seven times the matrices of EASE.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or(0)
+        << 10
+}
+
+/// EASE holds 12 bytes for each of 3,000 x 3,000 pairs of items, 103 MiB: it is a baseline within 192 MiB, and left out of 64. The
+/// program and its data take 50 MiB.
 #[test]
 fn an_evaluation_stays_within_its_memory() {
     let folder = tempfile::tempdir().unwrap();
@@ -123,15 +132,13 @@ fn an_evaluation_stays_within_its_memory() {
     let request = Request::new(Method::Pop, &[layer]).unwrap();
     let output = RunOutput { out: Some(at("run").into()), ..RunOutput::default() };
     train(&Train { request, start: Start { output, ..Start::default() } }, &Job::silent()).unwrap();
-    for (mib, models) in [("64", "pop,pop,itemknn"), ("160", "pop,pop,itemknn,ease")] {
+    for (mib, models) in [("64", "pop,pop,itemknn"), ("192", "pop,pop,itemknn,ease")] {
         let variables = [(RUN, at("run").into_os_string()), (MEMORY, mib.into())];
         let variables = variables.each_ref().map(|(name, value)| (*name, value.as_os_str()));
         let text = alone("the_evaluation_in_a_process_of_its_own", &variables);
         assert_eq!(said("models", &text), models);
         let peak: f64 = said("peak", &text).parse().unwrap();
-        if !models.contains("ease") {
-            assert!(peak <= mib.parse::<f64>().unwrap() * f64::from(1 << 20), "{mib} MiB: {peak}");
-        }
+        assert!(peak <= mib.parse::<f64>().unwrap() * f64::from(1 << 20), "{mib} MiB: {peak}");
     }
 }
 

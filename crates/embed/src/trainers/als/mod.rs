@@ -43,9 +43,9 @@ settings! {
         /// implicit (interactions weighted by confidence) or explicit (ratings)
         pub feedback: Feedback = Feedback::Implicit,
         /// implicit: confidence 1 + alpha r
-        pub alpha: f64 = 1.0,
+        pub alpha: Option<f64> = None => [otherwise("10; with ratings 10 over their mean")],
         /// L2 penalty on the rows
-        pub weight_decay: f64 = 0.01,
+        pub weight_decay: Option<f64> = None => [otherwise("50; explicit or with scaled-decay: 0.01")],
         /// Multiply the weight decay by the number of ratings of a row (Zhou et al. 2008)
         pub scaled_decay: bool = false,
         /// cg (conjugate gradients) or cholesky
@@ -61,6 +61,41 @@ settings! {
     }
 }
 
+/// Confidence of an interaction of mean rating, less 1.
+const ALPHA: f64 = 10.0;
+
+impl Settings {
+    /// Returns the settings with a weight decay and, for implicit feedback, with an alpha: of data with ratings the one that gives a
+    /// row of mean rating the weight of an interaction without ratings.
+    ///
+    /// # Errors
+    /// Data without interactions.
+    pub(crate) fn resolved(&self, input: Input<'_>) -> Result<Self> {
+        let mut settings = Self { weight_decay: Some(self.decay()), ..self.clone() };
+        if self.feedback == Feedback::Implicit {
+            let (data, rows) = input.interactions()?;
+            let mean = data.rating.as_ref().map_or(1.0, |ratings| {
+                rows.iter().map(|&r| f64::from(ratings[r as usize])).sum::<f64>()
+                    / rows.len() as f64
+            });
+            let unit = if mean > 0.0 && mean.is_finite() { mean } else { 1.0 };
+            settings.alpha = self.alpha.or(Some(ALPHA / unit));
+        }
+        Ok(settings)
+    }
+
+    pub(crate) fn alpha(&self) -> f64 {
+        self.alpha.unwrap_or(ALPHA)
+    }
+
+    /// The weight decay. The sum over all pairs of implicit feedback needs far more of it than the few ratings of a row, and a decay
+    /// per entry is small in any case.
+    pub(crate) fn decay(&self) -> f64 {
+        let is_summed = self.feedback == Feedback::Implicit && !self.scaled_decay;
+        self.weight_decay.unwrap_or(if is_summed { 50.0 } else { 0.01 })
+    }
+}
+
 /// Makes a trainer that has not run an epoch yet.
 ///
 /// # Errors
@@ -71,6 +106,7 @@ pub fn trainer<'a>(
     graphs: &'a Graphs,
     seed: Seed,
 ) -> Result<Box<dyn Trainer + 'a>> {
+    let settings = &settings.resolved(input)?;
     check(settings)?;
     let (data, rows) = input.interactions()?;
     let explicit = settings.feedback == Feedback::Explicit;
@@ -117,8 +153,8 @@ fn check(settings: &Settings) -> Result<()> {
         return Err(Error::setting("cg-steps", "at least 1", cg_steps));
     }
     let weights = [
-        ("alpha", settings.alpha),
-        ("weight-decay", settings.weight_decay),
+        ("alpha", settings.alpha()),
+        ("weight-decay", settings.decay()),
         ("graph-weight-user", settings.graph_weight_user),
         ("graph-weight-item", settings.graph_weight_item),
     ];
@@ -145,7 +181,7 @@ impl Als<'_> {
         own: &mut Embedding,
         progress: &Progress,
     ) -> Result<f64> {
-        let Settings { feedback, alpha, weight_decay, scaled_decay, solver, .. } = self.settings;
+        let Settings { feedback, scaled_decay, solver, .. } = self.settings;
         let gram = match feedback {
             Feedback::Explicit => Vec::new(),
             Feedback::Implicit => padded_gram(fixed),
@@ -155,8 +191,8 @@ impl Als<'_> {
             fixed,
             gram: &gram,
             feedback,
-            alpha: alpha as f32,
-            decay: weight_decay as f32,
+            alpha: self.settings.alpha() as f32,
+            decay: self.settings.decay() as f32,
             scaled_decay,
             solver,
             steps: self.settings.cg_steps,
