@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use cap::Cap;
+use veridical::align::{Align, align};
 use veridical::core::settings::SettingsLayer;
 use veridical::core::{Job, Seed};
 use veridical::data::{Ids, VectorTable, generate};
@@ -26,22 +27,39 @@ use veridical::train::{Request, Train, train};
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// The folder of the tables to compare, for the process that compares them.
+/// The folder of the tables to compare and the verb that does, for the process that compares them.
 const TABLES: &str = "VERIDICAL_COMPARED_TABLES";
+const VERB: &str = "VERIDICAL_COMPARING_VERB";
 const DIM: usize = 16;
 
 /// Compares and prints the peak; does nothing when it is run as a test.
 #[test]
 fn the_comparison_in_a_process_of_its_own() {
     let Some(folder) = std::env::var_os(TABLES) else { return };
-    let at = |name: &str| Path::new(&folder).join(name).into();
-    let tables = vec![at("a.parquet"), at("b.parquet")];
-    stability(&Stability { tables, ..Stability::default() }, &Job::silent()).unwrap();
+    let at = |name: &str| Path::new(&folder).join(name);
+    let (a, b) = (at("a.parquet"), at("b.parquet"));
+    let job = &Job::silent();
+    match std::env::var(VERB).unwrap().as_str() {
+        "stability" => {
+            let tables = vec![a.into(), b.into()];
+            stability(&Stability { tables, ..Stability::default() }, job).unwrap();
+        }
+        "align" => {
+            let (reference, tables) = (a.into(), vec![b.into()]);
+            let out = at("aligned.parquet").into();
+            align(
+                &Align { reference: Some(reference), tables, out: Some(out), ..Align::default() },
+                job,
+            )
+            .unwrap();
+        }
+        verb => unreachable!("{verb}"),
+    }
     println!("peak={}", ALLOCATOR.max_allocated());
 }
 
 /// The peak in bytes, and what is written to the folder beforehand.
-fn peak(n: usize, shuffled: bool) -> f64 {
+fn peak(n: usize, verb: &str, shuffled: bool) -> f64 {
     let folder = tempfile::tempdir().unwrap();
     let a = generate::clusters(n, DIM, 10, Seed::new(0).unwrap());
     let a = VectorTable { ids: Ids::numbered(0, n), ..a };
@@ -55,7 +73,8 @@ fn peak(n: usize, shuffled: bool) -> f64 {
     veridical::io::write_table(&b, &folder.path().join("b.parquet")).unwrap();
     drop((a, b));
     let test = "the_comparison_in_a_process_of_its_own";
-    said("peak", &alone(test, &[(TABLES, folder.path().as_os_str())])).parse().unwrap()
+    let variables = [(TABLES, folder.path().as_os_str()), (VERB, OsStr::new(verb))];
+    said("peak", &alone(test, &variables)).parse().unwrap()
 }
 
 /// What a test prints in a process of its own.
@@ -79,10 +98,11 @@ fn said<'a>(name: &str, text: &'a str) -> &'a str {
 
 #[test]
 fn a_million_rows_take_the_memory_of_a_quarter_million() {
-    for shuffled in [false, true] {
-        let [small, large] = [250_000, 1_000_000].map(|n| peak(n, shuffled));
+    for (verb, shuffled) in [("stability", false), ("stability", true), ("align", true)] {
+        let [small, large] = [250_000, 1_000_000].map(|n| peak(n, verb, shuffled));
         let ratio = large / small;
-        assert!((0.9..=1.1).contains(&ratio), "shuffled {shuffled}: {small} to {large}, {ratio}");
+        let what = format!("{verb}, shuffled {shuffled}");
+        assert!((0.9..=1.1).contains(&ratio), "{what}: {small} to {large}, {ratio}");
     }
 }
 
@@ -169,14 +189,6 @@ fn the_recommendations_in_a_process_of_their_own() {
     let recommended = recommend(&settings, &Job::silent()).unwrap();
     let peak = ALLOCATOR.max_allocated();
     println!("users={} peak={peak} resident={}", recommended.users, resident());
-}
-
-/// The most memory that the process has touched, in bytes, where the system tells: products reserve more than they touch, and
-/// the allocator counts what is reserved.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-    line.map_or(0, |line| 1024 * line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap())
 }
 
 /// A run of `n` users with one of 20,000 items each, 1,000 of these users, and histories of 900 of them and of 100 others.
