@@ -157,23 +157,21 @@ impl<V: Copy> Combination<'_, V> {
         let (row, last) = row.split_at_mut(N - 1);
         let mut sums = [keep; N];
         for i in 0..N - 1 {
-            sums[i] = row[i];
+            sums[i] = simd.mul_f32s(row[i], keep);
         }
-        sums[N - 1] = match last {
+        let x = match last {
             [x, ..] => *x,
             [] => simd.partial_load_f32s(tail),
         };
-        for sum in &mut sums {
-            *sum = simd.mul_f32s(*sum, keep);
-        }
+        sums[N - 1] = simd.mul_f32s(x, keep);
         for (&c, x) in coefficients.iter().step_by(step).zip(rows.chunks_exact(stride)) {
             let (c, x) = (simd.splat_f32s(c), &x[k..k + N]);
             for i in 0..N {
                 sums[i] = simd.mul_add_e_f32s(c, x[i], sums[i]);
             }
         }
-        for i in 0..N - 1 {
-            row[i] = sums[i];
+        for (x, sum) in row.iter_mut().zip(sums) {
+            *x = sum;
         }
         match last {
             [x, ..] => *x = sums[N - 1],
