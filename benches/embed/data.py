@@ -5,6 +5,7 @@ import gzip
 import io
 import itertools
 import lzma
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -28,8 +29,11 @@ def opened(path, encoding="utf-8"):
 
 
 def write_lists(path, lists):
-    with path.open("w", encoding="ascii") as file:
+    """By a rename: another run may be reading the file."""
+    partial = path.with_suffix(f".partial-{os.getpid()}")
+    with partial.open("w", encoding="ascii") as file:
         file.writelines(" ".join(map(str, values)) + "\n" for values in lists)
+    partial.rename(path)
 
 
 class Movies:

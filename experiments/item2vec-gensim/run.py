@@ -48,11 +48,13 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def trained(kept, name, side, corpus, settings, seed, measures):
-    """One training, or what is kept of it."""
+def trained(kept, name, side, corpus, settings, seed, measures, may_train=True):
+    """One training, or what is kept of it; `None` if there is nothing and none may start."""
     file = kept / f"{name}.json"
     if file.exists():
         return json.loads(file.read_text(encoding="utf-8"))
+    if not may_train:
+        return None
     bench.say(name)
     program, own = SIDES[side]
     case = bench.Case("item2vec", "", {}, ())
@@ -79,29 +81,33 @@ def welch(ours, theirs):
     return difference, difference - half, difference + half
 
 
-def study(kept, corpora, sides):
-    rows = []
+def study(kept, corpora, sides, may_train=True):
+    """The rows of all cells, and the cells that are not complete."""
+    rows, missing = [], []
     for dim in DIMS:
         for name, corpus in corpora.items():
             _, settings, measures = CORPORA[name]
             settings = {"dim": dim, **COMMON, **settings}
             found = {
                 side: [
-                    trained(kept, f"{name}-{dim}-{side}-{seed}", side, corpus, settings, seed, measures)
+                    trained(kept, f"{name}-{dim}-{side}-{seed}", side, corpus, settings, seed, measures, may_train)
                     for seed in SEEDS
                 ]
                 for side in sides
             }  # fmt: skip
             if len(sides) < 2:
                 continue
+            if any(None in of for of in found.values()):
+                missing.append(f"{name}, dim {dim}")
+                continue
             for measure in measures:
                 theirs, ours = ([of[measure] for of in found[side]] for side in sides)
                 difference, low, high = welch(ours, theirs)
                 rows.append({
                     "corpus": name, "dim": dim, "measure": measure, "gensim": theirs, "ours": ours,
-                    "difference": difference, "low": low, "high": high, "holds": high >= 0.0,
+                    "difference": difference, "low": low, "high": high, "holds": bool(high >= 0.0),
                 })  # fmt: skip
-    return rows
+    return rows, missing
 
 
 def speed(kept, corpus):
@@ -135,6 +141,8 @@ def main():
                         help="folder of finished trainings")  # fmt: skip
     parser.add_argument("--only", choices=["gensim", "deterministic", "speed"],
                         help="train one side, or the rounds of speed, and write no result")  # fmt: skip
+    parser.add_argument("--finished", action="store_true",
+                        help="train nothing for quality: the result names the cells that are missing")  # fmt: skip
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     shared = data.found(given.data or os.environ.get("VERIDICAL_DATA"), ROOT)
@@ -146,10 +154,14 @@ def main():
     if given.only:
         print(json.dumps(timed["ratios"], indent=2))
         return
-    rows = study(given.keep, corpora, ["gensim", "deterministic"])
+    rows, missing = study(given.keep, corpora, ["gensim", "deterministic"], not given.finished)
     result = {
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "gensim": version("gensim")},
-        "holds": all(row["holds"] for row in rows), "rows": rows, "speed": timed,
+        "holds": {
+            "quality": all(row["holds"] for row in rows) and (None if missing else True),
+            **{f"speed, {side}": of["holds"] for side, of in timed["ratios"].items()},
+        },
+        "missing": missing, "rows": rows, "speed": timed,
     }  # fmt: skip
     text = json.dumps(result, indent=2) + "\n"
     (HERE / "result.json").write_text(text, encoding="utf-8")

@@ -20,7 +20,7 @@ use pulp::{Simd, WithSimd};
 use veridical_core::Progress;
 
 pub(crate) use self::dropout::Dropout;
-pub(crate) use self::predict::Desk;
+pub(crate) use self::predict::{Desk, add};
 use self::rows::Locked;
 pub(crate) use self::rows::{Rows, TableRows};
 pub(crate) use self::walk::{Position, Scratch, Step, Walk, check_walk};

@@ -1,6 +1,7 @@
 //! Rows that one thread owns, and rows that threads share with one lock per row.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use spin::mutex::{SpinMutex, SpinMutexGuard};
+use spin::relax::Yield;
 
 /// A table in training: rows of `dim` values, with an optional bias per row.
 pub(crate) struct TableRows<'a> {
@@ -65,24 +66,28 @@ impl Rows for TableRows<'_> {
     }
 }
 
-/// A table with one lock per row: no update is lost or torn, but their order depends on thread timing.
-pub(crate) struct Locked<'a>(Vec<Mutex<(&'a mut [f32], &'a mut [f32])>>);
+/// Values and bias of a row.
+type Row<'a> = (&'a mut [f32], &'a mut [f32]);
+
+/// A table with one lock per row: no update is lost or torn, but their order depends on thread timing. A row is held for
+/// some ten nanoseconds, and a position takes two dozen locks: they are released by a plain store, and a thread that has
+/// to wait lets others run.
+pub(crate) struct Locked<'a>(Vec<SpinMutex<Row<'a>, Yield>>);
 
 impl<'a> Locked<'a> {
     pub fn new(table: TableRows<'a>) -> Self {
         let rows = table.values.chunks_exact_mut(table.dim);
         let locks = if table.bias.is_empty() {
-            rows.map(|row| Mutex::new((row, &mut [][..]))).collect()
+            rows.map(|row| SpinMutex::new((row, &mut [][..]))).collect()
         } else {
-            rows.zip(table.bias.chunks_exact_mut(1)).map(Mutex::new).collect()
+            rows.zip(table.bias.chunks_exact_mut(1)).map(SpinMutex::new).collect()
         };
         Self(locks)
     }
 
     #[inline(always)]
-    fn lock(&self, row: u32) -> MutexGuard<'_, (&'a mut [f32], &'a mut [f32])> {
-        // A panic in a thread ends the training, so the state of its row does not matter.
-        self.0[row as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, row: u32) -> SpinMutexGuard<'_, Row<'a>> {
+        self.0[row as usize].lock()
     }
 }
 

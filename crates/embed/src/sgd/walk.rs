@@ -67,14 +67,6 @@ impl Scratch {
             self.desk.mask(&self.mask);
         }
     }
-
-    /// Keeps dropped coordinates of the inputs from changing: masks all rows that they are updated by.
-    #[inline(always)]
-    pub fn hold_dropped(&mut self, dropout: Option<Dropout>) {
-        if dropout.is_some() {
-            self.desk.mask(&self.mask);
-        }
-    }
 }
 
 /// The walk of one epoch.

@@ -15,9 +15,11 @@ use veridical_core::{Seed, Stream};
 use veridical_core::{choices, settings};
 use veridical_data::{Corpus, Lists};
 
-use super::item2vec::{add, first_vectors};
+use super::item2vec::first_vectors;
 use crate::model::table;
-use crate::sgd::{self, Desk, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
+use crate::sgd::{
+    self, Desk, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk, add,
+};
 use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Model, Result, Trainer, Transition};
 
@@ -219,15 +221,15 @@ impl Step<3> for Describe<'_> {
         docs.with(
             doc,
             #[inline(always)]
-            |row, _| desk.push_input(row),
+            |row, _| desk.push_input(simd, row),
         );
         for &neighbor in near.iter() {
             words.with(
                 neighbor,
                 #[inline(always)]
                 |row, _| match is_mean {
-                    true => desk.sum_input(row),
-                    false => desk.push_input(row),
+                    true => desk.sum_input(simd, row),
+                    false => desk.push_input(simd, row),
                 },
             );
         }
@@ -235,42 +237,44 @@ impl Step<3> for Describe<'_> {
             desk.scale_inputs(1.0 / (1 + near.len()) as f32);
         }
         scratch.drop_out(self.dropout, &mut here.draws);
-        let desk = &mut scratch.desk;
+        let Scratch { desk, inputs: near, .. } = scratch;
         desk.targets.push(move_target.draw(here.token));
         self.noise.targets(here.token, negatives, &mut here.draws, &mut desk.targets);
         let keep = 1.0 - here.rate * self.settings.weight_decay as f32;
-        let loss = desk.predict(simd, contexts, here.rate, keep, here.is_measured);
-        scratch.hold_dropped(self.dropout);
-        let Scratch { desk, inputs: near, .. } = scratch;
-        if is_mean {
-            let error = desk.error(simd);
-            docs.with(
-                doc,
-                #[inline(always)]
-                |row, _| add(row, keep, error),
-            );
-            for &neighbor in near.iter() {
-                words.with(
-                    neighbor,
+        desk.gather(simd, contexts, here.rate);
+        let mut loss = 0.0;
+        for a in (0..desk.n_inputs()).rev() {
+            loss += desk.step(simd, a, here.is_measured);
+            if is_mean {
+                let error = desk.error(simd, a);
+                for &neighbor in near.iter() {
+                    words.with(
+                        neighbor,
+                        #[inline(always)]
+                        |row, _| add(row, keep, error),
+                    );
+                }
+                docs.with(
+                    doc,
                     #[inline(always)]
                     |row, _| add(row, keep, error),
                 );
-            }
-        } else {
-            docs.with(
-                doc,
-                #[inline(always)]
-                |row, _| desk.move_input(simd, 0, row, keep),
-            );
-            for (a, &neighbor) in near.iter().enumerate() {
-                words.with(
-                    neighbor,
+            } else if a == 0 {
+                docs.with(
+                    doc,
                     #[inline(always)]
-                    |row, _| desk.move_input(simd, 1 + a, row, keep),
+                    |row, _| desk.move_input(simd, a, row, keep),
+                );
+            } else {
+                words.with(
+                    near[a - 1],
+                    #[inline(always)]
+                    |row, _| desk.move_input(simd, a, row, keep),
                 );
             }
         }
-        loss
+        desk.move_targets(simd, contexts, keep);
+        here.is_measured.then(|| loss / desk.n_inputs() as f64)
     }
 }
 
@@ -341,19 +345,20 @@ impl WithSimd for Infer<'_> {
                 let rate = settings.schedule.rate(settings.lr, done, settings.epochs) as f32;
                 let mut draws = stream.at(epoch, position as u64).draws();
                 desk.clear();
-                desk.push_input(vector);
+                desk.push_input(simd, vector);
                 if settings.algorithm == Algorithm::Dm {
                     let reach = 1 + draws.below(settings.window as u32) as usize;
                     let mut n = 1;
                     for &neighbor in sgd::neighbors(tokens, position, reach) {
-                        desk.sum_input(word.row(neighbor as usize));
+                        desk.sum_input(simd, word.row(neighbor as usize));
                         n += 1;
                     }
                     desk.scale_inputs(1.0 / n as f32);
                 }
                 desk.targets.push(target);
                 noise.targets(target, settings.negatives, &mut draws, &mut desk.targets);
-                desk.look(simd, |target| context.row(target as usize), rate, false);
+                desk.look(simd, |target| context.row(target as usize), rate);
+                desk.step(simd, 0, false);
                 desk.move_input(simd, 0, vector, 1.0);
             }
         }

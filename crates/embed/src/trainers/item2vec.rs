@@ -19,7 +19,7 @@ use veridical_core::{choices, settings};
 use veridical_data::{Lists, TensorMap};
 
 use crate::model::table;
-use crate::sgd::{self, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk};
+use crate::sgd::{self, Dropout, Noise, Pieces, Plan, Position, Rows, Scratch, Step, Walk, add};
 use crate::sse::{Mover, Moves};
 use crate::{Embedding, Error, Graphs, Input, Mode, Model, Result, Trainer, Transition};
 
@@ -266,8 +266,8 @@ impl Step<2> for Skip<'_> {
                 input,
                 #[inline(always)]
                 |row, _| match cbow {
-                    true => desk.sum_input(row),
-                    false => desk.push_input(row),
+                    true => desk.sum_input(simd, row),
+                    false => desk.push_input(simd, row),
                 },
             );
         }
@@ -275,39 +275,34 @@ impl Step<2> for Skip<'_> {
             desk.scale_inputs(1.0 / inputs.len() as f32);
         }
         scratch.drop_out(self.dropout, &mut here.draws);
-        let desk = &mut scratch.desk;
+        let Scratch { desk, inputs, .. } = scratch;
         desk.targets.push(move_target.draw(here.token));
         self.noise.targets(here.token, negatives, &mut here.draws, &mut desk.targets);
         let keep = 1.0 - here.rate * self.settings.weight_decay as f32;
-        let loss = desk.predict(simd, contexts, here.rate, keep, here.is_measured);
-        scratch.hold_dropped(self.dropout);
-        let Scratch { desk, inputs, .. } = scratch;
-        if cbow {
-            let error = desk.error(simd);
-            for &input in inputs.iter() {
+        desk.gather(simd, contexts, here.rate);
+        let mut loss = 0.0;
+        for a in (0..desk.n_inputs()).rev() {
+            loss += desk.step(simd, a, here.is_measured);
+            if cbow {
+                let error = desk.error(simd, a);
+                for &input in inputs.iter() {
+                    items.with(
+                        input,
+                        #[inline(always)]
+                        |row, _| add(row, keep, error),
+                    );
+                }
+            } else {
                 items.with(
-                    input,
-                    #[inline(always)]
-                    |row, _| add(row, keep, error),
-                );
-            }
-        } else {
-            for (a, &input) in inputs.iter().enumerate() {
-                items.with(
-                    input,
+                    inputs[a],
                     #[inline(always)]
                     |row, _| desk.move_input(simd, a, row, keep),
                 );
             }
         }
-        loss
+        desk.move_targets(simd, contexts, keep);
+        here.is_measured.then(|| loss / desk.n_inputs() as f64)
     }
-}
-
-/// row <- keep row + error.
-#[inline(always)]
-pub(super) fn add(row: &mut [f32], keep: f32, error: &[f32]) {
-    row.iter_mut().zip(error).for_each(|(x, e)| *x = keep * *x + e);
 }
 
 choices! {

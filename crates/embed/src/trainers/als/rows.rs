@@ -184,9 +184,9 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
             for (y, values) in y.chunks(PIECE * stride).zip(values.chunks(PIECE)) {
                 self.scratch.scores.resize(PIECE, 0.0);
                 let scores = &mut self.scratch.scores[..values.len()];
-                products(self.simd, v, y, [1, values.len()], stride, scores);
+                products(self.simd, v, y, stride, scores);
                 scores.iter_mut().zip(values).for_each(|(s, &value)| *s = f(value, *s));
-                add_combination(self.simd, out, 1.0, scores, y, stride);
+                add_combination(self.simd, out, 1.0, scores, 1, y, stride);
             }
         }
     }
@@ -199,7 +199,7 @@ impl<'a, 'b, S: Simd> System<'a, 'b, S> {
         } else {
             let dim = self.problem.fixed.dim();
             out.iter_mut().zip(v).for_each(|(o, v)| *o = self.lambda * v);
-            add_combination(self.simd, out, 1.0, &v[..dim], self.problem.gram, self.stride);
+            add_combination(self.simd, out, 1.0, &v[..dim], 1, self.problem.gram, self.stride);
         }
     }
 

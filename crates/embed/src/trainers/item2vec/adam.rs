@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use pulp::{Simd, WithSimd};
+use pulp::{Scalar, Simd, WithSimd};
 use veridical_core::Progress;
 use veridical_core::stopping::EarlyStopping;
 use veridical_data::TensorMap;
@@ -184,7 +184,7 @@ impl Batch {
         let Self { desk, mask, .. } = self;
         let near = &self.near[near];
         desk.clear();
-        near.iter().for_each(|&item| desk.sum_input(items.row(item)));
+        near.iter().for_each(|&item| desk.sum_input(Scalar::new(), items.row(item)));
         if near.len() > 1 {
             desk.scale_inputs(1.0 / near.len() as f32);
         }
@@ -193,7 +193,7 @@ impl Batch {
         let from = (self.inputs.len() / items.dim()) as u32;
         self.inputs.extend_from_slice(desk.input());
         let errors = &mut self.errors;
-        self.loss.add(pulp::Arch::new().dispatch(Look { desk, contexts, mask, errors }));
+        self.loss.add(pulp::Arch::new().dispatch(Look { desk, contexts, errors }));
         let addend = |row, weight| Addend { row, source: 0, from, weight };
         let [of_items, of_contexts] = &mut self.addends;
         of_items.extend(near.iter().map(|&item| addend(item, 1.0)));
@@ -222,7 +222,6 @@ impl Batch {
 struct Look<'a> {
     desk: &'a mut Desk,
     contexts: &'a EmbeddingTable<f32>,
-    mask: &'a [f32],
     errors: &'a mut Vec<f32>,
 }
 
@@ -231,11 +230,11 @@ impl WithSimd for Look<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
-        let Self { desk, contexts, mask, errors } = self;
-        let loss = desk.look(simd, |target| contexts.row(target), 1.0, true);
-        desk.mask(mask);
-        errors.extend_from_slice(desk.error(simd));
-        loss.unwrap_or_default()
+        let Self { desk, contexts, errors } = self;
+        desk.look(simd, |target| contexts.row(target), 1.0);
+        let loss = desk.step(simd, 0, true);
+        errors.extend_from_slice(desk.error(simd, 0));
+        loss
     }
 }
 
