@@ -1,0 +1,1 @@
+//! Sketches of gradients, where exact factors are too large.

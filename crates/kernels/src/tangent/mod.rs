@@ -1,0 +1,1 @@
+//! Tangent kernels of a network from the taps of its layers.
