@@ -164,6 +164,11 @@ impl<T: Float> OuterTap<'_, T> {
         self.source.inputs(samples, scratch)
     }
 
+    /// Returns the division of the rows into samples.
+    pub fn samples(&self) -> Sequences<'_> {
+        self.source.samples
+    }
+
     /// Returns delta of one sample, rows x positions x groups x outputs.
     pub fn delta_of(&self, sample: usize) -> &[T] {
         let len = self.sizes.positions * self.sizes.groups * self.sizes.outputs;
