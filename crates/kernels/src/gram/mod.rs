@@ -118,9 +118,8 @@ impl Sums {
     pub fn new(size: (usize, usize), is_symmetric: bool) -> Self {
         let ranges = |n: usize| (0..n).step_by(TILE).map(move |i| i..(i + TILE).min(n));
         let tiles = ranges(size.0).flat_map(|rows| {
-            let columns = ranges(size.1).filter(move |columns| {
-                !is_symmetric || columns.start >= rows.start
-            });
+            let columns =
+                ranges(size.1).filter(move |columns| !is_symmetric || columns.start >= rows.start);
             let rows = rows.clone();
             columns.map(move |columns| {
                 let sums = vec![0.0; rows.len() * columns.len()];
@@ -158,30 +157,33 @@ impl Pairs for Sums {
     }
 
     fn tile(&self, rows: Range<usize>, columns: Range<usize>, values: &mut [f64]) {
-        let place = |tile: &&(Range<usize>, Range<usize>, Vec<f64>)| {
-            tile.0 == rows && tile.1 == columns
-        };
+        let place =
+            |tile: &&(Range<usize>, Range<usize>, Vec<f64>)| tile.0 == rows && tile.1 == columns;
         if let Some((_, _, sums)) = self.tiles.iter().find(place) {
             values.copy_from_slice(sums);
         }
     }
 }
 
+/// Fewest rows of either side of a product.
+const LEAST: usize = 8;
+
 /// Writes the inner products of all rows of a with all rows of b, on this thread.
 ///
-/// A single row is doubled: a product with a vector is summed in another order, and the value of a pair would depend on the number
-/// of rows.
+/// Products of fewer rows than [`LEAST`] are summed in another order, and the value of a pair would depend on the number of rows: they
+/// are filled up with zeros.
 pub(crate) fn products<T: Float>(a: &[T], b: &[T], dim: usize, out: &mut [T]) {
     let (n, m) = (a.len() / dim, b.len() / dim);
-    if n == 1 {
-        let mut two = vec![T::ZERO; 2 * m];
-        products(&[a, a].concat(), b, dim, &mut two);
-        return out.copy_from_slice(&two[..m]);
-    }
-    if m == 1 {
-        let mut two = vec![T::ZERO; 2 * n];
-        products(a, &[b, b].concat(), dim, &mut two);
-        return out.iter_mut().zip(two.chunks_exact(2)).for_each(|(o, two)| *o = two[0]);
+    if n.min(m) < LEAST {
+        let filled = |rows: &[T], n: usize| {
+            let zeros = n.max(LEAST) * dim - rows.len();
+            [rows, &vec![T::ZERO; zeros]].concat()
+        };
+        let (a, b, width) = (filled(a, n), filled(b, m), m.max(LEAST));
+        let mut all = vec![T::ZERO; n.max(LEAST) * width];
+        products(&a, &b, dim, &mut all);
+        let rows = out.chunks_exact_mut(m).zip(all.chunks_exact(width));
+        return rows.for_each(|(out, all)| out.copy_from_slice(&all[..m]));
     }
     let a = MatRef::from_row_major_slice(a, n, dim);
     let b = MatRef::from_row_major_slice(b, m, dim);
@@ -190,13 +192,7 @@ pub(crate) fn products<T: Float>(a: &[T], b: &[T], dim: usize, out: &mut [T]) {
 }
 
 /// Writes c = a b, or adds it, on this thread; all row-major.
-pub(crate) fn product<T: Float>(
-    c: &mut [T],
-    adds: bool,
-    a: &[T],
-    b: &[T],
-    [m, k, n]: [usize; 3],
-) {
+pub(crate) fn product<T: Float>(c: &mut [T], adds: bool, a: &[T], b: &[T], [m, k, n]: [usize; 3]) {
     let accum = if adds { Accum::Add } else { Accum::Replace };
     let a = MatRef::from_row_major_slice(&a[..m * k], m, k);
     let b = MatRef::from_row_major_slice(&b[..k * n], k, n);
@@ -208,32 +204,32 @@ pub(crate) fn product<T: Float>(
 mod tests {
     use super::*;
 
-    fn numbers(count: usize) -> Vec<f32> {
-        (0..count).map(|i| ((i * 7919 % 1009) as f32 - 504.0) / 257.0).collect()
-    }
-
     /// The value of a pair is the same alone and among others.
     #[test]
-    fn single_rows_have_the_products_of_many() {
-        let (n, m, dim) = (7, 9, 300);
-        let (a, b) = (numbers(n * dim), numbers(m * dim));
-        let mut all = vec![0.0; n * m];
-        products(&a, &b, dim, &mut all);
-        for i in 0..n {
-            let mut row = vec![0.0; m];
-            products(&a[i * dim..][..dim], &b, dim, &mut row);
-            assert_eq!(row, all[i * m..][..m]);
-            for j in 0..m {
-                let mut one = [0.0];
-                products(&a[i * dim..][..dim], &b[j * dim..][..dim], dim, &mut one);
-                assert_eq!(one[0], all[i * m + j]);
+    fn values_do_not_depend_on_the_other_rows() {
+        fn check<T: Float>(dim: usize) {
+            const SIZES: [usize; 12] = [1, 2, 3, 5, 7, 8, 9, 17, 64, 100, 256, 515];
+            let most = SIZES[SIZES.len() - 1];
+            let numbers = |count: usize| {
+                let number = |i: usize| T::of((i * 7919 % 1009) as f64 / 257.0 - 2.0);
+                (0..count).map(number).collect::<Vec<T>>()
+            };
+            let (a, b) = (numbers(most * dim), numbers((most + 1) * dim).split_off(dim));
+            let mut all = vec![T::ZERO; most * most];
+            products(&a, &b, dim, &mut all);
+            for n in SIZES {
+                for m in SIZES {
+                    let mut some = vec![T::ZERO; n * m];
+                    products(&a[..n * dim], &b[..m * dim], dim, &mut some);
+                    let same = (0..n * m).all(|p| some[p] == all[p / m * most + p % m]);
+                    assert!(same, "{n} x {m}, {dim} values");
+                }
             }
         }
-        for j in 0..m {
-            let mut column = vec![0.0; n];
-            products(&a, &b[j * dim..][..dim], dim, &mut column);
-            assert!(column.iter().enumerate().all(|(i, v)| *v == all[i * m + j]));
+        for dim in [1, 5, 64, 300, 2000] {
+            check::<f32>(dim);
         }
+        check::<f64>(300);
     }
 
     struct Numbers(usize, bool);
@@ -259,7 +255,9 @@ mod tests {
             let pairs = Numbers(600, is_symmetric);
             let all = gram_f64(&pairs, &Job::silent()).unwrap();
             let mut sums = Sums::new((600, 600), is_symmetric);
-            sums.add(&(0..600), &(0..600), |rows, columns, values| pairs.tile(rows, columns, values));
+            sums.add(&(0..600), &(0..600), |rows, columns, values| {
+                pairs.tile(rows, columns, values)
+            });
             assert!((0..600 * 600).all(|p| {
                 let (i, j) = (p / 600, p % 600);
                 all[p] == (i * j + i + j) as f64

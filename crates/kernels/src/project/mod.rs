@@ -15,6 +15,10 @@
 //! Kronecker product (LoGra, Choe et al. 2024) is here for comparison. K = ceil(2 / eps^2) keeps the standard deviation of the cosine of any
 //! two samples below eps, as |x|^2 |y|^2 + (x . y)^2 <= 2 |x|^2 |y|^2.
 
+mod residual;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -24,8 +28,9 @@ use serde::Serialize;
 use veridical_core::{Error, Seed, Stream};
 use veridical_nets::Float;
 
-use crate::gram::product;
 use crate::Result;
+use crate::gram::product;
+pub use residual::{Residual, residual};
 
 /// How gradients are projected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -252,7 +257,14 @@ impl<T: Float> Projector<T> {
     }
 
     /// Writes sum_p (B' delta_p) (A' \[a_p, rho\])' of one sample.
-    pub fn pair(&mut self, layer: &str, (a, rho): (&[T], Option<T>), sizes: [usize; 2], delta: &[T], out: &mut [T]) {
+    pub fn pair(
+        &mut self,
+        layer: &str,
+        (a, rho): (&[T], Option<T>),
+        sizes: [usize; 2],
+        delta: &[T],
+        out: &mut [T],
+    ) {
         let Projection::Kron(wide, high) = self.sketch.projection else { return };
         let [inputs, outputs] = sizes;
         let all = inputs + usize::from(rho.is_some());
@@ -284,6 +296,3 @@ impl<T: Float> Projector<T> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

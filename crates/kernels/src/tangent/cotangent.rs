@@ -88,7 +88,8 @@ impl Cotangents {
             }),
             Kind::Margin | Kind::Loss => {
                 for ((v, f), i) in rows {
-                    let label = examples.labels.map_or_else(|| predicted(f), |y| y[i] as usize);
+                    let label =
+                        examples.labels.as_ref().map_or_else(|| predicted(f), |y| y[i] as usize);
                     match self.kind {
                         Kind::Margin => margin(f, label, v),
                         _ => loss(f, label, v),

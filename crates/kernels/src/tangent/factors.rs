@@ -21,6 +21,8 @@ pub(super) struct LayerFactors<T> {
     pub name: String,
     pub path: Path,
     pub store: Store<T>,
+    /// The kernel of every sample with itself, samples x cotangents.
+    pub diagonal: Vec<f64>,
 }
 
 /// The factors of all samples: what the kernel of any two of them follows from, without the examples.
@@ -122,29 +124,26 @@ impl<T: Float> Factors<T> {
         }
         let normalization = plan.settings.normalization;
         let (n, m) = (samples.len(), wanted.len());
-        let new = Self { n, cotangents: m, layers: taking.layers, outputs, normalization };
-        new.check(samples.start)?;
-        Ok(new)
-    }
-
-    /// Refuses factors that are not finite.
-    fn check(&self, first: usize) -> Result<()> {
-        for layer in &self.layers {
-            let diagonal = layer.store.diagonal(self.n, self.cotangents);
-            if let Some(at) = diagonal.iter().position(|d| !d.is_finite()) {
-                let sample = first + at / self.cotangents;
-                let what = format!("layer {}: the gradient of sample {sample} is not finite", layer.name);
+        let mut layers = taking.layers;
+        for layer in &mut layers {
+            layer.diagonal = layer.store.diagonal(n, m);
+            if let Some(at) = layer.diagonal.iter().position(|d| !d.is_finite()) {
+                let sample = samples.start + at / m;
+                let what =
+                    format!("layer {}: the gradient of sample {sample} is not finite", layer.name);
                 let hint = "check the example and the weights of the network";
                 return Err(Error::unfit(what, hint).into());
             }
         }
-        Ok(())
+        Ok(Self { n, cotangents: m, layers, outputs, normalization })
     }
 
+    /// Every output of every sample as a sample of its own: the diagonal has that order already.
     fn per_cotangent(self) -> Self {
         let (n, m) = (self.n, self.cotangents);
-        let each = |layer: LayerFactors<T>| {
-            LayerFactors { store: layer.store.per_cotangent(n, m), ..layer }
+        let each = |layer: LayerFactors<T>| LayerFactors {
+            store: layer.store.per_cotangent(n, m),
+            ..layer
         };
         let layers = self.layers.into_iter().map(each).collect();
         Self { n: n * m, cotangents: 1, layers, ..self }
@@ -175,23 +174,24 @@ impl<T: Float> Factors<T> {
     pub(super) fn diagonals(&self) -> Vec<f64> {
         let mut sums = vec![0.0; self.n * self.cotangents];
         for layer in &self.layers {
-            let own = layer.store.diagonal(self.n, self.cotangents);
-            sums.iter_mut().zip(own).for_each(|(s, d)| *s += d);
+            sums.iter_mut().zip(&layer.diagonal).for_each(|(s, d)| *s += d);
         }
         sums
     }
 
     /// Returns the share of each layer, or sketch of layers, in the sum of the diagonal.
     pub fn shares(&self) -> Vec<Share> {
-        let of = |layer: &LayerFactors<T>| {
-            layer.store.diagonal(self.n, self.cotangents).iter().sum::<f64>()
-        };
+        let of = |layer: &LayerFactors<T>| layer.diagonal.iter().sum();
         let parts: Vec<f64> = self.layers.iter().map(of).collect();
         let total: f64 = parts.iter().sum();
         let layers = self.layers.iter().zip(parts);
         let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
         layers
-            .map(|(layer, part)| Share { layer: layer.name.clone(), path: layer.path, share: share(part) })
+            .map(|(layer, part)| Share {
+                layer: layer.name.clone(),
+                path: layer.path,
+                share: share(part),
+            })
             .collect()
     }
 
@@ -204,7 +204,8 @@ impl<T: Float> Factors<T> {
         sums: &mut [f64],
     ) {
         for (own, other) in self.layers.iter().zip(&other.layers) {
-            if let (Store::Vectors { lists, .. }, false) = (&own.store, own.path == Path::Gradient) {
+            if let (Store::Vectors { lists, .. }, false) = (&own.store, own.path == Path::Gradient)
+            {
                 let all = 0..lists.len();
                 own.store.add(&other.store, self.cotangents, rows, columns, all, sums);
             } else if own.path != Path::Gradient {
@@ -235,7 +236,11 @@ impl<T: Float> Factors<T> {
         let is_same = self.cotangents == other.cotangents
             && self.normalization == other.normalization
             && self.layers.len() == other.layers.len()
-            && self.layers.iter().zip(&other.layers).all(|(a, b)| a.name == b.name && a.path == b.path);
+            && self
+                .layers
+                .iter()
+                .zip(&other.layers)
+                .all(|(a, b)| a.name == b.name && a.path == b.path);
         if !is_same {
             let what = "the factors of rows and columns follow different plans";
             return Err(Error::request(what, "take both with one plan").into());
@@ -326,14 +331,16 @@ impl<'a, T: Float> Taking<'a, T> {
             }
             planned.push((layer, layers.len()));
             let store = Self::store(layer, m, settings.sketch.as_ref().map_or(0, |s| s.dim));
-            layers.push(LayerFactors { name: layer.name(), path: layer.path, store });
+            let (name, path, diagonal) = (layer.name(), layer.path, Vec::new());
+            layers.push(LayerFactors { name, path, store, diagonal });
         }
         let is_joint = |layer: &&PlannedLayer| layer.path == Path::Sketch && which.has(layer);
         let sketched: Vec<&PlannedLayer> = plan.layers.iter().filter(is_joint).collect();
         if let (Some(sketch), false) = (joint, sketched.is_empty()) {
             planned.extend(sketched.into_iter().map(|layer| (layer, layers.len())));
             let store = Store::Vectors { len: sketch.dim, lists: vec![Vec::new()] };
-            layers.push(LayerFactors { name: "sketch".into(), path: Path::Sketch, store });
+            let (name, path, diagonal) = ("sketch".into(), Path::Sketch, Vec::new());
+            layers.push(LayerFactors { name, path, store, diagonal });
         }
         let projector = settings.sketch.as_ref().map(|s| Projector::new(s, settings.seed));
         let is_joint = joint.is_some();
@@ -426,8 +433,8 @@ impl<'a, T: Float> Taking<'a, T> {
                 own.append(tap.samples, delta, |row| rows[row] as u32, none, [v, m], f);
             }
             (Store::Sparse(own), TapFactors::Rows(delta)) => {
-                let Some(packed) = self.examples.packed else { return };
-                let Some(ids) = packed.ids else { return };
+                let Some(packed) = &self.examples.packed else { return };
+                let Some(ids) = &packed.ids else { return };
                 let first = packed.starts[batch.start];
                 let items = |s: usize, v: usize| match &self.examples.tied {
                     Some(tied) => (tied.items)(batch.start + s, v),
@@ -456,7 +463,8 @@ impl<'a, T: Float> Taking<'a, T> {
         for (planned, at) in &self.planned {
             let Store::Vectors { len, lists } = &mut self.layers[*at].store else { continue };
             let values = taps.activations(&planned.layer.name).unwrap_or(&[]);
-            let Some(packed) = self.examples.packed.filter(|_| !planned.layer.is_pooled) else {
+            let packed = self.examples.packed.as_ref().filter(|_| !planned.layer.is_pooled);
+            let Some(packed) = packed else {
                 lists[0].extend_from_slice(values);
                 continue;
             };

@@ -143,10 +143,7 @@ impl<'a, T: Float> Passes<'a, T> {
         });
         let m = plan.cotangents;
         let diagonals = [own.diagonals(), other.as_ref().map_or_else(Vec::new, Factors::diagonals)];
-        let of = |layer: &super::factors::LayerFactors<T>| {
-            layer.store.diagonal(own.n, m).iter().sum::<f64>()
-        };
-        let mut totals: Vec<f64> = own.layers.iter().map(of).collect();
+        let mut totals: Vec<f64> = own.layers.iter().map(|l| l.diagonal.iter().sum()).collect();
         let mut fixed: Vec<_> = own.layers.iter().map(|l| (l.name.clone(), l.path)).collect();
         let gradients = plan.layers.iter().filter(|layer| layer.path == Path::Gradient);
         fixed.extend(gradients.map(|layer| (layer.name(), layer.path)));
@@ -187,14 +184,19 @@ impl<'a, T: Float> Passes<'a, T> {
     }
 
     /// Adds the diagonal of one side.
-    fn note(&mut self, factors: &Factors<T>, side: usize, samples: &Range<usize>, cotangent: usize) {
+    fn note(
+        &mut self,
+        factors: &Factors<T>,
+        side: usize,
+        samples: &Range<usize>,
+        cotangent: usize,
+    ) {
         let first = self.fixed.len() - factors.layers.len();
         for (k, layer) in factors.layers.iter().enumerate() {
-            let own = layer.store.diagonal(samples.len(), 1);
             if side == 0 {
-                self.totals[first + k] += own.iter().sum::<f64>();
+                self.totals[first + k] += layer.diagonal.iter().sum::<f64>();
             }
-            for (i, d) in samples.clone().zip(own) {
+            for (i, d) in samples.clone().zip(&layer.diagonal) {
                 self.diagonals[side][i * self.m + cotangent] += d;
             }
         }

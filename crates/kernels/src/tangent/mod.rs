@@ -217,7 +217,9 @@ impl Settings {
         for pattern in &self.layers {
             if !names.iter().any(|name| matches(pattern, name)) {
                 let what = format!("⟨layers⟩ `{pattern}` matches no layer with parameters");
-                return Err(Error::request(what, format!("choose from {}", names.join(", "))).into());
+                return Err(
+                    Error::request(what, format!("choose from {}", names.join(", "))).into()
+                );
             }
         }
         if self.normalization == Normalization::Paper && self.sketch.is_some() {

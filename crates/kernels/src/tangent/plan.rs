@@ -22,9 +22,9 @@ use veridical_nets::{Float, Net, Outer, TapKind, TappedLayer, Taps};
 
 use super::cotangent::Cotangents;
 use super::{Examples, Kind, Settings};
+use crate::Result;
 use crate::gram::TILE;
 use crate::project::Projection;
-use crate::Result;
 
 /// The way in which the kernel of a layer is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -122,11 +122,11 @@ impl Plan {
         }
         let cotangents = Cotangents::new(&settings.kind, net.outputs(), settings.seed)?.count();
         let taps = Taps::only(net, 1, |_| true);
-        let has_table = rows.packed.is_some_and(|packed| packed.ids.is_some());
+        let has_table = rows.packed.as_ref().is_some_and(|packed| packed.ids.is_some());
         let taps = if has_table { taps.with_input() } else { taps };
         let all = taps.layers();
         settings.check_layers(all.iter().map(full_name))?;
-        let squares = |examples: &Examples<'_, T>| match examples.packed {
+        let squares = |examples: &Examples<'_, T>| match &examples.packed {
             None => (1.0, 1.0),
             Some(packed) => {
                 let n = examples.len() as f64;
@@ -198,9 +198,13 @@ impl Plan {
             let head = net.head_name().unwrap_or_default();
             let taps = Taps::only(net, 1, |name| name == head);
             match taps.layers().as_slice() {
-                [TappedLayer { kind: TapKind::Outer(Outer { positions: 1, inputs, .. }), is_pooled, .. }]
-                    if *is_pooled || rows.packed.is_none() =>
-                {
+                [
+                    TappedLayer {
+                        kind: TapKind::Outer(Outer { positions: 1, inputs, .. }),
+                        is_pooled,
+                        ..
+                    },
+                ] if *is_pooled || rows.packed.is_none() => {
                     let rho = usize::from(settings.kind == Kind::Ck);
                     vec![direct(head, inputs + rho)]
                 }
@@ -222,9 +226,11 @@ impl Plan {
         let each = |layer: &PlannedLayer| {
             2.0 * (layer.forming * (n + m) as f64 + layer.per_pair * pairs(self.samples))
         };
-        let sketch = self.settings.sketch.as_ref().map_or(0.0, |sketch| {
-            2.0 * sketch.dim as f64 * pairs(self.samples)
-        });
+        let sketch = self
+            .settings
+            .sketch
+            .as_ref()
+            .map_or(0.0, |sketch| 2.0 * sketch.dim as f64 * pairs(self.samples));
         self.layers.iter().map(each).sum::<f64>() + sketch
     }
 
@@ -244,7 +250,8 @@ impl Plan {
         };
         let has_sketch = self.layers.iter().any(|layer| layer.path == Path::Sketch);
         let sketch = self.settings.sketch.as_ref().filter(|_| has_sketch && !self.is_kron());
-        let numbers = self.layers.iter().map(of).sum::<f64>() + sketch.map_or(0.0, |s| s.dim as f64);
+        let numbers =
+            self.layers.iter().map(of).sum::<f64>() + sketch.map_or(0.0, |s| s.dim as f64);
         numbers * total * self.size as f64
     }
 
@@ -324,19 +331,18 @@ fn outer(
         gradient
     } else {
         let apart = (Path::Pairs, 0.0, root * root * (together + m), mean * together);
-        let cost = |(_, forming, per_pair, _): (Path, f64, f64, f64)| {
-            total * forming + pairs * per_pair
-        };
+        let cost =
+            |(_, forming, per_pair, _): (Path, f64, f64, f64)| total * forming + pairs * per_pair;
         let fits = apart.3 * total * 4.0 <= settings.memory as f64 / 2.0;
         if fits && cost(apart) < cost(gradient) { apart } else { gradient }
     };
-    let exact = settings.path.filter(|_| exact.0 != Path::Hadamard && groups == 1).map_or(
-        exact,
-        |path| match path {
-            Path::Pairs => (Path::Pairs, 0.0, root * root * (together + m), mean * together),
-            _ => gradient,
-        },
-    );
+    let exact =
+        settings.path.filter(|_| exact.0 != Path::Hadamard && groups == 1).map_or(exact, |path| {
+            match path {
+                Path::Pairs => (Path::Pairs, 0.0, root * root * (together + m), mean * together),
+                _ => gradient,
+            }
+        });
     let Some(sketch) = &settings.sketch else { return exact };
     if exact.0 != Path::Gradient && !sketch.everything {
         return exact;

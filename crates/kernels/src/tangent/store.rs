@@ -123,7 +123,8 @@ impl<T: Float> Store<T> {
                 Self::Vectors { len, lists: vec![all.copied().collect()] }
             }
             Self::Sparse(Sparse { width, starts, ids, vectors }) => {
-                let mut new = Sparse { width, starts: vec![0], ids: Vec::new(), vectors: Vec::new() };
+                let mut new =
+                    Sparse { width, starts: vec![0], ids: Vec::new(), vectors: Vec::new() };
                 for entries in starts.windows(2).map(|w| w[0]..w[1]) {
                     for v in 0..m {
                         new.ids.extend_from_slice(&ids[entries.clone()]);
@@ -244,9 +245,7 @@ impl<T: Float> Products<T> {
         let mut blocks: Vec<Range<usize>> = Vec::new();
         for i in samples.clone() {
             match blocks.last_mut() {
-                Some(last)
-                    if self.range(i).end - self.range(last.start).start <= BLOCK_ROWS =>
-                {
+                Some(last) if self.range(i).end - self.range(last.start).start <= BLOCK_ROWS => {
                     last.end = i + 1;
                 }
                 _ => blocks.push(i..i + 1),
