@@ -1,9 +1,10 @@
 //! Inner products and kernels of all pairs, by tiles of a fixed size and order.
 //!
-//! A Gram matrix is computed in tiles of [`TILE`] x [`TILE`] pairs, each on one thread: products in the precision of the
-//! factors, their sum over layers in f64 and in a fixed order ([`Pairs::tile`]), rounded to f32 at the end. Of a symmetric matrix
-//! only tiles on and above the diagonal are computed, and mirrored. So the bytes do not depend on the number of threads, nor
-//! on how much of the factors is in memory.
+//! A Gram matrix is computed in tiles of [`TILE`] x [`TILE`] pairs, by threads that take [`STRIP`] rows of a tile at a time: products in
+//! the precision of the factors, their sum over layers in f64 and in a fixed order ([`Pairs::tile`]), rounded to f32 at the end. Of a
+//! symmetric matrix only tiles on and above the diagonal are computed, and mirrored. The value of a pair does not depend on the pairs
+//! that are computed with it, so the bytes do not depend on the number of threads, on how much of the factors is in memory, or
+//! on the order of the samples.
 
 mod vectors;
 
@@ -20,6 +21,8 @@ pub use vectors::{VectorKernel, VectorPairs};
 
 /// Rows and columns of a tile.
 pub const TILE: usize = 256;
+/// Rows of a tile that one thread computes at once.
+pub const STRIP: usize = 64;
 
 /// Two lists of samples whose pairs have a value.
 pub trait Pairs: Sync {
@@ -29,7 +32,7 @@ pub trait Pairs: Sync {
     /// Returns whether rows and columns are the same samples, so that tiles below the diagonal are mirrored.
     fn is_symmetric(&self) -> bool;
 
-    /// Writes the values of a tile, rows x columns, on this thread.
+    /// Writes the values of some rows of a tile, rows x columns, on this thread; they are 0 before.
     fn tile(&self, rows: Range<usize>, columns: Range<usize>, values: &mut [f64]);
 }
 
@@ -79,11 +82,12 @@ fn assemble<V: Copy + Default + Send + Sync>(
         return Ok(values);
     }
     let is_symmetric = pairs.is_symmetric();
-    let progress = job.progress("kernel", "strips", Some(n.div_ceil(TILE) as u64));
-    values.par_chunks_mut(TILE * m).enumerate().try_for_each(|(i, strip)| -> Result<()> {
-        let rows = i * TILE..i * TILE + strip.len() / m;
+    let progress = job.progress("kernel", "rows", Some(n as u64));
+    values.par_chunks_mut(STRIP * m).enumerate().try_for_each(|(i, strip)| -> Result<()> {
+        let rows = i * STRIP..i * STRIP + strip.len() / m;
         let mut tile = Vec::new();
-        for j in if is_symmetric { i } else { 0 }..m.div_ceil(TILE) {
+        let first = if is_symmetric { rows.start / TILE } else { 0 };
+        for j in first..m.div_ceil(TILE) {
             let columns = j * TILE..(j * TILE + TILE).min(m);
             tile.clear();
             tile.resize(rows.len() * columns.len(), 0.0);
@@ -93,17 +97,26 @@ fn assemble<V: Copy + Default + Send + Sync>(
             }
             progress.check()?;
         }
-        progress.advance(1);
+        progress.advance(rows.len() as u64);
         Ok(())
     })?;
     if is_symmetric {
-        for i in 1..n {
-            for j in 0..i {
-                values[i * m + j] = values[j * m + i];
+        mirror(&mut values, n);
+    }
+    Ok(values)
+}
+
+/// Copies the values above the diagonal to below it, block by block.
+fn mirror<V: Copy>(values: &mut [V], n: usize) {
+    for first in (0..n).step_by(STRIP) {
+        for start in (0..=first).step_by(STRIP) {
+            for i in first..(first + STRIP).min(n) {
+                for j in start..(start + STRIP).min(i) {
+                    values[i * n + j] = values[j * n + i];
+                }
             }
         }
     }
-    Ok(values)
 }
 
 /// The sums of all tiles of a matrix, for values that arrive in several passes.
@@ -116,11 +129,11 @@ pub(crate) struct Sums {
 
 impl Sums {
     pub fn new(size: (usize, usize), is_symmetric: bool) -> Self {
-        let ranges = |n: usize| (0..n).step_by(TILE).map(move |i| i..(i + TILE).min(n));
-        let tiles = ranges(size.0).flat_map(|rows| {
-            let columns =
-                ranges(size.1).filter(move |columns| !is_symmetric || columns.start >= rows.start);
-            let rows = rows.clone();
+        let ranges =
+            |n: usize, step: usize| (0..n).step_by(step).map(move |i| i..(i + step).min(n));
+        let tiles = ranges(size.0, STRIP).flat_map(|rows| {
+            let first = if is_symmetric { rows.start / TILE * TILE } else { 0 };
+            let columns = ranges(size.1, TILE).filter(move |columns| columns.start >= first);
             columns.map(move |columns| {
                 let sums = vec![0.0; rows.len() * columns.len()];
                 (rows.clone(), columns, sums)

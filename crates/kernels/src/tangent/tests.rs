@@ -23,6 +23,9 @@ fn normals(n: usize, name: &str) -> Vec<f64> {
     values
 }
 
+/// Items of one sample with their weights.
+type Items<T> = Vec<(u32, T)>;
+
 /// A network with samples.
 struct Case<T> {
     net: Net<T>,
@@ -31,7 +34,7 @@ struct Case<T> {
     starts: Option<Vec<usize>>,
     ids: Option<Vec<u32>>,
     /// Items and their weights for each sample, and the table.
-    tied: Option<(Vec<Vec<(u32, T)>>, Vec<T>)>,
+    tied: Option<(Vec<Items<T>>, Vec<T>)>,
 }
 
 /// Ids of the table.
