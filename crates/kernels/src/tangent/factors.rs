@@ -89,7 +89,7 @@ impl<T: Float> Factors<T> {
         job: &Job<'_>,
     ) -> Result<Self> {
         let kind = &plan.settings.kind;
-        let mut taking = Taking::new(examples, plan, samples.start, which)?;
+        let mut taking = Taking::new(examples, plan, samples.clone(), which)?;
         let wanted = |name: &str| plan.layers.iter().any(|l| l.layer.name == name && which.has(l));
         let capacity = examples.capacity(net);
         let taps = Taps::only(net, capacity, wanted);
@@ -265,6 +265,27 @@ impl<T: Float> Factors<T> {
     pub fn gram_f64(&self, columns: Option<&Self>, job: &Job<'_>) -> Result<Vec<f64>> {
         gram_f64(&self.pairs(columns)?, job)
     }
+
+    /// Computes the product of the kernel of these samples with a vector, without the kernel: in two passes over the factors.
+    ///
+    /// (K u)_i = sum_lv sum_p delta_ip' S a_ip with S = sum_j u_j sum_q delta_jq a_jq', and likewise for the other forms. It is the product
+    /// with [`Factors::gram`] up to rounding.
+    ///
+    /// # Panics
+    /// If there is not one number for each sample.
+    pub fn multiply(&self, u: &[f64]) -> Vec<f64> {
+        assert_eq!(u.len(), self.n, "a number for each sample");
+        let scale = Scale::new(self.normalization, &self.diagonals(), self.cotangents);
+        let mut scaled: Vec<f64> = u.to_vec();
+        scale.multiply(&mut scaled);
+        let mut product = vec![0.0; self.n];
+        for layer in &self.layers {
+            let own = layer.store.multiply(self.cotangents, &scaled);
+            product.iter_mut().zip(own).for_each(|(p, x)| *p += x);
+        }
+        scale.multiply(&mut product);
+        product
+    }
 }
 
 /// All pairs of two sets of factors.
@@ -313,7 +334,7 @@ impl<'a, T: Float> Taking<'a, T> {
     fn new(
         examples: &'a Examples<'a, T>,
         plan: &'a Plan,
-        start: usize,
+        samples: Range<usize>,
         which: Which,
     ) -> Result<Self> {
         let m = if matches!(which, Which::Gradients(_)) { 1 } else { plan.cotangents };
@@ -330,7 +351,12 @@ impl<'a, T: Float> Taking<'a, T> {
                 continue;
             }
             planned.push((layer, layers.len()));
-            let store = Self::store(layer, m, settings.sketch.as_ref().map_or(0, |s| s.dim));
+            let rows = match layer.layer.is_pooled {
+                true => samples.len(),
+                false => examples.rows_of(&samples),
+            };
+            let dim = settings.sketch.as_ref().map_or(0, |sketch| sketch.dim);
+            let store = Self::store(layer, m, dim, [samples.len(), rows]);
             let (name, path, diagonal) = (layer.name(), layer.path, Vec::new());
             layers.push(LayerFactors { name, path, store, diagonal });
         }
@@ -338,36 +364,48 @@ impl<'a, T: Float> Taking<'a, T> {
         let sketched: Vec<&PlannedLayer> = plan.layers.iter().filter(is_joint).collect();
         if let (Some(sketch), false) = (joint, sketched.is_empty()) {
             planned.extend(sketched.into_iter().map(|layer| (layer, layers.len())));
-            let store = Store::Vectors { len: sketch.dim, lists: vec![Vec::new()] };
+            let list = Vec::with_capacity(samples.len() * sketch.dim);
+            let store = Store::Vectors { len: sketch.dim, lists: vec![list] };
             let (name, path, diagonal) = ("sketch".into(), Path::Sketch, Vec::new());
             layers.push(LayerFactors { name, path, store, diagonal });
         }
         let projector = settings.sketch.as_ref().map(|s| Projector::new(s, settings.seed));
         let is_joint = joint.is_some();
+        let start = samples.start;
         Ok(Self { examples, start, m, layers, planned, projector, is_joint, scratch: Vec::new() })
     }
 
-    fn store(layer: &PlannedLayer, m: usize, sketch: usize) -> Store<T> {
+    /// An empty store with room for so many samples and rows.
+    fn store(
+        layer: &PlannedLayer,
+        m: usize,
+        sketch: usize,
+        [samples, rows]: [usize; 2],
+    ) -> Store<T> {
+        let vectors = |len: usize| {
+            let lists = (0..m).map(|_| Vec::with_capacity(samples * len)).collect();
+            Store::Vectors { len, lists }
+        };
         match (layer.path, layer.layer.kind) {
-            (Path::Hadamard | Path::Pairs, TapKind::Outer(sizes)) => Store::Products(Products {
-                inputs: sizes.inputs,
-                outputs: sizes.outputs,
-                bias: 0.0,
-                starts: (layer.path == Path::Pairs).then(|| vec![0]),
-                a: Vec::new(),
-                delta: Vec::new(),
-            }),
-            (_, TapKind::Rows(width)) => Store::Sparse(Sparse {
-                width,
-                starts: vec![0],
-                ids: Vec::new(),
-                vectors: Vec::new(),
-            }),
-            (Path::Sketch, _) => Store::Vectors { len: sketch, lists: vec![Vec::new(); m] },
-            (_, TapKind::Outer(sizes)) => {
-                Store::Vectors { len: sizes.parameters(), lists: vec![Vec::new(); m] }
+            (Path::Hadamard | Path::Pairs, TapKind::Outer(sizes)) => {
+                let (inputs, outputs) = (sizes.inputs, sizes.outputs);
+                let rows = rows * sizes.positions;
+                Store::Products(Products {
+                    inputs,
+                    outputs,
+                    bias: 0.0,
+                    starts: (layer.path == Path::Pairs).then(|| vec![0]),
+                    a: Vec::with_capacity(rows * inputs),
+                    delta: Vec::with_capacity(rows * m * outputs),
+                })
             }
-            (_, TapKind::Direct(len)) => Store::Vectors { len, lists: vec![Vec::new(); m] },
+            (_, TapKind::Rows(width)) => {
+                let (ids, vectors) = (Vec::new(), Vec::new());
+                Store::Sparse(Sparse { width, starts: vec![0], ids, vectors })
+            }
+            (Path::Sketch, _) => vectors(sketch),
+            (_, TapKind::Outer(sizes)) => vectors(sizes.parameters()),
+            (_, TapKind::Direct(len)) => vectors(len),
         }
     }
 

@@ -120,6 +120,14 @@ impl Plan {
         if settings.kind.is_of_values() {
             return Self::of_values(net, rows, samples, settings);
         }
+        for examples in std::iter::once(rows).chain(columns) {
+            let classes = net.outputs().max(2);
+            let labels = examples.labels.iter().flat_map(|labels| labels.iter().enumerate());
+            if let Some((i, y)) = labels.into_iter().find(|(_, y)| **y as usize >= classes) {
+                let what = format!("example {i} has class {y} and the network {classes} classes");
+                return Err(Error::unfit(what, "number classes from 0").into());
+            }
+        }
         let cotangents = Cotangents::new(&settings.kind, net.outputs(), settings.seed)?.count();
         let taps = Taps::only(net, 1, |_| true);
         let has_table = rows.packed.as_ref().is_some_and(|packed| packed.ids.is_some());

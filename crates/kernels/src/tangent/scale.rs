@@ -26,6 +26,11 @@ impl Scale {
         Self { normalization, factors: diagonals.chunks_exact(cotangents).map(factor).collect() }
     }
 
+    /// Scales one number for each sample.
+    pub fn multiply(&self, values: &mut [f64]) {
+        values.iter_mut().zip(&self.factors).for_each(|(v, f)| *v *= f);
+    }
+
     /// Scales a tile; of the same samples if `is_symmetric`.
     pub fn apply(
         [own, other]: &[Self; 2],

@@ -1,5 +1,6 @@
 //! The factors of one layer for all samples, and the kernel of a tile of them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -9,6 +10,8 @@ use crate::gram::products;
 
 /// Rows of two blocks of positions whose products are formed at once.
 const BLOCK_ROWS: usize = 512;
+/// Chains of a sum in f64.
+const LANES: usize = 8;
 /// Length of the inner products that are summed in the precision of the factors: longer ones are added up in f64.
 const INNER: usize = 1 << 14;
 
@@ -82,6 +85,32 @@ impl<T: Float> Store<T> {
         }
     }
 
+    /// The kernel times a vector, one number for each sample.
+    pub fn multiply(&self, cotangents: usize, u: &[f64]) -> Vec<f64> {
+        let parts: Vec<Vec<f64>> = match self {
+            Self::Products(own) => {
+                let each = |v: usize| own.multiply(cotangents, v, u);
+                (0..cotangents).into_par_iter().map(each).collect()
+            }
+            Self::Vectors { len, lists } => {
+                let each = |list: &Vec<T>| {
+                    let mut sum = vec![0.0; *len];
+                    for (x, &u) in list.chunks_exact(*len).zip(u) {
+                        sum.iter_mut().zip(x).for_each(|(s, x)| *s += u * x.wide());
+                    }
+                    list.chunks_exact(*len).map(|x| inner(x, &sum)).collect()
+                };
+                lists.par_iter().map(each).collect()
+            }
+            Self::Sparse(own) => vec![own.multiply(cotangents, u)],
+        };
+        let mut product = vec![0.0; u.len()];
+        for part in parts {
+            product.iter_mut().zip(part).for_each(|(p, x)| *p += x);
+        }
+        product
+    }
+
     /// The kernel of every sample with itself: samples x cotangents, or a sum over cotangents in the first of them where they are
     /// sketched together.
     pub fn diagonal(&self, n: usize, m: usize) -> Vec<f64> {
@@ -142,7 +171,22 @@ impl<T: Float> Store<T> {
 
 /// |x|^2 in f64.
 fn square<T: Float>(x: &[T]) -> f64 {
-    x.iter().map(|x| x.wide() * x.wide()).sum()
+    let mut lanes = [0.0; LANES];
+    let (whole, rest) = x.as_chunks::<LANES>();
+    for x in whole {
+        (0..LANES).for_each(|l| lanes[l] += x[l].wide() * x[l].wide());
+    }
+    lanes.iter().sum::<f64>() + rest.iter().map(|x| x.wide() * x.wide()).sum::<f64>()
+}
+
+/// x . y in f64.
+fn inner<T: Float>(x: &[T], y: &[f64]) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let ((x, left), (y, right)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    for (x, y) in x.iter().zip(y) {
+        (0..LANES).for_each(|l| lanes[l] += x[l].wide() * y[l]);
+    }
+    lanes.iter().sum::<f64>() + left.iter().zip(right).map(|(x, y)| x.wide() * y).sum::<f64>()
 }
 
 /// Adds the inner products of all rows of a and b.
@@ -254,6 +298,33 @@ impl<T: Float> Products<T> {
         blocks
     }
 
+    /// delta_ip' S \[a_ip, rho\] summed over positions, with S = sum_jq u_j delta_jq \[a_jq, rho\]', for cotangent v of m.
+    fn multiply(&self, m: usize, v: usize, u: &[f64]) -> Vec<f64> {
+        let (inputs, out) = (self.inputs, self.outputs);
+        let rows = |sample: usize| {
+            let parts = |row: usize| {
+                let a = &self.a[row * inputs..][..inputs];
+                (a, &self.delta[(row * m + v) * out..][..out])
+            };
+            self.range(sample).map(parts)
+        };
+        let (mut sum, mut bias) = (vec![0.0; out * inputs], vec![0.0; out]);
+        for (sample, &u) in u.iter().enumerate() {
+            for (a, delta) in rows(sample) {
+                for ((sum, bias), d) in sum.chunks_exact_mut(inputs).zip(&mut bias).zip(delta) {
+                    let weight = u * d.wide();
+                    *bias += weight;
+                    sum.iter_mut().zip(a).for_each(|(s, a)| *s += weight * a.wide());
+                }
+            }
+        }
+        let each = |(a, delta): (&[T], &[T])| -> f64 {
+            let parts = sum.chunks_exact(inputs).zip(&bias).zip(delta);
+            parts.map(|((sum, bias), d)| d.wide() * (inner(a, sum) + self.bias * bias)).sum()
+        };
+        (0..u.len()).map(|sample| rows(sample).map(each).sum()).collect()
+    }
+
     /// In f64.
     fn diagonal(&self, sample: usize, m: usize, d: &mut [f64]) {
         let rows = self.range(sample);
@@ -335,6 +406,22 @@ impl<T: Float> Sparse<T> {
                 add(item, weight, &f[s * width..][..width]);
             }
         }
+    }
+
+    /// g_i . S_id summed over the ids of a sample, with S_id = sum_j u_j g_j for that id.
+    fn multiply(&self, m: usize, u: &[f64]) -> Vec<f64> {
+        let len = m * self.width;
+        let entries = |i: usize| self.starts[i]..self.starts[i + 1];
+        let mut sums: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for (i, &u) in u.iter().enumerate() {
+            for e in entries(i) {
+                let sum = sums.entry(self.ids[e]).or_insert_with(|| vec![0.0; len]);
+                let vectors = &self.vectors[e * len..][..len];
+                sum.iter_mut().zip(vectors).for_each(|(s, x)| *s += u * x.wide());
+            }
+        }
+        let each = |e: usize| inner(&self.vectors[e * len..][..len], &sums[&self.ids[e]]);
+        (0..u.len()).map(|i| entries(i).map(each).sum()).collect()
     }
 
     /// (id, sample, entry) of some samples, by id.

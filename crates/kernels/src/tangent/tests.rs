@@ -685,3 +685,29 @@ fn seconds() {
     let sketch = Some("sjlt:4096".parse().unwrap());
     time("resnet20, sketched", &resnet, &Settings { sketch, ..settings });
 }
+
+#[test]
+fn products_with_vectors_need_no_kernel() {
+    for (name, case) in all() {
+        let u = normals(case.n, "u");
+        for kind in [Kind::Trntk, Kind::Pntk] {
+            for path in [None, Some(Path::Pairs), Some(Path::Gradient)] {
+                let settings = Settings { path, ..Settings::new(kind.clone()) };
+                let k = case.gram(&settings);
+                let want: Vec<f64> = k.chunks(case.n).map(|row| dot(row, &u)).collect();
+                near(&case.take(&settings).multiply(&u), &want, 1e-12, name);
+            }
+        }
+    }
+}
+
+#[test]
+fn labels_beyond_the_outputs_are_refused() {
+    let case: Case<f64> = mlp(3);
+    let examples = case.examples().with_labels(&[0, 3, 1]);
+    let error = Plan::new(&case.net, &examples, None, &case.settings(Kind::Loss)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "example 1 has class 3 and the network 3 classes; number classes from 0"
+    );
+}

@@ -229,7 +229,8 @@ fn cotangents_are_linear_and_layers_are_chosen_by_name() {
         taps.pull(&v, |tap| {
             let TapFactors::Outer(outer) = &tap.factors else { return };
             near(outer.delta, &all[tap.name], 1e-12, tap.name);
-            seen.push((tap.name.to_owned(), 3, f64::from(u8::from(outer.sizes.bias))));
+            let rho = outer.bias_scale / outer.weight_scale;
+            seen.push((tap.name.to_owned(), 3, if outer.sizes.bias { rho } else { 0.0 }));
         });
         assert_eq!(inputs, seen, "{}", model.architecture);
     }
