@@ -663,29 +663,6 @@ fn selected_examples_have_the_kernel_of_their_rows() {
     }
 }
 
-/// Seconds of exact kernels, for the cost model.
-#[test]
-#[ignore = "a measurement"]
-fn seconds() {
-    let time = |name: &str, case: &Case<f32>, settings: &Settings| {
-        let start = std::time::Instant::now();
-        let found = kernel(&case.net, &case.examples(), None, settings, &Job::silent()).unwrap();
-        let whole = start.elapsed().as_secs_f64();
-        println!("{name}: {whole:.2} s\n{}", found.plan);
-    };
-    let of = |name: &str, shape: Shape, n: usize| {
-        let net = NetConfig::new(name.parse().unwrap(), shape, 10).build(seed()).unwrap();
-        Case::<f32>::new(net, n, None)
-    };
-    let settings = Settings::new(Kind::Trntk);
-    time("mlp", &of("mlp:512,512", Shape::row(784), 2000), &settings);
-    time("cnn-small", &of("cnn-small", Shape::image(28, 28, 1), 500), &settings);
-    let resnet = of("resnet20", Shape::image(32, 32, 3), 100);
-    time("resnet20", &resnet, &settings);
-    let sketch = Some("sjlt:4096".parse().unwrap());
-    time("resnet20, sketched", &resnet, &Settings { sketch, ..settings });
-}
-
 #[test]
 fn products_with_vectors_need_no_kernel() {
     for (name, case) in all() {
