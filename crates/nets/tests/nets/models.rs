@@ -209,7 +209,7 @@ fn cotangents_are_linear_and_layers_are_chosen_by_name() {
             let sums = all.entry(tap.name.into()).or_insert_with(|| vec![0.0; outer.delta.len()]);
             sums.iter_mut().zip(delta).for_each(|(s, d)| *s += d);
         });
-        let last = &names[names.len() - 2..];
+        let last = &names[names.len().saturating_sub(2)..];
         let mut taps = Taps::only(&net, 3, |name| last.iter().any(|own| own == name));
         assert!(taps.layers().iter().map(|l| &l.name).eq(last));
         taps.forward(3, fill);
