@@ -168,7 +168,15 @@ impl Plan {
                     outer(settings, sizes, m, [t * at, square * at], is_single, [total, pairs])
                 }
             };
-            PlannedLayer { layer, path, forming, per_pair, numbers }
+            // The eNTK has a value for each pair of outputs, and a copy of a for each output.
+            let copies = match (&settings.kind, layer.kind, path) {
+                (Kind::Entk, TapKind::Outer(sizes), Path::Hadamard | Path::Pairs) => {
+                    (m - 1.0) * (t * sizes.positions as f64) * sizes.inputs as f64
+                }
+                _ => 0.0,
+            };
+            let per_pair = if settings.kind == Kind::Entk { m * per_pair } else { per_pair };
+            PlannedLayer { layer, path, forming, per_pair, numbers: numbers + copies }
         };
         let layers = all.into_iter().filter(|layer| settings.wants(&full_name(layer)));
         let layers = layers.map(cost).collect();

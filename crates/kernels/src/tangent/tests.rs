@@ -225,7 +225,7 @@ fn recurrent(cell: &str, direction: Direction) -> Case<f64> {
     Case::new(net.finish().unwrap(), 6, Some(&LENGTHS))
 }
 
-fn transformer() -> Case<f64> {
+fn transformer<T: Float>(lengths: &[usize]) -> Case<T> {
     let mut net = Builder::new(Shape::row(4), seed());
     net.push("positions", Positions::new(8, 4)).unwrap();
     let block = TransformerBlock {
@@ -237,7 +237,7 @@ fn transformer() -> Case<f64> {
     block.push(&mut net, "block").unwrap();
     net.push("pool", SequencePool::First).unwrap();
     net.push("fc", Linear::new(4, 2)).unwrap();
-    Case::new(net.finish().unwrap(), 6, Some(&LENGTHS))
+    Case::new(net.finish().unwrap(), lengths.len(), Some(lengths))
 }
 
 /// Positions from the end, causal attention, outputs at the last row, scores by a tied table.
@@ -251,8 +251,8 @@ fn all() -> Vec<(&'static str, Case<f64>)> {
         ("mlp", mlp(6)),
         ("ntk", ntk_mlp()),
         ("convolutions", convolutions(5)),
-        ("transformer", transformer()),
-        ("transformer with a table", transformer().with_ids()),
+        ("transformer", transformer(&LENGTHS)),
+        ("transformer with a table", transformer(&LENGTHS).with_ids()),
         ("sasrec", sasrec()),
     ];
     let cnn = NetConfig::new("cnn:3,max,4".parse().unwrap(), Shape::image(6, 6, 2), 3);
@@ -339,9 +339,12 @@ fn kernels_of_other_cotangents_are_those_of_their_gradients() {
 /// trNTK0 = sum_c eNTK_cc and pNTK = 1' eNTK 1 / C.
 #[test]
 fn traces_and_sums_are_those_of_the_entk() {
-    for case in
-        [mlp(6), convolutions(5), recurrent("gru", Direction::Both), transformer().with_ids()]
-    {
+    for case in [
+        mlp(6),
+        convolutions(5),
+        recurrent("gru", Direction::Both),
+        transformer(&LENGTHS).with_ids(),
+    ] {
         let (n, c) = (case.n, case.net.outputs());
         let blocks = case.gram(&case.settings(Kind::Entk));
         let at = |i: usize, a: usize, j: usize, b: usize| blocks[(i * c + a) * n * c + j * c + b];
@@ -474,6 +477,27 @@ fn queries_are_rows_of_the_kernel_of_all() {
         }
     }
     assert_eq!(one.row(0), up.row(7));
+}
+
+/// The same for sequences of several lengths and a table, over more queries than a tile has.
+#[test]
+fn the_order_of_sequences_changes_no_byte() {
+    let case = transformer::<f32>(&LENGTHS.repeat(50)).with_ids();
+    for path in [Path::Pairs, Path::Gradient] {
+        let settings = Settings { path: Some(path), ..Settings::new(Kind::Trntk) };
+        let all = case.examples();
+        let columns: Vec<usize> = (0..40).collect();
+        let columns = all.select(&columns);
+        let of = |order: &[usize]| {
+            let queries = all.select(order);
+            kernel(&case.net, &queries, Some(&columns), &settings, &Job::silent()).unwrap().gram
+        };
+        let (up, down): (Vec<usize>, Vec<usize>) = ((0..300).collect(), (0..300).rev().collect());
+        let (up, down) = (of(&up), of(&down));
+        for i in 0..300 {
+            assert_eq!(up.row(i), down.row(299 - i), "{path:?}, query {i}");
+        }
+    }
 }
 
 #[test]
@@ -651,7 +675,7 @@ fn residuals_of_sketches_are_of_the_size_predicted() {
 #[test]
 fn selected_examples_have_the_kernel_of_their_rows() {
     let chosen = [4, 0, 5];
-    for case in [mlp(6), transformer().with_ids()] {
+    for case in [mlp::<f64>(6), transformer(&LENGTHS).with_ids()] {
         let examples = case.examples();
         let some = examples.select(&chosen);
         let plan = Plan::new(&case.net, &some, None, &case.settings(Kind::Trntk0)).unwrap();
