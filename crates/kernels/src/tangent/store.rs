@@ -6,7 +6,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use veridical_nets::{Float, Sequences};
 
-use crate::gram::products;
+use crate::gram::{TILE, product, products};
 
 /// Rows of two blocks of positions whose products are formed at once.
 const BLOCK_ROWS: usize = 512;
@@ -301,28 +301,40 @@ impl<T: Float> Products<T> {
     /// delta_ip' S \[a_ip, rho\] summed over positions, with S = sum_jq u_j delta_jq \[a_jq, rho\]', for cotangent v of m.
     fn multiply(&self, m: usize, v: usize, u: &[f64]) -> Vec<f64> {
         let (inputs, out) = (self.inputs, self.outputs);
-        let rows = |sample: usize| {
-            let parts = |row: usize| {
-                let a = &self.a[row * inputs..][..inputs];
-                (a, &self.delta[(row * m + v) * out..][..out])
-            };
-            self.range(sample).map(parts)
-        };
-        let (mut sum, mut bias) = (vec![0.0; out * inputs], vec![0.0; out]);
-        for (sample, &u) in u.iter().enumerate() {
-            for (a, delta) in rows(sample) {
-                for ((sum, bias), d) in sum.chunks_exact_mut(inputs).zip(&mut bias).zip(delta) {
-                    let weight = u * d.wide();
-                    *bias += weight;
-                    sum.iter_mut().zip(a).for_each(|(s, a)| *s += weight * a.wide());
+        let rows: Vec<usize> =
+            (0..u.len()).flat_map(|sample| self.range(sample).map(move |_| sample)).collect();
+        let delta = |row: usize| &self.delta[(row * m + v) * out..][..out];
+        let mut sum = vec![0.0; out * inputs];
+        let mut part = vec![T::ZERO; out * inputs];
+        let mut bias = vec![0.0; out];
+        let mut weighted = Vec::new();
+        for (first, block) in (0..).step_by(TILE).zip(rows.chunks(TILE)) {
+            weighted.clear();
+            weighted.resize(out * block.len(), T::ZERO);
+            for (r, &sample) in block.iter().enumerate() {
+                for (o, d) in delta(first + r).iter().enumerate() {
+                    let weight = u[sample] * d.wide();
+                    bias[o] += weight;
+                    weighted[o * block.len() + r] = T::of(weight);
                 }
             }
+            let a = &self.a[first * inputs..];
+            product(&mut part, false, &weighted, a, [out, block.len(), inputs]);
+            sum.iter_mut().zip(&part).for_each(|(s, p)| *s += p.wide());
         }
-        let each = |(a, delta): (&[T], &[T])| -> f64 {
-            let parts = sum.chunks_exact(inputs).zip(&bias).zip(delta);
-            parts.map(|((sum, bias), d)| d.wide() * (inner(a, sum) + self.bias * bias)).sum()
-        };
-        (0..u.len()).map(|sample| rows(sample).map(each).sum()).collect()
+        let sum: Vec<T> = sum.into_iter().map(T::of).collect();
+        let mut found = vec![0.0; u.len()];
+        for (first, block) in (0..).step_by(TILE).zip(rows.chunks(TILE)) {
+            let a = &self.a[first * inputs..][..block.len() * inputs];
+            let mut values = vec![T::ZERO; block.len() * out];
+            products(a, &sum, inputs, &mut values);
+            for (r, (&sample, values)) in block.iter().zip(values.chunks_exact(out)).enumerate() {
+                let parts = delta(first + r).iter().zip(values).zip(&bias);
+                let each = parts.map(|((d, x), b)| d.wide() * (x.wide() + self.bias * b));
+                found[sample] += each.sum::<f64>();
+            }
+        }
+        found
     }
 
     /// In f64.
