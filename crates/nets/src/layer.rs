@@ -128,6 +128,9 @@ pub struct Backward<'a, T> {
     pub dx: Option<&'a mut [T]>,
     /// Gradient of the parameters summed over the n samples, to be overwritten (not added to); `None` if it is not needed.
     pub dparams: Option<&'a mut [T]>,
+    /// Values for the taps of a [`Factors::Parts`] layer, to be overwritten ([`Layer::tapped`] per sample of x); `None` if no
+    /// taps are wanted.
+    pub tapped: Option<&'a mut [T]>,
     /// Values saved by the forward pass.
     pub kept: &'a [T],
     /// Random numbers of the forward pass.
@@ -145,12 +148,15 @@ pub(crate) fn take<T: Float>(scratch: &mut Vec<T>, len: usize) -> &mut [T] {
 }
 
 /// How the gradient of one sample follows from the layer's input a and the gradient delta at its output.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Factors {
     /// The layer has no parameters.
     None,
     /// dW_g = sum over positions p of delta_gp a_gp', group by group, and the bias, if there is one, sum_p delta_p.
     Outer(Outer),
+    /// Several products of the same form, such as those of a recurrent layer with its input and with its state: the backward
+    /// pass writes their delta ([`Layer::tapped`]), and [`Layer::tap_part`] their a.
+    Parts(Vec<Part>),
     /// Rows of a table are added to the rows of x ([`Layer::tap_rows`]): the gradient of a table row is the sum of delta over
     /// the rows of x that it was added to.
     Rows,
@@ -171,6 +177,26 @@ pub struct Outer {
     pub outputs: usize,
     /// Whether a bias follows the weight.
     pub bias: bool,
+}
+
+impl Outer {
+    /// Returns the number of parameters: of the weights of all groups, and of the bias.
+    pub fn parameters(self) -> usize {
+        self.groups * self.outputs * (self.inputs + usize::from(self.bias))
+    }
+}
+
+/// One of several products whose sum over positions is a gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Name inside the layer.
+    pub name: &'static str,
+    /// Sizes of the product; one position per row.
+    pub sizes: Outer,
+    /// Where the weight and the bias begin in the parameters of the layer.
+    pub places: [usize; 2],
+    /// Where delta begins in the values that the backward pass writes for a row.
+    pub delta: usize,
 }
 
 /// A kind of layer: forward and backward pass, parameters, and factors of the gradient of a sample.
@@ -226,6 +252,16 @@ pub trait Layer<T: Float>: Debug + Send + Sync {
     /// For [`Factors::Outer`]: writes the input a of `n` samples, n x positions x groups x inputs; returns `false` if x already
     /// has that form.
     fn tap_input(&self, _input: Shape, _n: usize, _x: &[T], _a: &mut Vec<T>) -> bool {
+        false
+    }
+
+    /// For [`Factors::Parts`]: returns the number of values that a backward pass writes for the taps of each row of x.
+    fn tapped(&self) -> usize {
+        0
+    }
+
+    /// For [`Factors::Parts`]: writes the input a of a part, one row per row of x; returns `false` if it is x itself.
+    fn tap_part(&self, _part: usize, _sequences: Sequences<'_>, _y: &[T], _a: &mut Vec<T>) -> bool {
         false
     }
 

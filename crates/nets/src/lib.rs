@@ -61,7 +61,7 @@ mod weights;
 pub use error::{Error, Result};
 pub use feed::{Augmentation, Feed, Values, moments};
 pub use float::Float;
-pub use layer::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Scope, Spec};
+pub use layer::{Backward, Factors, Forward, Layer, Mode, Noise, Outer, Part, Scope, Spec};
 pub use loss::{Loss, Target, correct};
 pub use models::{Architecture, Init, NetConfig};
 pub use net::{Builder, Named, Net, Slot};
@@ -72,7 +72,7 @@ pub use schedule::{Curve, Schedule};
 pub use sequences::Sequences;
 pub use shape::Shape;
 pub use table::{Addend, EmbeddingTable, RowGradient};
-pub use taps::{OuterTap, Tap, TapFactors, Taps};
+pub use taps::{InputTap, OuterTap, Tap, TapFactors, TapKind, TappedLayer, Taps};
 pub use trainer::{Trainer, TrainerSettings};
 
 /// The example of the README, compiled and run.

@@ -267,6 +267,17 @@ impl<T: Float> Net<T> {
         self.nodes.iter().map(|node| node.name.as_str())
     }
 
+    /// Returns the names of the layers that do more than apply a function to each value: those with parameters, and those that
+    /// change the number of values, such as pooling.
+    pub fn maps(&self) -> impl Iterator<Item = &str> {
+        let maps = |node: &&Node<T>| {
+            let changes = node.input.values() != node.output.values();
+            let pools = node.layer().is_some_and(|layer| layer.pools() || changes);
+            !node.params.is_empty() || pools
+        };
+        self.nodes.iter().filter(maps).map(|node| node.name.as_str())
+    }
+
     /// Returns the shape of the output of a node.
     pub fn output_of(&self, name: &str) -> Option<Shape> {
         self.nodes.iter().find(|node| node.name == name).map(|node| node.output)

@@ -239,6 +239,7 @@ impl<T: Float> Net<T> {
             dy: &dy[..out],
             dx,
             dparams: plan.trained[number].then(|| &mut work.grads[node.params.clone()]),
+            tapped: None,
             kept: &work.kept[number],
             noise: Noise { stream: node.stream, step: work.step, first: 0 },
             scratch: &mut work.scratches[0],
@@ -307,8 +308,19 @@ impl<T: Float> Net<T> {
             &mut work.chunk_grads
         };
         let scratches = work.scratches.iter_mut().zip(&mut work.spares).collect::<Vec<_>>();
-        let tasks = views.into_par_iter().zip(&work.chunks).zip(scratches).zip(grads);
-        tasks.for_each(|(((mut views, chunk), (scratch, spare)), grads)| {
+        // Views of what the layers of the range write for their taps.
+        let mut tapped: Vec<Vec<&mut [T]>> = work.chunks.iter().map(|_| Vec::new()).collect();
+        for (node, values) in self.nodes[range.clone()].iter().zip(&mut work.tapped[range.clone()])
+        {
+            let is_pooled = self.is_pooled(node.from);
+            let per_row = node.layer().map_or(0, |layer| layer.tapped());
+            let per_row = if values.is_empty() { 0 } else { per_row };
+            let len = |chunk| batch.span(is_pooled, chunk).len() * per_row;
+            let parts = cut(values, work.chunks.iter().map(len));
+            tapped.iter_mut().zip(parts).for_each(|(views, part)| views.push(part));
+        }
+        let tasks = views.into_par_iter().zip(tapped).zip(&work.chunks).zip(scratches).zip(grads);
+        tasks.for_each(|((((mut views, mut tapped), chunk), (scratch, spare)), grads)| {
             let mut written = before.to_vec();
             let value = |slot: usize| {
                 let (span, len) =
@@ -356,6 +368,12 @@ impl<T: Float> Net<T> {
                             (Some(own), false) => Some(&mut **own),
                             (None, _) => None,
                         };
+                        let tapped = std::mem::take(&mut tapped[i - range.start]);
+                        let tapped = (!tapped.is_empty()).then_some(tapped);
+                        if dx.is_none() && tapped.is_none() && !plan.trained[i] {
+                            views[delta_of[i + 1]] = Some(dy);
+                            continue;
+                        }
                         layer.backward(Backward {
                             n: span.len(),
                             sequences: batch.sequences(is_pooled, chunk),
@@ -369,6 +387,7 @@ impl<T: Float> Net<T> {
                             dy,
                             dx,
                             dparams: plan.trained[i].then(|| &mut grads[places[i].clone()]),
+                            tapped,
                             kept: &[],
                             noise: Noise { stream: node.stream, step, first: span.start },
                             scratch,

@@ -140,6 +140,7 @@ impl<'a> Trial<'a> {
             dy: &dy,
             dx: Some(&mut dx),
             dparams: Some(&mut dparams),
+            tapped: None,
             kept: &kept,
             noise: noise(first),
             scratch: &mut vec![f64::NAN; 3],
@@ -153,6 +154,7 @@ impl<'a> Trial<'a> {
         match self.layer.factors(self.input) {
             Factors::None => Vec::new(),
             Factors::Direct => self.backward(i..i + 1).1,
+            Factors::Parts(parts) => self.parts(&parts, i),
             Factors::Rows => {
                 let mut rows = Vec::new();
                 self.layer.tap_rows(Sequences::new(&self.starts[i..i + 2]), &mut rows);
@@ -174,6 +176,54 @@ impl<'a> Trial<'a> {
                 sum
             }
         }
+    }
+
+    /// The gradient of sequence i from what its backward pass writes for the taps.
+    fn parts(&self, parts: &[crate::Part], i: usize) -> Vec<f64> {
+        let (y, kept) = self.forward();
+        let (inputs, outputs) = (self.input.values(), self.output().values());
+        let starts = &self.starts[i..i + 2];
+        let (rows, n) = (starts[0]..starts[1], starts[1] - starts[0]);
+        let out = self.rows_out(&(i..i + 1));
+        let per_row = self.layer.tapped();
+        let mut tapped = vec![f64::NAN; n * per_row];
+        let x = &self.x[rows.start * inputs..rows.end * inputs];
+        let y = &y[out.start * outputs..out.end * outputs];
+        self.layer.backward(Backward {
+            n,
+            sequences: Sequences::new(starts),
+            input: self.input,
+            output: self.output(),
+            mode: self.mode,
+            params: &self.params,
+            buffers: &self.buffers,
+            x,
+            y,
+            dy: &self.c[out.start * outputs..out.end * outputs],
+            dx: None,
+            dparams: None,
+            tapped: Some(&mut tapped),
+            kept: &kept,
+            noise: noise(rows.start),
+            scratch: &mut vec![f64::NAN; 3],
+        });
+        let mut gradient = vec![f64::NAN; self.params.len()];
+        for (number, part) in parts.iter().enumerate() {
+            let Outer { inputs, outputs, .. } = part.sizes;
+            let mut a = Vec::new();
+            if !self.layer.tap_part(number, Sequences::new(starts), y, &mut a) {
+                a = x.to_vec();
+            }
+            let delta = |r: usize, o: usize| tapped[r * per_row + part.delta + o];
+            for o in 0..outputs {
+                for k in 0..inputs {
+                    gradient[part.places[0] + o * inputs + k] =
+                        (0..n).map(|r| delta(r, o) * a[r * inputs + k]).sum();
+                }
+                gradient[part.places[1] + o] = (0..n).map(|r| delta(r, o)).sum();
+            }
+        }
+        gradient
     }
 
     fn outer(&self, sizes: Outer, x: &[f64], dy: &[f64]) -> Vec<f64> {

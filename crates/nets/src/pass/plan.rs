@@ -12,8 +12,8 @@ pub struct Plan {
     pub(crate) trained: Vec<bool>,
     /// Whether the gradient at a slot is needed.
     pub(super) needed: Vec<bool>,
-    /// Whether the gradients at all slots are kept separately for taps.
-    pub(super) taps: bool,
+    /// Whether the gradient at the output of a node is kept, for taps; empty in training.
+    pub(crate) tapped: Vec<bool>,
 }
 
 impl Plan {
@@ -28,7 +28,7 @@ impl Plan {
         for (node, &trained) in net.nodes.iter().zip(&trained) {
             needed.push(trained || node.reads().any(|slot| needed[slot]));
         }
-        Self { trained, needed, taps: false }
+        Self { trained, needed, tapped: Vec::new() }
     }
 
     /// Adds the gradient at the input, for an embedding table before the network.
@@ -44,10 +44,15 @@ impl Plan {
         self.needed[0]
     }
 
-    /// Plans the gradients at all slots after the first layer, but none of parameters.
-    pub(crate) fn taps<T: Float>(net: &Net<T>) -> Self {
-        let all = Self::new(net, |_| true);
-        Self { trained: vec![false; all.trained.len()], needed: all.needed, taps: true }
+    /// Plans the gradients at the outputs of the nodes for which `is_wanted` returns true, but none of parameters.
+    pub(crate) fn taps<T: Float>(net: &Net<T>, is_wanted: impl Fn(&str) -> bool) -> Self {
+        let wanted = Self::new(net, is_wanted);
+        Self { trained: vec![false; wanted.trained.len()], tapped: wanted.trained, ..wanted }
+    }
+
+    /// Whether the gradient at a slot is kept.
+    pub(super) fn keeps(&self, slot: usize) -> bool {
+        slot.checked_sub(1).map_or(self.needed[0], |node| self.tapped[node])
     }
 
     /// Returns the ranges of the parameters that get a gradient.

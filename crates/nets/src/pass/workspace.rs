@@ -31,6 +31,8 @@ pub struct Workspace<T> {
     /// The list of each slot.
     pub(crate) delta_of: Vec<usize>,
     pub(super) kept: Vec<Vec<T>>,
+    /// What the backward pass of each node writes for its taps.
+    pub(crate) tapped: Vec<Vec<T>>,
     pub(super) scratches: Vec<Vec<T>>,
     pub(super) spares: Vec<Vec<T>>,
     /// Gradient of the parameters after a backward pass.
@@ -46,8 +48,7 @@ impl<T: Float> Workspace<T> {
         let kinds: Vec<_> = slots.map(|slot| (lens[slot], net.is_pooled(slot))).collect();
         let delta_of = match plan {
             None => Vec::new(),
-            Some(plan) if plan.taps => (0..lens.len()).collect(),
-            Some(_) => share(net, &kinds),
+            Some(plan) => share(net, &kinds, |slot| !plan.tapped.is_empty() && plan.keeps(slot)),
         };
         let mut sizes = Vec::new();
         for (slot, &list) in delta_of.iter().enumerate() {
@@ -59,6 +60,11 @@ impl<T: Float> Workspace<T> {
         let has_gradients = plan.is_some_and(|plan| plan.trained.contains(&true));
         let grads = if has_gradients { net.params.len() } else { 0 };
         let kept = |node: &Node<T>| node.layer().map_or(0, |layer| layer.kept(node.input));
+        let tapped = |(i, node): (usize, &Node<T>)| {
+            let is_tapped = plan.is_some_and(|plan| plan.tapped.get(i) == Some(&true));
+            let per_row = node.layer().map_or(0, |layer| layer.tapped());
+            zeros(if is_tapped { capacity * per_row } else { 0 })
+        };
         Self {
             capacity,
             starts: vec![0],
@@ -71,6 +77,7 @@ impl<T: Float> Workspace<T> {
             deltas: sizes.iter().map(|len| zeros(len * capacity)).collect(),
             delta_of,
             kept: net.nodes.iter().map(|node| zeros(kept(node))).collect(),
+            tapped: net.nodes.iter().enumerate().map(tapped).collect(),
             scratches: vec![Vec::new(); CHUNKS],
             spares: vec![Vec::new(); CHUNKS],
             grads: zeros(grads),
@@ -150,8 +157,13 @@ fn still<T: Float>(net: &Net<T>, plan: Option<&Plan>) -> Vec<bool> {
 }
 
 /// Determines which slots can share a list for their gradients: a gradient is live from the last node that reads its slot to
-/// the node that wrote it; only equal sizes share, so that chunks of different slots never overlap.
-fn share<T: Float>(net: &Net<T>, kinds: &[(usize, bool)]) -> Vec<usize> {
+/// the node that wrote it; only equal sizes share, so that chunks of different slots never overlap. Lists of slots that `keeps` holds
+/// are not used again.
+fn share<T: Float>(
+    net: &Net<T>,
+    kinds: &[(usize, bool)],
+    keeps: impl Fn(usize) -> bool,
+) -> Vec<usize> {
     let mut list_of = vec![usize::MAX; kinds.len()];
     let mut sizes: Vec<(usize, bool)> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
@@ -173,7 +185,9 @@ fn share<T: Float>(net: &Net<T>, kinds: &[(usize, bool)]) -> Vec<usize> {
         for slot in node.reads() {
             give(slot, &mut free, &mut list_of);
         }
-        free.push(list_of[number + 1]);
+        if !keeps(number + 1) {
+            free.push(list_of[number + 1]);
+        }
     }
     // Lists are numbered by the first slot that uses them, as the sizes are collected.
     let mut renumbered = vec![usize::MAX; sizes.len()];

@@ -107,6 +107,7 @@ fn check(case: &Value) {
         dy: &dy,
         dx: Some(&mut dx),
         dparams: Some(&mut dparams),
+        tapped: None,
         kept: &kept,
         noise,
         scratch: &mut Vec::new(),

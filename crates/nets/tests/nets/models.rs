@@ -193,6 +193,49 @@ fn gradients_put_together_from_taps_are_those_of_each_sample() {
     }
 }
 
+/// A cotangent of two outputs gives the sum of their taps; taps of some layers are those of all, in one order.
+#[test]
+fn cotangents_are_linear_and_layers_are_chosen_by_name() {
+    for model in all() {
+        let net = model.build::<f64>(seed(3)).unwrap();
+        let (x, _) = samples(&model, 3);
+        let x: Vec<f64> = x.into_iter().map(f64::from).collect();
+        let fill = |slot: &mut [f64]| slot.copy_from_slice(&x);
+        let names: Vec<String> = Taps::new(&net, 3).layers().into_iter().map(|l| l.name).collect();
+        let mut all = BTreeMap::<String, Vec<f64>>::new();
+        Taps::new(&net, 3).take(3, &[0, 2], fill, |tap| {
+            let TapFactors::Outer(outer) = &tap.factors else { return };
+            let delta = outer.delta.iter().map(|d| if tap.output == 0 { *d } else { -0.5 * d });
+            let sums = all.entry(tap.name.into()).or_insert_with(|| vec![0.0; outer.delta.len()]);
+            sums.iter_mut().zip(delta).for_each(|(s, d)| *s += d);
+        });
+        let last = &names[names.len().saturating_sub(2)..];
+        let mut taps = Taps::only(&net, 3, |name| last.iter().any(|own| own == name));
+        assert!(taps.layers().iter().map(|l| &l.name).eq(last));
+        taps.forward(3, fill);
+        let mut work = Workspace::new(&net, 3, None);
+        net.forward(&mut work, 3, Mode::Frozen, 0, fill);
+        assert_eq!(taps.outputs(), work.outputs(&net));
+        let mut inputs = Vec::new();
+        taps.inputs(|tap| inputs.push((tap.name.to_owned(), tap.samples().len(), tap.bias)));
+        let v: Vec<f64> = (0..3 * net.outputs())
+            .map(|p| match p % net.outputs() {
+                0 => 1.0,
+                2 => -0.5,
+                _ => 0.0,
+            })
+            .collect();
+        let mut seen = Vec::new();
+        taps.pull(&v, |tap| {
+            let TapFactors::Outer(outer) = &tap.factors else { return };
+            near(outer.delta, &all[tap.name], 1e-12, tap.name);
+            let rho = outer.bias_scale / outer.weight_scale;
+            seen.push((tap.name.to_owned(), 3, if outer.sizes.bias { rho } else { 0.0 }));
+        });
+        assert_eq!(inputs, seen, "{}", model.architecture);
+    }
+}
+
 /// Runs some steps and returns the final state.
 fn trained(model: &NetConfig, n: usize, steps: usize) -> (Vec<u32>, Vec<u32>, u64) {
     let (x, classes) = samples(model, n);

@@ -114,23 +114,24 @@ fn taps_are_the_gradients_of_sequences() {
     let x = mixed(3, rows * 5, 1.0);
     for cell in ["gru", "lstm"] {
         let net = classifier::<f64>(cell);
-        let mut seen = vec![Vec::new(); lengths.len()];
+        let cells = net.tensors().into_iter().filter(|t| t.name.starts_with("rnn"));
+        let own: usize = cells.map(|t| t.place.len()).sum();
+        let mut seen = vec![vec![0.0; net.params.len()]; lengths.len()];
         Taps::new(&net, rows).take_sequences(
             &starts,
             &[0; 4],
             &[1],
             |slot| slot.copy_from_slice(&x),
             |tap| {
+                let TapFactors::Outer(outer) = &tap.factors else { panic!("two factors") };
+                let first = if tap.name == "rnn" { 0 } else { own };
+                assert_eq!(tap.part.is_empty(), tap.name != "rnn");
                 for (i, seen) in seen.iter_mut().enumerate() {
-                    match &tap.factors {
-                        TapFactors::Direct(all) => {
-                            let count = all.len() / tap.samples.len();
-                            seen.extend_from_slice(&all[i * count..][..count]);
-                        }
-                        TapFactors::Outer(outer) => seen.extend(outer.gradient(i)),
-                        TapFactors::Rows(_) | TapFactors::Added { .. } => {
-                            panic!("the input was not requested")
-                        }
+                    let gradient = outer.gradient(i);
+                    let (weight, bias) =
+                        gradient.split_at(outer.sizes.inputs * outer.sizes.outputs);
+                    for (part, place) in [weight, bias].into_iter().zip(outer.places) {
+                        seen[first + place..][..part.len()].copy_from_slice(part);
                     }
                 }
             },

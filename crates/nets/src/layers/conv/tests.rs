@@ -98,6 +98,7 @@ fn batches_and_samples_agree() {
         dy: &trial.c,
         dx: Some(&mut dx2),
         dparams: Some(&mut dparams2),
+        tapped: None,
         kept: &[],
         noise: crate::testing::noise(0),
         scratch: &mut Vec::new(),

@@ -27,7 +27,9 @@ use super::linear::{column_sums, uniform};
 use crate::float::wide;
 use crate::layer::take;
 use crate::product::{Matrix, whole};
-use crate::{Backward, Error, Factors, Float, Forward, Layer, Result, Shape, Spec};
+use crate::{
+    Backward, Error, Factors, Float, Forward, Layer, Outer, Part, Result, Sequences, Shape, Spec,
+};
 pub use gru::GruCell;
 pub use lstm::LstmCell;
 use steps::{Packed, Steps};
@@ -265,7 +267,8 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
     }
 
     fn backward(&self, pass: Backward<'_, T>) {
-        let Backward { n, sequences, params, x, y, dy, mut dx, mut dparams, scratch, .. } = pass;
+        let Backward { n, sequences, params, x, y, dy, mut dx, mut dparams, .. } = pass;
+        let (mut tapped, scratch) = (pass.tapped, pass.scratch);
         let parts = params.chunks_exact(self.count()).zip(self.directions());
         for (which, (params, &reverse)) in parts.enumerate() {
             let (g, h, outputs) = (self.gates(), self.hidden, self.outputs());
@@ -323,6 +326,14 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
                     },
                 );
             }
+            if let Some(tapped) = tapped.as_deref_mut() {
+                let rows = tapped.chunks_exact_mut(Layer::<T>::tapped(self));
+                for ((to, p), q) in rows.zip(p.chunks_exact(g)).zip(q.chunks_exact(g)) {
+                    let to = &mut to[2 * g * which..][..2 * g];
+                    to[..g].copy_from_slice(p);
+                    to[g..].copy_from_slice(q);
+                }
+            }
             let delta = Matrix::rows(p, n, g);
             if let Some(dx) = dx.as_deref_mut() {
                 whole(dx, which > 0, T::ONE, delta, Matrix::rows(w_ih, g, self.inputs));
@@ -341,8 +352,38 @@ impl<T: Float, C: Cell> Layer<T> for Recurrent<C> {
         }
     }
 
+    /// For each direction W_ih with x and delta, and W_hh with the state before and epsilon.
     fn factors(&self, _: Shape) -> Factors {
-        Factors::Direct
+        let (g, d, h) = (self.gates(), self.inputs, self.hidden);
+        let part = |name, inputs, places, delta| {
+            let sizes = Outer { positions: 1, groups: 1, inputs, outputs: g, bias: true };
+            Part { name, sizes, places, delta }
+        };
+        let parts = |(which, reverse): (usize, &bool)| {
+            let first = which * self.count();
+            let biases = first + g * (d + h);
+            let [ih, hh] = if *reverse { ["ih_reverse", "hh_reverse"] } else { ["ih", "hh"] };
+            [
+                part(ih, d, [first, biases], 2 * g * which),
+                part(hh, h, [first + g * d, biases + g], 2 * g * which + g),
+            ]
+        };
+        Factors::Parts(self.directions().iter().enumerate().flat_map(parts).collect())
+    }
+
+    fn tapped(&self) -> usize {
+        2 * self.gates() * self.directions().len()
+    }
+
+    fn tap_part(&self, part: usize, sequences: Sequences<'_>, y: &[T], a: &mut Vec<T>) -> bool {
+        let (which, is_state) = (part / 2, part % 2 == 1);
+        if is_state {
+            let (h, outputs) = (self.hidden, self.outputs());
+            a.resize(sequences.rows() * h, T::ZERO);
+            let steps = Steps::new(sequences, self.directions()[which]);
+            shift(&steps, y, outputs, which * h, a, h);
+        }
+        is_state
     }
 }
 

@@ -1,0 +1,1 @@
+//! Machines that learn from a Gram matrix.
