@@ -1,1 +1,21 @@
-//! Machines that learn from a Gram matrix.
+//! Machines that learn from a Gram matrix: everything here sees inner products and never a network.
+//!
+//! - [`Ridge`]: kernel ridge with an intercept, with every row or group of rows removed in closed form; [`RidgeSpectrum`]: all
+//!   penalties from one eigendecomposition.
+//! - [`Glm`]: multinomial logistic regression in the space of the kernel, and the influence of every training row on a prediction.
+//! - [`choose_glm`], [`choose_ridge`]: the penalty by the loss on held-out training rows.
+//!
+//! A Gram matrix in memory is a [`Rows`](veridical_core::Rows) of f32, one row per query or training row and one column per training
+//! row. Sums and solutions are f64, and work is split by size alone, so that bytes do not depend on the number of threads.
+
+mod choose;
+mod glm;
+mod product;
+mod ridge;
+mod softmax;
+
+pub use choose::{Choice, choose_glm, choose_ridge};
+pub use glm::{Glm, GlmSettings, Penalty, balanced_weights};
+pub use product::product;
+pub use ridge::{Ridge, RidgeAt, RidgeSpectrum};
+pub use softmax::{log_sum_exp, softmax};
