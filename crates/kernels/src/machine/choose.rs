@@ -8,7 +8,7 @@
 use serde::Serialize;
 use veridical_core::{Error, Job, Result, Rows};
 
-use super::glm::{Glm, GlmSettings};
+use super::glm::{Glm, GlmSettings, check_labels, checked_weights};
 use super::product::{check_gram, submatrix};
 use super::ridge::RidgeSpectrum;
 use super::softmax::log_sum_exp;
@@ -87,22 +87,23 @@ pub fn choose_glm(
     held_out: &[usize],
     job: &Job<'_>,
 ) -> Result<Choice> {
+    check_labels(labels, classes)?;
+    let weights = checked_weights(weights, labels.len())?;
     let parts = Parts::new(k, labels.len(), held_out)?;
     let (gram, queries, n) = (parts.gram(), parts.queries(), parts.fitted.len());
     let y: Vec<u32> = parts.fitted.iter().map(|&i| labels[i]).collect();
-    let w: Option<Vec<f64>> = weights.map(|w| parts.fitted.iter().map(|&i| w[i]).collect());
+    let w: Vec<f64> = parts.fitted.iter().map(|&i| weights[i]).collect();
     let (gram, queries) = (Rows::new(&gram, n)?, Rows::new(&queries, n)?);
     let mut losses = Vec::new();
     let mut start: Option<Glm> = None;
     for lambda in falling(lambdas) {
         let settings = GlmSettings { tolerance: 1e-5, ..GlmSettings::new(lambda) };
-        let fit = Glm::fit(gram, &y, classes, w.as_deref(), start.as_ref(), &settings, job)?;
+        let fit = Glm::fit(gram, &y, classes, Some(&w), start.as_ref(), &settings, job)?;
         let scores = fit.predict(queries)?;
         let (mut loss, mut total) = (0.0, 0.0);
         for (s, &i) in scores.chunks_exact(classes).zip(held_out) {
-            let weight = weights.map_or(1.0, |w| w[i]);
-            loss += weight * (log_sum_exp(s) - s[labels[i] as usize]);
-            total += weight;
+            loss += weights[i] * (log_sum_exp(s) - s[labels[i] as usize]);
+            total += weights[i];
         }
         losses.push((lambda, loss / total));
         start = Some(fit);

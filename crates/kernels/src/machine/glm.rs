@@ -123,11 +123,7 @@ impl Glm {
         check_lambda(settings.lambda)?;
         let n = check_gram(k, labels.len(), "labels")?;
         check_labels(labels, classes)?;
-        let weights = weights.map_or_else(|| vec![1.0; n], <[f64]>::to_vec);
-        if weights.len() != n || weights.iter().any(|w| !(w.is_finite() && *w >= 0.0)) {
-            let what = "weights must be one number of at least 0 for every training row";
-            return Err(Error::unfit(what, ""));
-        }
+        let weights = checked_weights(weights, n)?;
         let lambda = settings.lambda;
         let start = start.filter(|s| s.alpha.len() == n * classes);
         let mut fit = Self {
@@ -386,7 +382,16 @@ impl Glm {
 /// Queries that share the products of one run of conjugate gradients.
 const LANES: usize = 16;
 
-fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
+pub(super) fn checked_weights(weights: Option<&[f64]>, n: usize) -> Result<Vec<f64>> {
+    let weights = weights.map_or_else(|| vec![1.0; n], <[f64]>::to_vec);
+    if weights.len() != n || weights.iter().any(|w| !(w.is_finite() && *w >= 0.0)) {
+        let what = "weights must be one number of at least 0 for every training row";
+        return Err(Error::unfit(what, ""));
+    }
+    Ok(weights)
+}
+
+pub(super) fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
     if classes < 2 {
         let what = format!("a classifier needs at least two classes, got {classes}");
         return Err(Error::unfit(what, ""));

@@ -7,6 +7,8 @@ use veridical_core::{Error, Result, Rows};
 
 /// Rows of a block: the unit of work of a thread, and of the order of the sums.
 const BLOCK: usize = 64;
+/// Columns that are widened to f64 at once: 256 KB of a block.
+const WIDTH: usize = 512;
 
 /// Returns K X for the rows of K and a row-major X of `columns` values per column of K.
 ///
@@ -31,12 +33,18 @@ pub fn product(k: Rows<'_, f32>, x: &[f64], columns: usize) -> Vec<f64> {
     let x = MatRef::from_row_major_slice(x, m, columns);
     let blocks = out.par_chunks_mut(BLOCK * columns).zip(k.values().par_chunks(BLOCK * m));
     blocks.for_each_init(Vec::new, |wide, (out, rows)| {
-        wide.clear();
-        wide.extend(rows.iter().map(|&k| f64::from(k)));
         let n = rows.len() / m;
-        let rows = MatRef::from_row_major_slice(wide, n, m);
-        let out = MatMut::from_row_major_slice_mut(out, n, columns);
-        matmul(out, Accum::Replace, rows, x, 1.0, Par::Seq);
+        let mut out = MatMut::from_row_major_slice_mut(out, n, columns);
+        for first in (0..m).step_by(WIDTH) {
+            let width = WIDTH.min(m - first);
+            wide.clear();
+            for row in rows.chunks_exact(m) {
+                wide.extend(row[first..first + width].iter().map(|&k| f64::from(k)));
+            }
+            let part = MatRef::from_row_major_slice(wide, n, width);
+            let x = x.subrows(first, width);
+            matmul(out.as_mut(), Accum::Add, part, x, 1.0, Par::Seq);
+        }
     });
     out
 }

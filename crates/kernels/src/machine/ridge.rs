@@ -13,6 +13,8 @@
 //! for every lambda: M = sum_(v_k orthogonal to 1) v_k v_k' / (d_k + lambda). The multiple tr(K) 11'/n is added before the
 //! decomposition and taken out of M after it: 1 is then an eigenvector apart from the null space of HKH.
 
+use std::sync::Arc;
+
 use veridical_core::{Error, Result, Rows};
 use veridical_learn::{eigen, invert_spd, solve_spd};
 
@@ -23,8 +25,8 @@ use super::product::{check_gram, check_lambda, check_queries, product, product_f
 pub struct Ridge {
     targets: usize,
     lambda: f64,
-    /// M, n x n.
-    m: Vec<f64>,
+    /// M, n x n; shared by the fits of other targets.
+    m: Arc<Vec<f64>>,
     /// u / s.
     mean: Vec<f64>,
     alpha: Vec<f64>,
@@ -83,7 +85,24 @@ impl Ridge {
         let targets = y.dim();
         let alpha = product_f64(&m, n, y.values(), targets);
         let intercepts = product_f64(&mean, n, y.values(), targets);
-        Ok(Self { targets, lambda, m, mean, alpha, intercepts })
+        Ok(Self { targets, lambda, m: Arc::new(m), mean, alpha, intercepts })
+    }
+
+    /// Returns the fit of other targets with the same Gram matrix, penalty and weights: a product instead of a solve.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is not one row of targets per training row, [`Error::Unfit`] if one is not finite.
+    pub fn with_targets(&self, y: Rows<'_, f64>) -> Result<Self> {
+        let n = self.n();
+        if y.n() != n {
+            let what = format!("{n} training rows were given with {} rows of targets", y.n());
+            return Err(Error::shape(what, ""));
+        }
+        check_targets(y)?;
+        let targets = y.dim();
+        let alpha = product_f64(&self.m, n, y.values(), targets);
+        let intercepts = product_f64(&self.mean, n, y.values(), targets);
+        Ok(Self { targets, alpha, intercepts, ..self.clone() })
     }
 
     /// Returns alpha: a row of one value per target for every training row.
@@ -205,11 +224,17 @@ fn check_fit(k: Rows<'_, f32>, y: Rows<'_, f64>, lambda: f64) -> Result<usize> {
     if n < 2 {
         return Err(Error::unfit("a regression needs at least two training rows", ""));
     }
-    if let Some(at) = y.values().iter().position(|y| !y.is_finite()) {
-        let what = format!("the target of row {} is not finite", at / y.dim());
-        return Err(Error::unfit(what, ""));
-    }
+    check_targets(y)?;
     Ok(n)
+}
+
+fn check_targets(y: Rows<'_, f64>) -> Result<()> {
+    match y.values().iter().position(|y| !y.is_finite()) {
+        None => Ok(()),
+        Some(at) => {
+            Err(Error::unfit(format!("the target of row {} is not finite", at / y.dim()), ""))
+        }
+    }
 }
 
 fn check_group(group: &[usize], n: usize) -> Result<()> {
