@@ -331,7 +331,8 @@ mod tests {
             let want = brute_force(&x, &y);
             let without: Vec<[f64; 2]> = (0..x.len()).map(|i| {
                 let (mut x, mut y) = (x.clone(), y.clone());
-                (x.remove(i), y.remove(i));
+                x.remove(i);
+                y.remove(i);
                 brute_force(&x, &y)
             }).collect();
             for (k, got) in [got.tau_b, got.tau_paper].into_iter().enumerate() {

@@ -16,5 +16,5 @@ mod trace;
 pub use check::{VoteCheck, VoteSettings, check};
 pub use removal::{RemovalCheck, removal_check};
 pub use scan::{ClassScan, Scan, ScannedRow, scan};
-pub use split::{Split, split};
+pub use split::{Split, smallest_error, split};
 pub use trace::{Trace, TraceSettings, Traced, common_class, trace};

@@ -8,14 +8,15 @@
 //! with percentiles of 1,000 bootstrap samples of incidents as its interval. The best cut of the scores ([`split`]) gives an upper group
 //! in any data. It counts as found only if its gap (difference of means) is above 99 % of the gaps found when incidents and reference
 //! are shuffled, p = (1 + exceeding) / (1 + permutations) at most 0.01. With q incidents and r reference queries there are
-//! (q + r)! / (q! r!) divisions, so very few of them cannot reach p = 0.01, and nothing is found.
+//! (q + r)! / (q! r!) divisions, so very few of them cannot reach p = 0.01, and nothing is found. The group is what is above that cut and above the cut of the
+//! smallest error ([`smallest_error`]), which does not take the upper end of the clean rows along where few are poisoned.
 
 use rayon::prelude::*;
 use serde::Serialize;
 use veridical_core::stats::quantile;
 use veridical_core::{Error, Estimate, Result, Rows, Seed, Stream};
 
-use super::split::split;
+use super::split::{smallest_error, split};
 
 /// How incidents are traced.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,7 +150,8 @@ pub fn trace(
         .collect();
     traced.sort_by(|a, b| b.score.value.total_cmp(&a.score.value).then(a.row.cmp(&b.row)));
     let is_found = gap > chance_gap && p_value <= LEVEL;
-    let threshold = found.map(|split| split.threshold);
+    let higher = smallest_error(&scores).map_or(f64::NEG_INFINITY, |split| split.threshold);
+    let threshold = found.map(|split| split.threshold.max(higher));
     let group = match threshold.filter(|_| is_found) {
         Some(least) => traced.iter().filter(|t| t.score.value > least).map(|t| t.row).collect(),
         None => Vec::new(),
@@ -261,7 +263,7 @@ mod tests {
         assert!(poisoned >= 28, "{poisoned} of 30 in {}", got.group.len());
         assert!(poisoned as f64 >= 0.8 * got.group.len() as f64, "{poisoned}/{}", got.group.len());
         let first = got.candidates[0];
-        assert!(first.row % 10 == 0 && first.score.low > 0.0);
+        assert!(first.row.is_multiple_of(10) && first.score.low > 0.0);
         assert!(got.candidates.iter().all(|t| {
             t.score.low <= t.score.value + 1e-12 && t.score.value <= t.score.high + 1e-12
         }));

@@ -386,22 +386,20 @@ mod tests {
 
     /// The fit to the rows outside `group`, as a second fit.
     fn refit(
-        k: &[f32],
-        n: usize,
-        y: &[f64],
-        targets: usize,
+        k: Rows<'_, f32>,
+        y: Rows<'_, f64>,
         lambda: f64,
         weights: Option<&[f64]>,
         group: &[usize],
         queries: &[f32],
     ) -> Vec<f64> {
+        let (n, targets) = (k.n(), y.dim());
         let kept: Vec<usize> = (0..n).filter(|i| !group.contains(i)).collect();
-        let left = submatrix(rows(k, n), &kept, &kept);
-        let y: Vec<f64> = kept.iter().flat_map(|&i| y[i * targets..][..targets].to_vec()).collect();
+        let left = submatrix(k, &kept, &kept);
+        let y: Vec<f64> = kept.iter().flat_map(|&i| y.row(i).to_vec()).collect();
         let weights: Option<Vec<f64>> = weights.map(|w| kept.iter().map(|&i| w[i]).collect());
-        let fit =
-            Ridge::fit(rows(&left, kept.len()), rows(&y, targets), lambda, weights.as_deref())
-                .unwrap();
+        let left = rows(&left, kept.len());
+        let fit = Ridge::fit(left, rows(&y, targets), lambda, weights.as_deref()).unwrap();
         let all: Vec<usize> = (0..queries.len() / n).collect();
         let queries = submatrix(rows(queries, n), &all, &kept);
         fit.predict(rows(&queries, kept.len())).unwrap()
@@ -427,9 +425,12 @@ mod tests {
             let v: Vec<f64> = normals(6 * targets, at + 900);
             let removal = fit.removal(rows(&queries, n), rows(&v, targets)).unwrap();
             let residuals = fit.left_out_residuals();
+            let again = |group: &[usize], queries: &[f32]| {
+                refit(rows(&k, n), rows(&y, targets), lambda, weights, group, queries)
+            };
             for i in 0..n {
-                let own = refit(&k, n, &y, targets, lambda, weights, &[i], &k[i * n..][..n]);
-                let without = refit(&k, n, &y, targets, lambda, weights, &[i], &queries);
+                let own = again(&[i], &k[i * n..][..n]);
+                let without = again(&[i], &queries);
                 for c in 0..targets {
                     let want = y[i * targets + c] - own[c];
                     prop_assert!((residuals[i * targets + c] - want).abs() < 1e-9 * (1.0 + want.abs()));
@@ -443,11 +444,11 @@ mod tests {
             }
             let group = [3, 0, 2];
             let got = fit.predict_without(rows(&queries, n), &group).unwrap();
-            let want = refit(&k, n, &y, targets, lambda, weights, &group, &queries);
+            let want = again(&group, &queries);
             prop_assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-9 * (1.0 + w.abs())));
             let residuals = fit.left_out_group(&group).unwrap();
             for (b, &i) in group.iter().enumerate() {
-                let own = refit(&k, n, &y, targets, lambda, weights, &group, &k[i * n..][..n]);
+                let own = again(&group, &k[i * n..][..n]);
                 for c in 0..targets {
                     let want = y[i * targets + c] - own[c];
                     prop_assert!((residuals[b * targets + c] - want).abs() < 1e-9 * (1.0 + want.abs()));
