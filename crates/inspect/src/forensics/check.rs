@@ -9,6 +9,8 @@ use veridical_core::distributions::binomial_cdf;
 use veridical_core::{Error, Estimate, Result, Rows};
 use veridical_learn::top_k;
 
+use crate::surrogate::at_least;
+
 /// The rule of the vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct VoteSettings {
@@ -77,8 +79,7 @@ pub fn check(
     let flagged: Vec<u32> = (0..q).filter(|&i| is_flagged(i)).map(|i| i as u32).collect();
     let count = flagged.len() as u64;
     let share = suspects.len() as f64 / n as f64;
-    let tail = |k: u64, n: u64, p: f64| if k == 0 { 1.0 } else { 1.0 - binomial_cdf(k - 1, n, p) };
-    let chance = tail(rule.needed as u64, rule.nearest as u64, share);
+    let chance = at_least(rule.needed as u64, rule.nearest as u64, share);
     let reaches = |p: f64| (0..=q as u64).find(|&k| binomial_cdf(k, q as u64, chance) >= p);
     let chance_range = [reaches(0.025), reaches(0.975)].map(|k| k.unwrap_or(q as u64));
     let truth = truly_bad.map(|truth| {
@@ -91,7 +92,7 @@ pub fn check(
         flagged_share: Estimate::share(count, q as u64),
         chance,
         chance_range,
-        p_value: tail(count, q as u64, chance).max(1e-16),
+        p_value: at_least(count, q as u64, chance),
         precision: truth.map(|t| t.0),
         recall: truth.map(|t| t.1),
         votes,

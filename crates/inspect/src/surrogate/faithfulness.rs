@@ -17,7 +17,7 @@
 //! overlap       errors of both on the same queries: P(Bin(n, e_1 e_2 / n^2) >= observed) if e_1, e_2 errors fell independently
 
 use serde::Serialize;
-use veridical_core::distributions::binomial_cdf;
+use veridical_core::distributions::beta_cdf;
 use veridical_core::ranks::{isotonic, kendall, pearson};
 use veridical_core::{Error, Estimate, Result, Rows};
 use veridical_kernels::machine::{log_sum_exp, softmax};
@@ -241,9 +241,18 @@ fn overlap(network: &[bool], surrogate: &[bool]) -> ErrorOverlap {
     let both = network.iter().zip(surrogate).filter(|(a, b)| !**a && !**b).count() as u64;
     let (e_1, e_2) = (wrong(network), wrong(surrogate));
     let chance = (e_1 as f64 / n as f64) * (e_2 as f64 / n as f64);
-    let p_value = if both == 0 { 1.0 } else { 1.0 - binomial_cdf(both - 1, n, chance) };
+    let p_value = at_least(both, n, chance);
     let expected = chance * n as f64;
-    ErrorOverlap { network: e_1, surrogate: e_2, both, expected, p_value: p_value.max(1e-16) }
+    ErrorOverlap { network: e_1, surrogate: e_2, both, expected, p_value }
+}
+
+/// P(Bin(n, p) >= k), accurate also where it is far below 1; never 0 for p above 0.
+pub(crate) fn at_least(k: u64, n: u64, p: f64) -> f64 {
+    match k {
+        0 => 1.0,
+        _ if k > n => 0.0,
+        _ => beta_cdf(p, k as f64, (n - k + 1) as f64).max(f64::MIN_POSITIVE),
+    }
 }
 
 #[cfg(test)]

@@ -45,10 +45,10 @@ impl Ridge {
     /// use veridical_kernels::machine::Ridge;
     ///
     /// let (k, y) = ([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 0.0, 2.0, 4.0], [1.0, 3.0, 5.0]);
-    /// let line = Ridge::fit(Rows::new(&k, 3)?, Rows::new(&y, 1)?, 1e-9, None)?;
+    /// let line = Ridge::fit(Rows::new(&k, 3)?, Rows::new(&y, 1)?, 1e-6, None)?;
     /// // The points 0, 1, 2 are on the line 2x + 1: at 10 it is 21, and it is the same without any of them.
-    /// assert!((line.predict(Rows::new(&[0.0, 10.0, 20.0], 3)?)?[0] - 21.0).abs() < 1e-6);
-    /// assert!(line.left_out_residuals().iter().all(|r| r.abs() < 1e-6));
+    /// assert!((line.predict(Rows::new(&[0.0, 10.0, 20.0], 3)?)?[0] - 21.0).abs() < 1e-4);
+    /// assert!(line.left_out_residuals().iter().all(|r| r.abs() < 1e-4));
     /// # Ok::<(), veridical_core::Error>(())
     /// ```
     pub fn fit(
