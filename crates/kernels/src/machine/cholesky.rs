@@ -2,16 +2,17 @@
 
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
+use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place, solve_upper_triangular_in_place,
 };
-use faer::{MatMut, MatRef, Par};
+use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 /// A = L L'.
 pub(super) struct Cholesky {
     n: usize,
-    /// By columns; only the lower triangle holds L.
+    /// L by columns, zeros above the diagonal.
     l: Vec<f64>,
 }
 
@@ -25,6 +26,7 @@ impl Cholesky {
         let stack = MemStack::new(&mut memory);
         let none = Default::default();
         llt::factor::cholesky_in_place(view, none, Par::Seq, stack, Default::default()).ok()?;
+        (0..n).for_each(|j| a[j * n..][..j].fill(0.0));
         Some(Self { n, l: a })
     }
 
@@ -78,21 +80,18 @@ impl Cholesky {
 
     /// c L'L + t I, as rows.
     pub fn gram_of_factor(&self, c: f64, t: f64) -> Vec<f64> {
+        const BLOCK: usize = 64;
         let n = self.n;
-        let mut lower = vec![0.0; n * n];
-        for j in 0..n {
-            lower[j * n + j..(j + 1) * n].copy_from_slice(&self.l[j * n + j..(j + 1) * n]);
-        }
-        // Column j of L is row j of the slice: L'L is the product of these rows.
-        let transposed: Vec<f64> = {
-            let mut t = vec![0.0; n * n];
-            for i in 0..n {
-                (0..n).for_each(|j| t[j * n + i] = lower[i * n + j]);
-            }
-            t
-        };
-        let mut out = super::product::product_f64(&lower, n, &transposed, n);
-        out.iter_mut().for_each(|x| *x *= c);
+        // Columns of L are rows of the slice, and L'L is the product of these.
+        let l = MatRef::from_row_major_slice(&self.l, n, n);
+        let mut out = vec![0.0; n * n];
+        let blocks = out.par_chunks_mut(BLOCK * n).zip(self.l.par_chunks(BLOCK * n));
+        blocks.for_each(|(out, rows)| {
+            let count = rows.len() / n;
+            let out = MatMut::from_row_major_slice_mut(out, count, n);
+            let rows = MatRef::from_row_major_slice(rows, count, n);
+            matmul(out, Accum::Replace, rows, l.transpose(), c, Par::Seq);
+        });
         (0..n).for_each(|i| out[i * n + i] += t);
         out
     }
