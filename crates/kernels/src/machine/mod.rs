@@ -13,6 +13,7 @@
 mod cholesky;
 mod choose;
 mod glm;
+mod hessian;
 mod neighbors;
 mod operator;
 mod product;
