@@ -17,11 +17,15 @@
 
 use std::fmt;
 
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
+use rayon::prelude::*;
 use serde::Serialize;
 use veridical_core::{Error, Job, Result, Rows, Seed, Stream};
 use veridical_learn::{eigen, gram};
 
 use super::cholesky::Cholesky;
+use super::hessian::{add, dot};
 use super::operator::GramOperator;
 use super::product::{check_lambda, product};
 
@@ -395,8 +399,8 @@ impl System<'_> {
 
     fn pcg(&self) -> Result<Solution> {
         let c = self.columns();
-        let (_, columns, factor) = self.centers()?;
-        let m = factor_size(&columns, self.k.n());
+        let (centers, columns, factor) = self.centers()?;
+        let m = centers.len();
         let b = factor.whiten(&columns);
         drop(columns);
         let mut inner = gram(&b, m);
@@ -458,10 +462,6 @@ impl System<'_> {
     }
 }
 
-fn factor_size(columns: &[f32], n: usize) -> usize {
-    columns.len() / n.max(1)
-}
-
 fn not_definite(lambda: f64) -> Error {
     let what = format!("K + {lambda} I is not positive definite");
     Error::unfit(what, "set a larger ⟨lambda⟩")
@@ -508,9 +508,6 @@ fn conjugate_gradients(
 
 /// A' x for a matrix of rows of `m` f32 values: blocks of rows, summed in order.
 fn transposed_product(a: &[f32], m: usize, x: &[f64], c: usize) -> Vec<f64> {
-    use faer::linalg::matmul::matmul;
-    use faer::{Accum, MatMut, MatRef, Par};
-    use rayon::prelude::*;
     const STEP: usize = 256;
     let n = a.len() / m;
     let block = n.div_ceil(32).next_multiple_of(STEP);
@@ -535,19 +532,11 @@ fn transposed_product(a: &[f32], m: usize, x: &[f64], c: usize) -> Vec<f64> {
     total
 }
 
-fn add(to: &mut [f64], factor: f64, x: &[f64]) {
-    to.iter_mut().zip(x).for_each(|(to, x)| *to += factor * x);
-}
-
 fn add_columns(to: &mut [f64], factors: &[f64], sign: f64, x: &[f64]) {
     let c = factors.len();
     for (to, x) in to.chunks_exact_mut(c).zip(x.chunks_exact(c)) {
         to.iter_mut().zip(x).zip(factors).for_each(|((to, x), factor)| *to += sign * factor * x);
     }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 fn norm(a: &[f64]) -> f64 {
