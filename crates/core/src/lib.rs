@@ -6,6 +6,7 @@
 //! - [`Rows`]: a slice with its width, checked once; [`SparseRows`]: a sparse matrix by rows.
 //! - [`orthogonal`]: Gram-Schmidt with a fixed order of summation.
 //! - [`stats`]: moments and medians that do not depend on chunking; [`Estimate`]: a value with its confidence interval.
+//! - [`ranks`]: rank correlations with intervals, isotonic regression.
 //! - [`Job`]: progress reporting and cancellation of long computations; [`threads`]: the number of threads they run on.
 //! - [`mod@settings`]: the settings of a computation, each defined once.
 //! - [`Error`]: what can go wrong, grouped by who can fix it; [`exit`]: the exit codes of the command line.
@@ -31,6 +32,7 @@ mod job;
 pub mod orthogonal;
 mod pace;
 pub mod philox;
+pub mod ranks;
 mod rows;
 mod sample;
 pub mod settings;
