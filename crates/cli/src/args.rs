@@ -10,8 +10,8 @@ use veridical::recommend::Recommend;
 use veridical::similar::Similar;
 
 use crate::commands::{
-    align, completions, data, demo, evaluate, featurize, man, predict, recommend, refit_head,
-    refresh, similar, stability, train, tune, vectors,
+    align, completions, data, demo, evaluate, explain, featurize, forensics, man, predict,
+    recommend, refit_head, refresh, similar, stability, train, tune, vectors,
 };
 use crate::flags::Flags;
 use crate::terminal::Terminal;
@@ -86,9 +86,15 @@ pub enum Command {
     /// Map vectors to random Fourier features that approximate a kernel.
     #[command(long_about = featurize::ABOUT)]
     Featurize(featurize::Command),
+    /// Explain decisions of a network by its training rows.
+    #[command(long_about = explain::ABOUT)]
+    Explain(explain::Command),
+    /// Find the training rows behind wrong decisions.
+    #[command(long_about = forensics::ABOUT)]
+    Forensics(forensics::Command),
     /// Inspect vector tables and convert between formats.
     Vectors(vectors::Command),
-    /// Describe, split and generate data; build graphs; embed documents.
+    /// Describe, split, generate or poison data; build graphs; embed.
     Data(data::Command),
     /// Show it all on generated data: train, measure, gate two refreshes.
     #[command(long_about = demo::ABOUT)]
@@ -117,6 +123,8 @@ impl Command {
             Self::Stability(command) => command.run(terminal),
             Self::Align(flags) => align::run(flags, terminal),
             Self::Featurize(command) => command.run(terminal),
+            Self::Explain(command) => command.run(terminal),
+            Self::Forensics(command) => command.run(terminal),
             Self::Vectors(command) => command.run(terminal),
             Self::Data(command) => command.run(terminal),
             Self::Demo(flags) => demo::run(flags, terminal),

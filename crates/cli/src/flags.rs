@@ -269,8 +269,8 @@ mod tests {
     use veridical::settings::Start;
     use veridical::tune::TuneSettings;
     use veridical::{
-        align, demo, evaluate, featurize, net, prepare, recommend, refresh, similar, stability,
-        train, vectors,
+        align, demo, evaluate, explain, featurize, forensics, net, prepare, recommend, refresh,
+        similar, stability, train, vectors,
     };
 
     use super::*;
@@ -318,6 +318,11 @@ mod tests {
         add("data generate", prepare::Generate::fields());
         add("data graph", prepare::BuildGraph::fields());
         add("data embed", prepare::Embed::fields());
+        add("data poison", prepare::Poison::fields());
+        add("explain", explain::Explain::fields());
+        add("explain audit", explain::AuditSettings::fields());
+        add("explain labels", explain::LabelSettings::fields());
+        add("forensics trace", forensics::Trace::fields());
         add("demo", demo::DemoOutput::fields());
         #[cfg(feature = "experiments")]
         {

@@ -7,10 +7,11 @@ use clap::CommandFactory;
 use crate::args::Cli;
 
 /// Verbs by heading; a test holds this against the subcommands there are.
-pub const GROUPS: [(&str, &[&str]); 4] = [
+pub const GROUPS: [(&str, &[&str]); 5] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar", "predict", "refit-head"]),
     ("Measure", &["stability"]),
     ("Stabilize", &["align", "featurize", "refresh"]),
+    ("Explain", &["explain", "forensics"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 

@@ -114,7 +114,7 @@ impl Examples {
         self.values.len() / self.shape.len()
     }
 
-    /// Returns the examples at the given indices, in the order given.
+    /// Returns the examples at the given indices, in the order given; inputs without targets stay without.
     ///
     /// # Panics
     /// If an index is not below [`n`](Self::n).
@@ -124,12 +124,43 @@ impl Examples {
             Values::Floats(values) => Values::Floats(gathered(values, self.shape.len(), of)),
         };
         let targets = match &self.targets {
+            Targets::Classes(classes) if classes.is_empty() => Targets::Classes(Vec::new()),
             Targets::Classes(classes) => Targets::Classes(gathered(classes, 1, of)),
             Targets::Numbers { dim, values } => {
                 Targets::Numbers { dim: *dim, values: gathered(values, *dim, of) }
             }
         };
         Self { shape: self.shape, values, targets }
+    }
+}
+
+impl Examples {
+    /// Returns these examples and then the others, without targets.
+    ///
+    /// # Panics
+    /// If their shapes or kinds of values differ.
+    pub fn followed_by(&self, others: &Self) -> Self {
+        assert_eq!(self.shape, others.shape, "examples of one shape");
+        let values = match (&self.values, &others.values) {
+            (Values::Bytes(a), Values::Bytes(b)) => Values::Bytes([a.as_slice(), b].concat()),
+            (Values::Floats(a), Values::Floats(b)) => Values::Floats([a.as_slice(), b].concat()),
+            _ => unreachable!("examples of one data set have one kind of values"),
+        };
+        Self { shape: self.shape, values, targets: Targets::Classes(Vec::new()) }
+    }
+
+    /// Returns whether an example of another set is here, value by value.
+    pub fn contains(&self, others: &Self, row: usize) -> bool {
+        let len = self.shape.len();
+        match (&self.values, &others.values) {
+            (Values::Bytes(own), Values::Bytes(other)) => {
+                own.chunks_exact(len).any(|own| own == &other[row * len..][..len])
+            }
+            (Values::Floats(own), Values::Floats(other)) => {
+                own.chunks_exact(len).any(|own| own == &other[row * len..][..len])
+            }
+            _ => false,
+        }
     }
 }
 

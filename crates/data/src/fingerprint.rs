@@ -146,6 +146,13 @@ pub fn of_examples(examples: &Examples, classes: &[String], columns: &[String]) 
     content.finish()
 }
 
+/// Returns the fingerprint of a list of numbers.
+pub fn of_numbers(numbers: &[usize]) -> String {
+    let mut content = Content::new("numbers");
+    content.values(numbers, |n| (n as u64).to_le_bytes());
+    content.finish()
+}
+
 /// Returns the fingerprint of a text.
 pub fn of_text(text: &str) -> String {
     let mut content = Content::new("text");

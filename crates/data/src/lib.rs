@@ -7,7 +7,8 @@
 //! - [`examples`]: images and numeric rows with classes or regression targets.
 //! - [`TensorMap`]: named tensors, the content of models and checkpoints.
 //! - [`Files`]: a set of named files, on disk, in a remote store or in memory.
-//! - [`fingerprint`]: BLAKE3 hashes of values. [`generate`]: synthetic data with planted truth.
+//! - [`fingerprint`]: BLAKE3 hashes of values. [`generate`]: synthetic data with planted truth;
+//!   [`poison`]: faults planted in images.
 //!
 //! ```
 //! use veridical_core::Seed;
@@ -30,6 +31,7 @@ mod graph;
 mod interactions;
 mod join;
 pub mod passes;
+pub mod poison;
 pub mod split;
 mod table;
 mod tensors;

@@ -12,3 +12,8 @@ pub mod project;
 pub mod tangent;
 
 pub use error::{Error, Result};
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct ReadmeExample;

@@ -4,7 +4,7 @@
 //! [`Table`]s and charts for readers with ten, the [`Foot`] and the embedded numbers for readers who want to check. Charts
 //! are [`Line`], [`Band`], [`BoxPlot`], [`Histogram`], [`Density`], [`Scatter`], [`Heatmap`] and [`Bars`]: typed numbers with
 //! a caption and a sentence on how to read them; `browser/charts.js` draws them with Apache ECharts (`assets/`, version
-//! 6.1.0, Apache-2.0), which is embedded once if a page has any chart.
+//! 6.1.0, Apache-2.0), which is embedded once if a page has any chart. A [`Gallery`] shows images and texts.
 //!
 //! All input is treated as text: it is escaped here, and again in the browser for tooltips. A content security policy in
 //! the page's head blocks every request. Numbers that are NaN or infinite are shown as `-`.
@@ -26,6 +26,7 @@
 //! ```
 
 mod chart;
+mod gallery;
 mod html;
 mod page;
 mod table;
@@ -34,6 +35,7 @@ mod verdict;
 pub use chart::{
     Axis, Band, Bars, BoxPlot, Chart, Density, FiveNumbers, Heatmap, Histogram, Line, Scatter,
 };
+pub use gallery::{Gallery, Tile};
 pub use html::{brief, number};
 pub use page::{Foot, Page};
 pub use table::{Cell, Table};

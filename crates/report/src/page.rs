@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::html::{escape, json, prose};
 use crate::verdict::{sign, write_list};
-use crate::{Card, Chart, Level, Table, Verdict};
+use crate::{Card, Chart, Gallery, Level, Table, Verdict};
 
 const ECHARTS: &str = include_str!("../assets/echarts.min.js");
 const STYLE: &str = include_str!("browser/page.css");
@@ -53,6 +53,7 @@ enum Block {
     Cards(Vec<Card>),
     Table(Table),
     Charts(Vec<Chart>),
+    Gallery(Gallery),
 }
 
 /// The foot of a page: what is needed to reproduce its numbers.
@@ -159,6 +160,11 @@ impl Page {
     /// Adds charts, side by side if the screen is wide enough.
     pub fn charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
         self.with(Block::Charts(charts.into_iter().collect()))
+    }
+
+    /// Adds images and texts to look at.
+    pub fn gallery(self, gallery: Gallery) -> Self {
+        self.with(Block::Gallery(gallery))
     }
 
     /// Sets the foot of the page; the version is added.
@@ -286,6 +292,7 @@ impl Block {
                 writeln!(html, "</div>")
             }
             Self::Table(table) => return table.write(html),
+            Self::Gallery(gallery) => return gallery.write(html),
             Self::Charts(charts) => {
                 let _ = writeln!(html, "<div class=\"charts\">");
                 charts.iter().for_each(|chart| chart.write(html));
@@ -300,7 +307,9 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use super::*;
-    use crate::{Axis, Band, Bars, BoxPlot, Cell, Density, Heatmap, Histogram, Line, Scatter};
+    use crate::{
+        Axis, Band, Bars, BoxPlot, Cell, Density, Heatmap, Histogram, Line, Scatter, Tile,
+    };
 
     #[test]
     fn echarts_is_the_file_of_the_release() {
@@ -335,6 +344,11 @@ mod tests {
             .chart(Scatter::new(text, text, axis(), axis()).series(text, [(x, x, text)]))
             .chart(Heatmap::new(text, text, [text], [text], vec![vec![x]]))
             .chart(Bars::new(text, text, axis(), [text]).series(text, [[x, x, x]]))
+            .gallery(
+                Gallery::new(text, text)
+                    .row(text, [Tile::text(text, text).note(text).level(Level::Good)])
+                    .row(text, [Tile::image(vec![1, 2], 28, text)]),
+            )
             .foot(Foot::new(text).fact(text, text))
             .data(&serde_json::json!({ text: text }))
     }

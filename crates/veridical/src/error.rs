@@ -41,6 +41,16 @@ pub enum Error {
     Interrupted,
 }
 
+impl From<veridical_kernels::Error> for Error {
+    fn from(error: veridical_kernels::Error) -> Self {
+        match error {
+            veridical_kernels::Error::Core(error) => error.into(),
+            veridical_kernels::Error::Nets(error) => error.into(),
+            other => Self::request(other.to_string(), ""),
+        }
+    }
+}
+
 /// Renders the ⟨settings⟩ in a text as command-line flags.
 ///
 /// # Example

@@ -6,6 +6,8 @@
 //! - [`train`], [`tune`]: train embeddings into run folders; tune hyperparameters on validation data.
 //! - [`evaluate`], [`recommend`], [`similar`]: evaluate on held-out interactions, recommend items, find neighbors.
 //! - [`net`]: train, evaluate and refit neural networks on images, tables, vectors and text.
+//! - [`explain`]: the training rows behind decisions, and how far to trust that.
+//! - [`forensics`]: the training rows behind incidents.
 //! - [`predict`]: apply a run of any kind to new inputs.
 //! - [`prepare`]: describe, split and generate data, build graphs, embed documents.
 //! - [`encoder`]: sentence embeddings from a pretrained encoder.
@@ -30,7 +32,9 @@ pub mod demo;
 pub mod encoder;
 mod error;
 pub mod evaluate;
+pub mod explain;
 pub mod featurize;
+pub mod forensics;
 pub mod guard;
 pub mod net;
 mod pipeline;
@@ -53,6 +57,7 @@ pub use veridical_embed as embed;
 pub use veridical_features as features;
 pub use veridical_inspect as inspect;
 pub use veridical_io as io;
+pub use veridical_kernels as kernels;
 pub use veridical_learn as learn;
 pub use veridical_nets as nets;
 pub use veridical_text as text;

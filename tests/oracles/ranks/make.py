@@ -32,7 +32,11 @@ def correlations(x, y):
 
 
 def isotonic(x, y):
-    return {"x": x.tolist(), "y": y.tolist(), "fitted": IsotonicRegression().fit(x, y).predict(x).tolist()}
+    return {
+        "x": x.tolist(),
+        "y": y.tolist(),
+        "fitted": IsotonicRegression().fit(x, y).predict(x).tolist(),
+    }
 
 
 def noisy(n, digits):

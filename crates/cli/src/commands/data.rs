@@ -1,4 +1,4 @@
-//! `veridical data describe|split|generate|graph|embed`
+//! `veridical data describe|split|generate|graph|embed|poison`
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use veridical::encoder::embed_sentences;
 use veridical::prepare::{
-    self, BuildGraph, Describe, Description, Embed, Generate, GeneratedKind, Quantiles, SplitData,
+    self, BuildGraph, Describe, Description, Embed, Generate, GeneratedKind, Poison, Quantiles,
+    SplitData,
 };
 use veridical::{Error, Result};
 
@@ -33,6 +34,15 @@ Examples:
 --encoder takes a folder saved by sentence-transformers: a BERT (MiniLM, bge, e5, gte) with mean or CLS pooling.
 Vectors match those of sentence-transformers up to rounding. A killed job continues with --resume.";
 
+const POISON_EXAMPLES: &str = "\
+Examples:
+  veridical data poison --data mnist/ --patch 3x3@24,24 --fraction 0.05 --target 0 --out poisoned
+  veridical data poison --data cifar/ --patch 4x4@26,26 --value 1,1,0 --target airplane --out poisoned
+  veridical data poison --data mnist/ --flip 0.1 --out mislabeled
+
+planted.csv lists the rows. triggered/ has the test images of other classes with the patch: pass them to
+`forensics trace --incidents` and to `evaluate --data`.";
+
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Command {
@@ -53,6 +63,9 @@ enum Action {
     /// Embed documents with a sentence encoder or a doc2vec run, or any inputs with a layer of a network.
     #[command(after_help = EMBED_EXAMPLES)]
     Embed(Flags<Embed>),
+    /// Plant faults in images: a patch that marks a class, or wrong labels.
+    #[command(after_help = POISON_EXAMPLES)]
+    Poison(Flags<Poison>),
 }
 
 impl Command {
@@ -75,6 +88,7 @@ impl Command {
             Action::Generate(flags) => generate(flags, terminal),
             Action::Graph(flags) => graph(flags, terminal),
             Action::Embed(flags) => embed(flags, terminal),
+            Action::Poison(flags) => poison(flags, terminal),
         }
     }
 }
@@ -113,6 +127,20 @@ fn embed(flags: Flags<Embed>, terminal: &Terminal) -> Result<()> {
     let text = format!("{rows} vectors of dimension {dim}, written to {out}\n");
     terminal.result("data-embed", &result, &text)?;
     terminal.next(&format!("veridical vectors head {out}"));
+    Ok(())
+}
+
+fn poison(flags: Flags<Poison>, terminal: &Terminal) -> Result<()> {
+    let planted = prepare::poison(&flags.settings("data poison")?, &terminal.job())?;
+    let mut text = format!(
+        "{} training images, {} with the patch, {} with a wrong label, written to {}\n{}\n",
+        planted.rows, planted.patched, planted.flipped, planted.out, planted.list
+    );
+    if let Some(triggered) = &planted.triggered {
+        let _ = writeln!(text, "{triggered}"); // writing to a String cannot fail
+    }
+    terminal.result("data-poison", &planted, &text)?;
+    terminal.next(&format!("veridical train net --model cnn-small --data {}", planted.out));
     Ok(())
 }
 

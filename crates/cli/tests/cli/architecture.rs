@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// Crates that compute on values and see no path, no flag, no terminal and no signal.
-const IN_MEMORY: [&str; 9] =
-    ["core", "data", "embed", "features", "inspect", "learn", "nets", "report", "text"];
+const IN_MEMORY: [&str; 10] =
+    ["core", "data", "embed", "features", "inspect", "kernels", "learn", "nets", "report", "text"];
 /// Crates between them and the command line: they see paths, but their errors name no flag.
 const BELOW_CLI: [&str; 3] = ["io", "veridical", "experiments"];
 /// Texts that are commands to type, not errors: those of the demo, of pages, and the rendering of flags.

@@ -25,7 +25,7 @@ fn sandbox() -> Sandbox {
     let sandbox = Sandbox::new();
     let all = generate::images(60, 6, 1, 3, Seed::new(1).unwrap());
     std::fs::create_dir(sandbox.path("idx")).unwrap();
-    write_idx(&sandbox.path("idx"), &all, Some(&all)).unwrap();
+    write_idx(&sandbox.path("idx"), Some(&all), Some(&all)).unwrap();
     sandbox
 }
 
@@ -262,7 +262,7 @@ fn each_verb_says_what_the_run_is() {
     refuses_with(&sandbox, "evaluate --run net --data folder", &["folder", "not trained on"]);
     let small = generate::images(12, 5, 1, 3, Seed::new(1).unwrap());
     std::fs::create_dir(sandbox.path("small")).unwrap();
-    write_idx(&sandbox.path("small"), &small, None).unwrap();
+    write_idx(&sandbox.path("small"), Some(&small), None).unwrap();
     refuses_with(&sandbox, "evaluate --run net --data small", &["5x5x1", "6x6x1"]);
     refuses_with(&sandbox, "refit-head --run net --folds 60 --out run", &["60 folds"]);
 }

@@ -16,6 +16,7 @@ mod determinism;
 mod docs;
 mod encoder;
 mod evaluation;
+mod explain;
 mod export;
 mod faults;
 mod json_documents;

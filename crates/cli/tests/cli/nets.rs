@@ -21,7 +21,7 @@ fn sandbox() -> Sandbox {
     let all = generate::images(240, 8, 1, CLASSES, Seed::new(1).unwrap());
     let part = |from: usize, to: usize| all.subset(&(from..to).collect::<Vec<_>>());
     std::fs::create_dir(sandbox.path("idx")).unwrap();
-    write_idx(&sandbox.path("idx"), &part(0, 180), Some(&part(180, 240))).unwrap();
+    write_idx(&sandbox.path("idx"), Some(&part(0, 180)), Some(&part(180, 240))).unwrap();
     for (file, rows) in [("train", 0..200), ("test", 200..260)] {
         let row = |i: usize| {
             let [a, b, e] = [37, 53, 91].map(|m| ((i * m + i * i) % 101) as f64 / 50.0 - 1.0);

@@ -17,4 +17,4 @@ pub use check::{VoteCheck, VoteSettings, check};
 pub use removal::{RemovalCheck, removal_check};
 pub use scan::{ClassScan, Scan, ScannedRow, scan};
 pub use split::{Split, smallest_error, split};
-pub use trace::{Trace, TraceSettings, Traced, common_class, trace};
+pub use trace::{Trace, TraceSettings, Traced, trace};

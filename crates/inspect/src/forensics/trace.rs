@@ -69,24 +69,6 @@ pub struct Trace {
 /// The level at which a group counts as found.
 const LEVEL: f64 = 0.01;
 
-/// Returns the class that all incidents were put into.
-///
-/// # Errors
-/// [`Error::Unfit`] without incidents, or if they were put into several classes: a trace contrasts rows of one.
-pub fn common_class(predicted: &[u32]) -> Result<u32> {
-    let Some(&class) = predicted.first() else {
-        return Err(Error::unfit("there are no incidents to trace", "give at least two"));
-    };
-    if predicted.iter().all(|&p| p == class) {
-        return Ok(class);
-    }
-    let mut counts = std::collections::BTreeMap::new();
-    predicted.iter().for_each(|p| *counts.entry(p).or_insert(0u32) += 1);
-    let list: Vec<String> = counts.iter().map(|(c, n)| format!("{c} ({n})")).collect();
-    let what = format!("incidents are predicted as several classes: {}", list.join(", "));
-    Err(Error::unfit(what, "trace the incidents of one predicted class at a time"))
-}
-
 /// Traces incidents to candidates among the training rows; both sets of queries come with one kernel value per training row.
 ///
 /// # Errors
@@ -299,14 +281,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_traced_is_refused() {
-        let message = common_class(&[3, 3, 1]).unwrap_err().to_string();
-        assert_eq!(
-            message,
-            "incidents are predicted as several classes: 1 (1), 3 (2); \
-             trace the incidents of one predicted class at a time"
-        );
-        assert_eq!(common_class(&[3, 3]).unwrap(), 3);
-        assert!(common_class(&[]).unwrap_err().to_string().starts_with("there are no incidents"));
         let (k, none) = ([1.0f32, 2.0, 3.0, 4.0], [0.0f32; 0]);
         let k = Rows::new(&k, 2).unwrap();
         let settings = TraceSettings::new(Seed::new(0).unwrap());

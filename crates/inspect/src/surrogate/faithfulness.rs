@@ -169,8 +169,8 @@ fn check(network: Rows<'_, f64>, surrogate: Rows<'_, f64>, labels: &[u32]) -> Re
     Ok(())
 }
 
-/// The class with the largest score, the smaller class on ties.
-pub(crate) fn largest(scores: &[f64]) -> u32 {
+/// Returns the class with the largest score, the smaller class on ties.
+pub fn largest(scores: &[f64]) -> u32 {
     let better = |best: usize, c: usize| if scores[c] > scores[best] { c } else { best };
     (0..scores.len()).reduce(better).unwrap_or(0) as u32
 }

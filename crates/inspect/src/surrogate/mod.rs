@@ -11,7 +11,7 @@ mod faithfulness;
 mod fit;
 mod recommend;
 
-pub use faithfulness::{ErrorOverlap, Faithfulness, Tau, faithfulness, log_odds};
-pub(crate) use faithfulness::{at_least, largest};
+pub(crate) use faithfulness::at_least;
+pub use faithfulness::{ErrorOverlap, Faithfulness, Tau, faithfulness, largest, log_odds};
 pub use fit::{FitSettings, Machine, Surrogate, Target, fit};
 pub use recommend::{Candidate, Recommendation, recommend};

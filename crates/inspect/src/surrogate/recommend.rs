@@ -1,5 +1,5 @@
 //! The cheapest kernel that is faithful enough: of all kernels whose interval of tau reaches the best tau less a tolerance, the one
-//! that took the least time; on ties the one with the higher tau.
+//! that takes the fewest operations, which no clock changes; on ties the one with the higher tau.
 
 use serde::Serialize;
 use veridical_core::Estimate;
@@ -11,8 +11,8 @@ pub struct Candidate {
     pub name: String,
     /// tau of the correct class.
     pub tau: Option<Estimate>,
-    /// What it cost, in seconds.
-    pub seconds: f64,
+    /// What it costs: the number of operations, in billions.
+    pub cost: f64,
 }
 
 /// What to use, and why.
@@ -34,9 +34,9 @@ pub struct Recommendation {
 /// use veridical_core::Estimate;
 /// use veridical_inspect::surrogate::{Candidate, recommend};
 ///
-/// let of = |name: &str, tau, seconds| {
+/// let of = |name: &str, tau, cost| {
 ///     let tau = Some(Estimate::with_interval(tau, [tau - 0.02, tau + 0.02], 500));
-///     Candidate { name: name.to_owned(), tau, seconds }
+///     Candidate { name: name.to_owned(), tau, cost }
 /// };
 /// let audited = [of("trntk", 0.92, 30.0), of("ck", 0.91, 0.1), of("em", 0.7, 0.05)];
 /// assert_eq!(recommend(&audited, 0.0).expect("taus").kernel, "ck");
@@ -52,8 +52,7 @@ pub fn recommend(candidates: &[Candidate], tolerance: f64) -> Option<Recommendat
     let floor = top.value - tolerance;
     let mut faithful: Vec<&(&Candidate, Estimate)> =
         measured.iter().filter(|(_, tau)| reach(tau) >= floor).collect();
-    faithful
-        .sort_by(|a, b| a.0.seconds.total_cmp(&b.0.seconds).then(b.1.value.total_cmp(&a.1.value)));
+    faithful.sort_by(|a, b| a.0.cost.total_cmp(&b.0.cost).then(b.1.value.total_cmp(&a.1.value)));
     let (chosen, tau) = faithful.first()?;
     let reason = if chosen.name == best.name {
         format!(
@@ -62,8 +61,8 @@ pub fn recommend(candidates: &[Candidate], tolerance: f64) -> Option<Recommendat
         )
     } else {
         format!(
-            "{}: tau {:.3} reaches {floor:.3}, the {:.3} of {} less the tolerance, in {:.3} s instead of {:.3} s",
-            chosen.name, tau.value, top.value, best.name, chosen.seconds, best.seconds
+            "with a tau of {:.3} its interval reaches that of {}, which has {:.3}, and takes {:.3} GFLOP instead of {:.3}",
+            tau.value, best.name, top.value, chosen.cost, best.cost
         )
     };
     Some(Recommendation {
@@ -78,9 +77,9 @@ pub fn recommend(candidates: &[Candidate], tolerance: f64) -> Option<Recommendat
 mod tests {
     use super::*;
 
-    fn candidate(name: &str, tau: f64, half: f64, seconds: f64) -> Candidate {
+    fn candidate(name: &str, tau: f64, half: f64, cost: f64) -> Candidate {
         let tau = Some(Estimate::with_interval(tau, [tau - half, tau + half], 100));
-        Candidate { name: name.to_owned(), tau, seconds }
+        Candidate { name: name.to_owned(), tau, cost }
     }
 
     #[test]

@@ -172,9 +172,9 @@ fn read_array(path: &Path) -> Result<(Vec<usize>, Vec<u8>)> {
 /// # Errors
 /// [`veridical_core::Error::Unfit`] for data that idx cannot store: numeric rows, and targets other than classes below 256.
 /// [`Error::Write`] if writing fails.
-pub fn write_idx(folder: &Path, train: &Examples, test: Option<&Examples>) -> Result<()> {
+pub fn write_idx(folder: &Path, train: Option<&Examples>, test: Option<&Examples>) -> Result<()> {
     fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
-    write_part(folder, "train", train)?;
+    train.map_or(Ok(()), |train| write_part(folder, "train", train))?;
     test.map_or(Ok(()), |test| write_part(folder, "t10k", test))
 }
 

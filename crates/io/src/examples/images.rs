@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use arrow_array::StringArray;
@@ -193,18 +193,38 @@ const fn colors(channels: usize) -> Option<png::ColorType> {
     }
 }
 
-fn write_png(
-    path: &Path,
+/// Returns an image as the bytes of a PNG file, with its width; `None` for rows of numbers and other numbers of channels.
+///
+/// # Panics
+/// If there is no such row.
+pub fn png_of(examples: &Examples, row: usize) -> Option<(Vec<u8>, u32)> {
+    let (ExampleShape::Image { height, width, channels }, Values::Bytes(values)) =
+        (examples.shape, &examples.values)
+    else {
+        return None;
+    };
+    let len = examples.shape.len();
+    let mut bytes = Vec::new();
+    let image = &values[row * len..][..len];
+    encode(&mut bytes, [height, width], colors(channels)?, image).ok()?;
+    Some((bytes, width as u32))
+}
+
+fn write_png(path: &Path, size: [usize; 2], colors: png::ColorType, image: &[u8]) -> Result<()> {
+    let file = BufWriter::new(File::create(path).map_err(|e| Error::write(path, e))?);
+    encode(file, size, colors, image).map_err(|e| Error::write(path, std::io::Error::other(e)))
+}
+
+fn encode(
+    to: impl Write,
     [height, width]: [usize; 2],
     colors: png::ColorType,
     image: &[u8],
-) -> Result<()> {
-    let failed = |e: png::EncodingError| Error::write(path, std::io::Error::other(e));
-    let file = BufWriter::new(File::create(path).map_err(|e| Error::write(path, e))?);
-    let mut encoder = png::Encoder::new(file, width as u32, height as u32);
+) -> std::result::Result<(), png::EncodingError> {
+    let mut encoder = png::Encoder::new(to, width as u32, height as u32);
     encoder.set_color(colors);
     encoder.set_depth(png::BitDepth::Eight);
-    let mut writer = encoder.write_header().map_err(failed)?;
-    writer.write_image_data(image).map_err(failed)?;
-    writer.finish().map_err(failed)
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(image)?;
+    writer.finish()
 }

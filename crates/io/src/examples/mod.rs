@@ -28,7 +28,7 @@ use veridical_data::fingerprint;
 
 use self::folder::Folder;
 pub use self::idx::write_idx;
-pub use self::images::write_image_folder;
+pub use self::images::{png_of, write_image_folder};
 pub use self::inputs::{InputOptions, Inputs, read_inputs};
 use crate::read::is_skipped;
 use crate::records::Place;

@@ -70,7 +70,7 @@ fn idx_files_come_back_plain_and_compressed() {
     for channels in [1, 3] {
         let dir = tempfile::tempdir().unwrap();
         let (train, test) = (some(12, 5, channels), some(3, 5, channels));
-        write_idx(dir.path(), &train, Some(&test)).unwrap();
+        write_idx(dir.path(), Some(&train), Some(&test)).unwrap();
         let plain = read(dir.path());
         assert_eq!((plain.train.as_ref(), plain.test.as_ref()), (Some(&train), Some(&test)));
         assert_eq!(plain.classes, ["0", "1", "2"]);
@@ -85,7 +85,7 @@ fn idx_files_come_back_plain_and_compressed() {
 #[test]
 fn damaged_idx_files_are_named_with_what_was_expected_and_found() {
     let dir = tempfile::tempdir().unwrap();
-    write_idx(dir.path(), &some(6, 4, 1), None).unwrap();
+    write_idx(dir.path(), Some(&some(6, 4, 1)), None).unwrap();
     let images = dir.path().join("train-images-idx3-ubyte");
     let whole = fs::read(&images).unwrap();
     let message = |bytes: &[u8]| {
@@ -119,8 +119,8 @@ fn damaged_idx_files_are_named_with_what_was_expected_and_found() {
 #[test]
 fn two_files_of_the_same_images_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    write_idx(dir.path(), &some(6, 4, 1), None).unwrap();
-    write_idx(dir.path(), &some(6, 4, 3), None).unwrap();
+    write_idx(dir.path(), Some(&some(6, 4, 1)), None).unwrap();
+    write_idx(dir.path(), Some(&some(6, 4, 3)), None).unwrap();
     let message = refusal(&dir, dir.path(), &ExampleOptions::default());
     let both = "train-images-idx3-ubyte and train-images-idx4-ubyte";
     assert_eq!(message, format!("DIR: holds both {both}; keep one of them"));
@@ -129,7 +129,7 @@ fn two_files_of_the_same_images_are_refused() {
 #[test]
 fn parts_of_two_sizes_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    write_idx(dir.path(), &some(6, 4, 1), Some(&some(3, 5, 1))).unwrap();
+    write_idx(dir.path(), Some(&some(6, 4, 1)), Some(&some(3, 5, 1))).unwrap();
     let message = refusal(&dir, dir.path(), &ExampleOptions::default());
     let what = "training examples are 4 x 4 x 1 and test examples 5 x 5 x 1; both must have the same shape";
     assert_eq!(message, format!("DIR: {what}"));
@@ -139,7 +139,7 @@ fn parts_of_two_sizes_are_refused() {
 fn classes_are_chosen_by_name_and_numbered_in_the_order_given() {
     let dir = tempfile::tempdir().unwrap();
     let train = some(9, 4, 1);
-    write_idx(dir.path(), &train, Some(&some(6, 4, 1))).unwrap();
+    write_idx(dir.path(), Some(&train), Some(&some(6, 4, 1))).unwrap();
     let data = read_examples(dir.path(), &chosen(&["2", "0"])).unwrap();
     assert_eq!(data.train, {
         let mut kept = train.subset(&[0, 2, 3, 5, 6, 8]);
@@ -166,7 +166,7 @@ fn a_class_that_cannot_be_learned_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut train = some(4, 4, 1);
     train.targets = Targets::Classes(vec![3, 0, 3, 0]);
-    write_idx(dir.path(), &train, None).unwrap();
+    write_idx(dir.path(), Some(&train), None).unwrap();
     let message = refusal(&dir, dir.path(), &ExampleOptions::default());
     assert_eq!(message, "DIR: class `1` has no training example; choose others with ⟨classes⟩");
     let data = read_examples(dir.path(), &chosen(&["0", "3"])).unwrap();
@@ -177,7 +177,7 @@ fn a_class_that_cannot_be_learned_is_refused() {
     train.targets = Targets::Classes(vec![0, 1, 0, 1]);
     let mut test = some(2, 4, 1);
     test.targets = Targets::Classes(vec![1, 2]);
-    write_idx(dir.path(), &train, Some(&test)).unwrap();
+    write_idx(dir.path(), Some(&train), Some(&test)).unwrap();
     let message = refusal(&dir, dir.path(), &ExampleOptions::default());
     let what = "example 1 of the test set has class `2`, which no training example has";
     assert_eq!(
@@ -192,7 +192,7 @@ fn a_label_far_above_the_others_is_named_with_its_place() {
     let mut train = some(6, 4, 1);
     let mut write = |labels: &[u32], test: Option<&Examples>| {
         train.targets = Targets::Classes(labels.to_vec());
-        write_idx(dir.path(), &train, test).unwrap();
+        write_idx(dir.path(), Some(&train), test).unwrap();
     };
     let message = || refusal(&dir, dir.path(), &ExampleOptions::default());
     write(&[0, 1, 2, 9, 1, 9], None);
@@ -237,7 +237,7 @@ fn a_label_far_above_the_others_is_named_with_its_place() {
 fn tests_of_a_network_follow_its_classes() {
     let dir = tempfile::tempdir().unwrap();
     let test = some(4, 4, 1);
-    write_idx(dir.path(), &test, None).unwrap();
+    write_idx(dir.path(), Some(&test), None).unwrap();
     for content in ["images-idx3", "labels-idx1"] {
         let name = |part: &str| dir.path().join(format!("{part}-{content}-ubyte"));
         fs::rename(name("train"), name("t10k")).unwrap();

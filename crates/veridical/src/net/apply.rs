@@ -32,6 +32,11 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
+    /// Images or a table.
+    pub fn of_data(path: &Path) -> Self {
+        Self { data: Some(path.into()), ..Self::default() }
+    }
+
     /// Returns the one input that a run takes, and rejects others.
     fn only(&self, wanted: &[&'static str], run: &Path) -> Result<(&'static str, &Path)> {
         let all = [("vectors", &self.vectors), ("data", &self.data), ("text", &self.text)];
@@ -161,7 +166,11 @@ pub(super) fn chosen(net: &Net<f32>, name: Option<&str>, run: &Path) -> Result<L
 
 impl Saved {
     /// Reads inputs in the format of this network.
-    fn inputs(&self, inputs: &Inputs, files: &TextFiles) -> Result<(Ids, Examples, Vec<String>)> {
+    pub(crate) fn inputs(
+        &self,
+        inputs: &Inputs,
+        files: &TextFiles,
+    ) -> Result<(Ids, Examples, Vec<String>)> {
         let folder = self.run.path();
         let is_image = self.shape.positions() > 1;
         let wanted: &[&'static str] = match (is_image, self.columns()) {

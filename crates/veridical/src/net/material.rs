@@ -1,7 +1,7 @@
 //! Training data of a network: split, with the normalization stored in the run.
 //!
 //! One seeded shuffle decides everything: the first `--limit` examples are used, and the last `--validation` fraction of
-//! these is held out as validation set. Smaller limits are therefore subsets of larger ones.
+//! these is held out as validation set. Smaller limits are therefore subsets of larger ones. Rows that are excluded do not take part.
 
 use std::path::Path;
 
@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 use veridical_core::Job;
 use veridical_core::{Order, Seed};
 use veridical_data::examples::{Dataset, Examples, Targets};
+use veridical_data::fingerprint;
 use veridical_io::examples::{ExampleOptions, read_examples};
+use veridical_io::{ReadOptions, read_ids};
 use veridical_nets::{Feed, Shape, moments};
 
 use super::options::{LossName, NetOptions, Normalize, names};
@@ -68,7 +70,7 @@ impl Material {
             return Err(Error::request(what, ""));
         };
         let data = options.read(path, None, None, false, job)?;
-        let Dataset { train, test, classes, columns, fingerprint, .. } = data;
+        let Dataset { train, test, classes, columns, fingerprint: content, .. } = data;
         let any = train.as_ref().or(test.as_ref());
         // INVARIANT: a dataset has at least one part.
         let any = any.ok_or_else(|| Error::request(format!("{} is empty", path.display()), ""))?;
@@ -77,12 +79,12 @@ impl Material {
             Targets::Classes(_) => Task::Classes(classes),
             Targets::Numbers { dim, .. } => Task::Numbers(*dim),
         };
-        let (train, validation, split) = divide(train, &task, options)?;
+        let Division { train, validation, section, .. } = divide(train, &task, options)?;
         let normalization = Normalization::new(options, train.as_ref(), shape)?;
         let Normalization { mean, std } = &normalization;
         let mut sections = Map::new();
-        sections.insert("data".into(), fingerprint);
-        sections.insert("split".into(), split);
+        sections.insert("data".into(), content);
+        sections.insert("split".into(), section);
         sections.insert("normalization".into(), json!({ "mean": mean, "std": std }));
         sections.insert("input".into(), json!(any_dims(shape)));
         match &task {
@@ -111,14 +113,23 @@ fn any_dims(shape: Shape) -> Vec<usize> {
     }
 }
 
-type Divided = (Option<Examples>, Option<Examples>, Value);
+/// The training data in its parts.
+pub(crate) struct Division {
+    /// Training examples; `None` if there are none.
+    pub train: Option<Examples>,
+    /// The row of each training example in the data as read, in rising order.
+    pub rows: Vec<usize>,
+    pub validation: Option<Examples>,
+    /// Section `split` of `run.json`.
+    pub section: Value,
+}
 
-/// Returns the training examples, the validation examples, and the `split` section of `run.json`.
-pub(super) fn divide(
+/// Divides training data as the options say.
+pub(crate) fn divide(
     train: Option<Examples>,
     task: &Task,
     options: &NetOptions,
-) -> Result<Divided> {
+) -> Result<Division> {
     let share = options.validation.unwrap_or(0.0);
     if !(0.0..1.0).contains(&share) {
         let what =
@@ -126,9 +137,18 @@ pub(super) fn divide(
         return Err(Error::request(what, ""));
     }
     let seed = Seed::new(options.split_seed.unwrap_or(0))?;
-    let mut split = json!({ "seed": seed.get(), "validation": share, "limit": options.limit });
-    let Some(all) = train else { return Ok((None, None, split)) };
-    let n = all.n();
+    let mut section = json!({ "seed": seed.get(), "validation": share, "limit": options.limit });
+    let Some(all) = train else {
+        return Ok(Division { train: None, rows: Vec::new(), validation: None, section });
+    };
+    let kept = kept(all.n(), options.exclude_rows.as_deref())?;
+    let n = kept.len();
+    if n < all.n() {
+        section["excluded"] = json!({
+            "rows": all.n() - n,
+            "fingerprint": fingerprint::of_numbers(&kept),
+        });
+    }
     let used = match options.limit {
         None => n,
         Some(limit) if (1..=n).contains(&limit) => limit,
@@ -142,17 +162,18 @@ pub(super) fn divide(
         let what = format!("⟨validation⟩ {share} of {used} examples is {held_out}");
         return Err(Error::request(what, "training and validation set need at least one each"));
     }
-    split["rows"] = json!({ "train": used - held_out, "validation": held_out });
-    if used == n && held_out == 0 {
-        return Ok((Some(all), None, split));
+    section["rows"] = json!({ "train": used - held_out, "validation": held_out });
+    if used == all.n() && held_out == 0 {
+        return Ok(Division { train: Some(all), rows: kept, validation: None, section });
     }
     let order = Order::new(n as u64, seed, "examples", 0);
     let part = |range: std::ops::Range<usize>| {
-        let mut rows: Vec<usize> = range.map(|t| order.at(t as u64) as usize).collect();
+        let mut rows: Vec<usize> = range.map(|t| kept[order.at(t as u64) as usize]).collect();
         rows.sort_unstable();
-        all.subset(&rows)
+        rows
     };
-    let learned = part(0..used - held_out);
+    let rows = part(0..used - held_out);
+    let learned = all.subset(&rows);
     if let Task::Classes(classes) = task {
         let count = |examples: &Examples, class: usize| match &examples.targets {
             Targets::Classes(labels) => labels.iter().filter(|&&l| l as usize == class).count(),
@@ -170,8 +191,40 @@ pub(super) fn divide(
             ));
         }
     }
-    let validation = (held_out > 0).then(|| part(used - held_out..used));
-    Ok((Some(learned), validation, split))
+    let validation = (held_out > 0).then(|| all.subset(&part(used - held_out..used)));
+    Ok(Division { train: Some(learned), rows, validation, section })
+}
+
+/// The rows that stay when those of a list are left out.
+fn kept(n: usize, excluded: Option<&Path>) -> Result<Vec<usize>> {
+    let Some(path) = excluded else { return Ok((0..n).collect()) };
+    let mut stays = vec![true; n];
+    for row in listed_rows(path, n)? {
+        stays[row] = false;
+    }
+    let rows: Vec<usize> = (0..n).filter(|&row| stays[row]).collect();
+    match rows.is_empty() {
+        true => Err(Error::request(
+            format!("⟨exclude-rows⟩ {} lists all {n} training examples", path.display()),
+            "leave some to learn from",
+        )),
+        false => Ok(rows),
+    }
+}
+
+/// Reads a list of rows of the training data, from 0: a column `row`, or one number per line.
+fn listed_rows(path: &Path, n: usize) -> Result<Vec<usize>> {
+    let named = ReadOptions { id_column: Some("row".into()), ..ReadOptions::default() };
+    let ids = read_ids(path, &named).or_else(|_| read_ids(path, &ReadOptions::default()))?;
+    let number = |at: usize| {
+        let id = ids.get(at);
+        id.parse::<usize>().ok().filter(|&row| row < n).ok_or_else(|| {
+            let what = format!("{}: entry {}: `{id}`", path.display(), at + 1);
+            let rows = format!("there are rows 0 to {}", n.saturating_sub(1));
+            Error::request(format!("{what} is no row of the training data"), rows)
+        })
+    };
+    (0..ids.len()).map(number).collect()
 }
 
 impl Normalization {

@@ -143,6 +143,8 @@ settings! {
         pub classes: Option<String> = None => [detail(), value("NAME,NAME")],
         /// Columns of a table to exclude from the inputs
         pub ignore_columns: Option<String> = None => [detail(), value("COLUMN,COLUMN")],
+        /// Training examples to leave out: row numbers from 0, one per line or in a column `row`
+        pub exclude_rows: Option<Input> = None => [detail(), value("FILE")],
         /// data: standardize each channel or column on the training set; none: raw, bytes as 0..1
         pub normalize: Option<Normalize> = None => [detail(), value("HOW"), otherwise("data")],
         /// Mean per channel for normalization, with bytes scaled to 0..1
@@ -217,7 +219,7 @@ impl NetOptions {
 }
 
 /// Splits a comma-separated list of names.
-pub(super) fn names(list: Option<&str>) -> Vec<String> {
+pub(crate) fn names(list: Option<&str>) -> Vec<String> {
     let items = list.into_iter().flat_map(|list| list.split(','));
     items.map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }

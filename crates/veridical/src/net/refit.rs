@@ -114,7 +114,7 @@ pub fn refit(settings: &RefitNet, job: &Job<'_>) -> Result<RefitHead> {
     let path = saved.data(settings.data.as_deref())?;
     let data = saved.read(&path, None, None, job)?;
     let fingerprint = data.fingerprint.clone();
-    let (train, _, _) = divide(data.train, &saved.task, &saved.request.options)?;
+    let train = divide(data.train, &saved.task, &saved.request.options)?.train;
     let Some(train) = train else {
         let what = "has only test examples; there is nothing to fit on";
         return Err(Error::request(format!("{} {what}", path.display()), ""));

@@ -16,7 +16,7 @@ use super::options::{NetRequest, Recipe};
 use crate::{Error, Result};
 
 /// A run of a network.
-pub(super) struct Saved {
+pub(crate) struct Saved {
     pub run: RunFolder,
     pub request: NetRequest,
     pub seed: u64,

@@ -167,7 +167,7 @@ fn images(settings: &Generate) -> Result<Generated> {
     let train = all.subset(&(0..images).collect::<Vec<_>>());
     let test = all.subset(&(images..images + test_images).collect::<Vec<_>>());
     let test = Some(&test).filter(|_| test_images > 0);
-    folder.write(|folder| Ok(write_idx(folder, &train, test)?))?;
+    folder.write(|folder| Ok(write_idx(folder, Some(&train), test)?))?;
     let dims = if channels > 1 { 4 } else { 3 };
     let parts = ["train", "t10k"].into_iter().take(if test.is_some() { 2 } else { 1 });
     let names = parts.flat_map(|part| {

@@ -1,10 +1,11 @@
-//! `veridical data`: describes, splits and generates interactions and documents, builds graphs, and embeds new
-//! documents.
+//! `veridical data`: describes, splits and generates interactions and documents, builds graphs, embeds new documents, and
+//! plants faults in images.
 
 mod describe;
 mod embed;
 mod generate;
 mod graph;
+mod poison;
 
 use std::fs;
 use std::path::Path;
@@ -19,6 +20,7 @@ pub use self::describe::{Describe, Description, Quantiles, describe};
 pub use self::embed::{Embed, Embedded, embed};
 pub use self::generate::{Generate, Generated, Kind as GeneratedKind, generate};
 pub use self::graph::{BuildGraph, BuiltGraph, Side, graph};
+pub use self::poison::{Poison, Poisoned, poison};
 use crate::Result;
 use crate::settings::{InteractionReading, SplitSettings};
 use crate::train::{Divided, reading};
