@@ -86,7 +86,7 @@ fn shown(found: &Explanation) -> String {
     };
     // Writing to a String cannot fail.
     for Explained { query, predicted, probability, supporting, opposing, class, .. } in
-        found.explained.iter().take(SHOWN)
+        found.doubtful_first().into_iter().take(SHOWN)
     {
         let _ = writeln!(text, "\nquery {query}: {predicted} ({:.1} %)", 100.0 * probability);
         let _ = writeln!(text, "  for {class}: {}", rows(supporting));

@@ -20,20 +20,20 @@ const SHOWN_ROWS: usize = 6;
 /// Images of queries and of training rows, as PNG files with their widths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pictures {
-    queries: Vec<Option<(Vec<u8>, u32)>>,
+    queries: BTreeMap<usize, (Vec<u8>, u32)>,
     rows: BTreeMap<usize, (Vec<u8>, u32)>,
 }
 
 impl Pictures {
     /// Those that the page shows.
     pub fn of(subject: &Subject, explained: &[Explained]) -> Self {
-        let shown = explained.iter().take(SHOWN);
-        let queries =
-            (0..explained.len().min(SHOWN)).map(|q| picture(&subject.queries, q)).collect();
-        let parts = shown.flat_map(|e| {
+        let shown = doubtful_first(explained);
+        let queries = shown.iter().filter_map(|&q| Some((q, picture(&subject.queries, q)?)));
+        let queries = queries.collect();
+        let parts = shown.iter().flat_map(|&q| {
             let first =
                 |parts: &[Part]| parts.iter().take(SHOWN_ROWS).map(|p| p.at).collect::<Vec<_>>();
-            [first(&e.supporting), first(&e.opposing)].concat()
+            [first(&explained[q].supporting), first(&explained[q].opposing)].concat()
         });
         Self { queries, ..Self::of_rows(subject, parts) }
     }
@@ -42,13 +42,13 @@ impl Pictures {
     pub fn of_rows(subject: &Subject, rows: impl Iterator<Item = usize>) -> Self {
         let rows = rows.take(SHOWN * 2 * SHOWN_ROWS);
         let rows = rows.filter_map(|at| Some((at, picture(&subject.train, at)?))).collect();
-        Self { queries: Vec::new(), rows }
+        Self { queries: BTreeMap::new(), rows }
     }
 
     /// Those of any examples, by their places.
     pub fn of_examples(data: &Examples, rows: impl Iterator<Item = usize>) -> Self {
         let rows = rows.take(SHOWN).filter_map(|at| Some((at, picture(data, at)?))).collect();
-        Self { queries: Vec::new(), rows }
+        Self { queries: BTreeMap::new(), rows }
     }
 
     /// The tile of an input without a label.
@@ -68,11 +68,28 @@ impl Pictures {
     }
 }
 
+/// The decisions to show: wrong ones before the others, the least probable first.
+fn doubtful_first(explained: &[Explained]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..explained.len()).collect();
+    let is_right = |e: &Explained| e.label.as_ref().is_none_or(|label| *label == e.predicted);
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&explained[a], &explained[b]);
+        is_right(a).cmp(&is_right(b)).then(a.probability.total_cmp(&b.probability))
+    });
+    order.truncate(SHOWN);
+    order
+}
+
 fn picture(data: &Examples, row: usize) -> Option<(Vec<u8>, u32)> {
     veridical_io::examples::png_of(data, row)
 }
 
 impl Explanation {
+    /// Returns the decisions to look at first: wrong ones before the others, the least probable first.
+    pub fn doubtful_first(&self) -> Vec<&Explained> {
+        doubtful_first(&self.explained).into_iter().map(|q| &self.explained[q]).collect()
+    }
+
     /// Renders the report as an HTML page; `command` is shown in the footer.
     pub fn to_html(&self, command: &str) -> String {
         let level = match self.passed {
@@ -108,9 +125,16 @@ impl Explanation {
             .of(self.run.clone())
             .verdict(verdict)
             .cards(cards)
-            .section("Decisions", format!("Of {}. {}", self.queries, self.notes.join(" ")));
-        for (q, explained) in self.explained.iter().take(SHOWN).enumerate() {
-            page = page.gallery(self.card(q, explained));
+            .section(
+                "Decisions",
+                format!(
+                    "Of {}, wrong and doubtful ones first. {}",
+                    self.queries,
+                    self.notes.join(" ")
+                ),
+            );
+        for q in doubtful_first(&self.explained) {
+            page = page.gallery(self.card(q, &self.explained[q]));
         }
         if self.explained.len() > SHOWN {
             let more = self.explained.len() - SHOWN;
@@ -142,7 +166,7 @@ impl Explanation {
         let Explained { query, predicted, probability, label, class, .. } = explained;
         let is_wrong = label.as_ref().is_some_and(|label| label != predicted);
         let caption = format!("predicted {predicted} ({:.1} %)", 100.0 * probability);
-        let itself = match self.pictures.queries.get(q).and_then(Option::as_ref) {
+        let itself = match self.pictures.queries.get(&q) {
             Some((png, width)) => Tile::image(png.clone(), *width, caption),
             None => Tile::text(format!("query {query}"), caption),
         };

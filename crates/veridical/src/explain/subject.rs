@@ -163,7 +163,7 @@ impl Subject {
             let n = examples.n();
             let kept = first_of_each(&of_classes(&examples, classes.len(), seed), n, MOST_QUERIES);
             if kept.len() < n {
-                notes.push(format!("{} of {n} {name} examples are asked about", kept.len()));
+                notes.push(format!("{} of {n} {name} examples are asked about.", kept.len()));
             }
             let ids = Ids::Int(kept.iter().map(|&i| Some(i as i64)).collect());
             (examples.subset(&kept), ids)
@@ -191,7 +191,7 @@ impl Subject {
                 let is_asked = |row: &usize| asked.binary_search(row).is_ok();
                 kept.retain(|row| !is_asked(row));
                 notes.push(format!(
-                    "there is no test set: {} training rows are the queries, which the network has learned",
+                    "there is no test set: {} training rows are the queries, which the network has learned.",
                     asked.len()
                 ));
                 let ids = Ids::Int(asked.iter().map(|&i| Some(rows[i] as i64)).collect());
@@ -380,19 +380,30 @@ fn of_classes(data: &Data, classes: usize, seed: Seed) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Takes `most` of n rows: of every class its share, at least one, in rising order.
+/// Takes `most` of n rows, in rising order: of every class its share by the largest remainders, at least one.
 fn first_of_each(by_class: &[Vec<usize>], n: usize, most: usize) -> Vec<usize> {
-    if n <= most {
-        let mut all: Vec<usize> = by_class.concat();
-        all.sort_unstable();
-        return all;
+    let mut kept: Vec<usize> = by_class.concat();
+    if n > most {
+        let exact = |rows: &Vec<usize>| most as f64 * rows.len() as f64 / n as f64;
+        let mut takes: Vec<usize> =
+            by_class.iter().map(|rows| (exact(rows) as usize).max(rows.len().min(1))).collect();
+        let mut order: Vec<usize> = (0..by_class.len()).collect();
+        order.sort_by(|&a, &b| {
+            let rest = |class: usize| exact(&by_class[class]) - takes[class] as f64;
+            rest(b).total_cmp(&rest(a))
+        });
+        // With so few that the rows of rare classes do not fit, the most common ones give some up.
+        while takes.iter().sum::<usize>() > most {
+            let common = (0..takes.len()).max_by_key(|&class| takes[class]).unwrap_or(0);
+            if takes[common] <= 1 {
+                break;
+            }
+            takes[common] -= 1;
+        }
+        let left = most.saturating_sub(takes.iter().sum());
+        order.into_iter().take(left).for_each(|class| takes[class] += 1);
+        kept = by_class.iter().zip(takes).flat_map(|(rows, n)| &rows[..n]).copied().collect();
     }
-    let share = |rows: &Vec<usize>| {
-        let wanted = (most as f64 * rows.len() as f64 / n as f64).round() as usize;
-        wanted.clamp(usize::from(!rows.is_empty()), rows.len())
-    };
-    let mut kept: Vec<usize> =
-        by_class.iter().flat_map(|rows| rows[..share(rows)].iter().copied()).collect();
     kept.sort_unstable();
     kept
 }
@@ -418,4 +429,23 @@ fn check_same(saved: &Saved, found: &serde_json::Value, path: &Path) -> Result<(
 /// A matrix with rows of `dim` values.
 pub(crate) fn matrix<T>(values: &[T], dim: usize) -> Result<Rows<'_, T>> {
     Ok(Rows::new(values, dim)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_stratified_and_has_the_size_that_was_asked_for() {
+        let by_class = [(0..70).collect(), (70..99).collect(), vec![99], Vec::new()];
+        for most in [4, 10, 37, 99] {
+            let kept = first_of_each(&by_class, 100, most);
+            assert_eq!(kept.len(), most);
+            assert!(kept.is_sorted() && kept.contains(&99));
+            let of_first = kept.iter().filter(|&&row| row < 70).count() as f64;
+            assert!((of_first - 0.7 * most as f64).abs() <= 1.0, "{of_first} of {most}");
+        }
+        assert_eq!(first_of_each(&by_class, 100, 3).len(), 3);
+        assert_eq!(first_of_each(&by_class, 100, 100), (0..100).collect::<Vec<_>>());
+    }
 }
