@@ -18,6 +18,12 @@ veridical data generate images --images 200 --test-images 60 --size 8 --classes 
 veridical train net --model mlp:16 --data work/images --epochs 3 --validation 0.2 --out work/net
 veridical evaluate --run work/net --html network.html
 veridical refit-head --run work/net --html refit.html --out work/refit
+veridical explain --run work/net --html explain.html
+veridical explain audit --run work/net --kernels trntk,ck --html audit.html
+veridical explain labels --run work/net --html labels.html
+veridical data poison --data work/images --patch 2x2@6,6 --fraction 0.1 --target 0 --out work/poisoned
+veridical train net --model mlp:16 --data work/poisoned --epochs 15 --out work/poisoned-net
+veridical forensics trace --run work/poisoned-net --incidents work/poisoned/triggered --class 0 --html trace.html
 # Ten trainings of one shop, a refresh that is published and one that is stopped.
 veridical demo --out work/demo
 cp work/demo/stability.html stability.html

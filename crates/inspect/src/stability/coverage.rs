@@ -1,5 +1,5 @@
 //! The coverage of every interval by simulation: tables of ids drawn from one population, whose own value is known from a table a
-//! hundred times as large. 300 draws of a 95 % interval: four binomial standard errors are 0.05.
+//! hundred times as large. 200 draws of a 95 % interval: four binomial standard errors are 0.06.
 
 use veridical_core::{Estimate, Seed, Stream};
 use veridical_data::Ids;

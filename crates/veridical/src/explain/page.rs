@@ -273,8 +273,7 @@ impl Audit {
             "Higher is more faithful.",
             Axis::new("tau of the correct class"),
             names,
-        )
-        .dots();
+        );
         for fit in ["labels", "network"] {
             let values = self.audited.iter().filter(|audited| audited.fit == fit).map(|audited| {
                 let tau = audited.faithfulness.tau.correct_class;

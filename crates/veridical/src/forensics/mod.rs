@@ -154,7 +154,7 @@ pub fn trace(settings: &Trace, job: &Job<'_>) -> Result<Tracing> {
     if !others.is_empty() {
         let name = &subject.classes[class as usize];
         notes.push(format!(
-            "{} incidents are not predicted as {name} and are set aside",
+            "{} incidents are not predicted as {name} and are set aside.",
             others.len()
         ));
     }
@@ -252,7 +252,7 @@ fn removal(
     }
     if used.len() < group.len() {
         notes.push(format!(
-            "what removal does was checked on {}, with {} rows of the group",
+            "What removal does was checked on {}, with {} rows of the group.",
             subject.says_rows(),
             used.len()
         ));

@@ -26,7 +26,7 @@ impl Tracing {
         ];
         if let Some(check) = &self.check {
             let both = |before: &Estimate, after: &Estimate| {
-                format!("{:.1} % -> {:.1} %", 100.0 * before.value, 100.0 * after.value)
+                format!("{:.1} to {:.1} %", 100.0 * before.value, 100.0 * after.value)
             };
             cards.push(
                 Card::new(
