@@ -240,7 +240,14 @@ fn check_same(folder: &Path, now: &Value, finished: bool) -> Result<()> {
             let what =
                 format!("this is not the run that was started: {at} was {before} and is now {now}");
             let what = format!("{}: {what}", folder.display());
-            Err(Core::exists(what, "start over with ⟨force⟩").into())
+            let remedy = match at.ends_with("epochs") && !finished {
+                true => format!(
+                    "keep what is done with ⟨finish {}⟩, or start over with ⟨force⟩",
+                    folder.display()
+                ),
+                false => "start over with ⟨force⟩".to_owned(),
+            };
+            Err(Core::exists(what, remedy).into())
         }
     }
 }
@@ -340,6 +347,10 @@ mod tests {
         let other = RunWriter::begin(&out, &document(2), IfExists::Resume).unwrap_err();
         let what = "this is not the run that was started: seed was 1 and is now 2";
         assert_eq!(message(other), format!("DIR/run.partial: {what}; start over with ⟨force⟩"));
+        let shorter = json!({ "settings": { "epochs": 1 } });
+        fs::write(dir.path().join(DOCUMENT), r#"{"settings":{"epochs":3}}"#).unwrap();
+        let ended = message(check_same(dir.path(), &shorter, false).unwrap_err());
+        assert!(ended.ends_with("keep what is done with ⟨finish DIR⟩, or start over with ⟨force⟩"));
 
         let (writer, found) =
             RunWriter::begin(&out, &document(1), IfExists::Resume).unwrap().unwrap();
