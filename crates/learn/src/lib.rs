@@ -4,7 +4,8 @@
 //! - [`top_k`]: the k highest scores, ties broken by number.
 //! - [`RidgePath`]: ridge regression for a whole path of penalties.
 //! - [`gram`], [`solve_spd`], [`invert_spd`]: Gram matrices and symmetric positive definite systems.
-//! - [`eigen`], [`Pca`], [`randomized_svd`]: eigenvectors, principal components and leading singular vectors.
+//! - [`eigen`], [`Pca`], [`thin_svd`], [`randomized_svd`]: eigenvectors, principal components, all and leading singular
+//!   vectors.
 //! - [`PairMoments`]: joint first and second moments of two tables, in one pass; [`Procrustes`], [`ridge_map`],
 //!   [`low_rank_map`], [`generalized_procrustes`]: the [`LinearMap`] from one table to the other; [`canonical_correlations`].
 //! - [`Logistic`], [`OneVsRest`], [`logistic_path`], [`knn_predict`], [`nearest_labels`], [`nadaraya_watson`]: classifiers;
@@ -38,7 +39,7 @@ pub use product::{NeighborSearch, cosine_neighbors, dot, products, to_unit_rows,
 pub use regress::{canonical_correlations, low_rank_map, ridge_map};
 pub use ridge::{RidgeFit, RidgePath};
 pub use solve::{GramSum, gram, invert_spd, solve_spd};
-pub use svd::{Operator, randomized_svd};
+pub use svd::{Operator, Svd, randomized_svd, thin_svd};
 pub use top_k::{Best, Scored, top_k};
 pub use votes::{Metric, knn_predict, nadaraya_watson, nearest_labels};
 

@@ -7,7 +7,35 @@
 
 use veridical_core::{Error, Result, Stream};
 
+use crate::dense;
 use crate::eigen::{eigen, gram_f64, orthonormal, sign_of, times};
+
+/// A thin singular value decomposition A = U diag(s) V' of an n x m matrix, with r = min(n, m).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Svd {
+    /// Left singular vectors: n rows of r values.
+    pub u: Vec<f64>,
+    /// Singular values, largest first.
+    pub s: Vec<f64>,
+    /// Right singular vectors: m rows of r values.
+    pub v: Vec<f64>,
+}
+
+/// Decomposes a row-major matrix with `columns` columns.
+///
+/// ```
+/// let svd = veridical_learn::thin_svd(&[0.0, 2.0, 1.0, 0.0, 0.0, 0.0], 2);
+/// assert_eq!((svd.s, svd.u.len(), svd.v.len()), (vec![2.0, 1.0], 6, 4));
+/// ```
+///
+/// # Panics
+/// If the values do not form whole rows, or are not finite.
+pub fn thin_svd(matrix: &[f64], columns: usize) -> Svd {
+    assert!(matrix.iter().all(|x| x.is_finite()), "a finite matrix");
+    assert!(matrix.len().is_multiple_of(columns), "whole rows");
+    let dense::Svd { u, s, v } = dense::Svd::of(dense::view(matrix, columns));
+    Svd { u: dense::row_major(u.as_ref()), s, v: dense::row_major(v.as_ref()) }
+}
 
 /// A matrix known only by its products with narrow matrices, stored as rows of k values.
 pub trait Operator: Sync {

@@ -32,7 +32,7 @@ pub struct Factors<T> {
     pub(super) cotangents: usize,
     pub(super) layers: Vec<LayerFactors<T>>,
     outputs: Vec<T>,
-    normalization: Normalization,
+    pub(super) normalization: Normalization,
 }
 
 /// Which factors of a plan are taken.

@@ -42,6 +42,7 @@
 mod cotangent;
 mod examples;
 mod factors;
+mod features;
 mod kernel;
 mod plan;
 mod scale;

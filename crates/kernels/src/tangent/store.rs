@@ -212,7 +212,7 @@ fn add_products<T: Float>(a: &[T], b: &[T], dim: usize, sums: &mut [f64]) {
 
 impl<T: Float> Products<T> {
     /// The rows of a sample.
-    fn range(&self, sample: usize) -> Range<usize> {
+    pub fn range(&self, sample: usize) -> Range<usize> {
         match &self.starts {
             None => sample..sample + 1,
             Some(starts) => starts[sample]..starts[sample + 1],

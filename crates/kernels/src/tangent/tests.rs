@@ -27,10 +27,10 @@ fn normals(n: usize, name: &str) -> Vec<f64> {
 type Items<T> = Vec<(u32, T)>;
 
 /// A network with samples.
-struct Case<T> {
-    net: Net<T>,
+pub(super) struct Case<T> {
+    pub(super) net: Net<T>,
     x: Vec<T>,
-    n: usize,
+    pub(super) n: usize,
     starts: Option<Vec<usize>>,
     ids: Option<Vec<u32>>,
     /// Items and their weights for each sample, and the table.
@@ -86,11 +86,11 @@ impl<T: Float> Case<T> {
         }
     }
 
-    fn settings(&self, kind: Kind) -> Settings {
+    pub(super) fn settings(&self, kind: Kind) -> Settings {
         Settings { normalization: Normalization::None, seed: seed(), ..Settings::new(kind) }
     }
 
-    fn take(&self, settings: &Settings) -> Factors<T> {
+    pub(super) fn take(&self, settings: &Settings) -> Factors<T> {
         let plan = Plan::new(&self.net, &self.examples(), None, settings).unwrap();
         Factors::take(&self.net, &self.examples(), &plan, &Job::silent()).unwrap()
     }
@@ -102,7 +102,7 @@ impl<T: Float> Case<T> {
 
 impl Case<f64> {
     /// Outputs of each sample, and its gradient for cotangent v of the outputs: of all parameters, then of the rows of the table.
-    fn gradients(&self, v: impl Fn(usize, &[f64]) -> Vec<f64>) -> Vec<Vec<f64>> {
+    pub(super) fn gradients(&self, v: impl Fn(usize, &[f64]) -> Vec<f64>) -> Vec<Vec<f64>> {
         let net = &self.net;
         let plan = Gradients::new(net, |_| true).with_input(net);
         let (width, outputs) = (net.input().values(), net.outputs());
@@ -163,11 +163,11 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-fn products(g: &[Vec<f64>]) -> Vec<f64> {
+pub(super) fn products(g: &[Vec<f64>]) -> Vec<f64> {
     g.iter().flat_map(|a| g.iter().map(move |b| dot(a, b))).collect()
 }
 
-fn near(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
+pub(super) fn near(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     assert_eq!(got.len(), want.len(), "{what}");
     let scale = want.iter().fold(1e-300f64, |m, k| m.max(k.abs()));
     for (p, (got, want)) in got.iter().zip(want).enumerate() {
@@ -178,7 +178,7 @@ fn near(got: &[f64], want: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-fn mlp<T: Float>(n: usize) -> Case<T> {
+pub(super) fn mlp<T: Float>(n: usize) -> Case<T> {
     let net = NetConfig::new("mlp:16,9".parse().unwrap(), Shape::row(5), 3).build(seed()).unwrap();
     Case::new(net, n, None)
 }
@@ -246,7 +246,7 @@ fn sasrec() -> Case<f64> {
     Case::new(model.build(seed()).unwrap(), 6, Some(&LENGTHS))
 }
 
-fn all() -> Vec<(&'static str, Case<f64>)> {
+pub(super) fn all() -> Vec<(&'static str, Case<f64>)> {
     let mut all = vec![
         ("mlp", mlp(6)),
         ("ntk", ntk_mlp()),
