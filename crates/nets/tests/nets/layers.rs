@@ -136,7 +136,7 @@ fn check(case: &Value) {
 
 /// Checks the number of cases of a layer, so that none is skipped because of a wrong name.
 fn check_all(name: &str, cases: usize) {
-    let oracle = read("layers");
+    let oracle = read("nets/layers");
     let all = oracle["layers"].as_array().unwrap();
     let own: Vec<&Value> = all.iter().filter(|case| case["layer"] == name).collect();
     assert_eq!(own.len(), cases);

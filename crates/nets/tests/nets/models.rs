@@ -52,7 +52,7 @@ fn check_summary(got: &[f64], want: &Value, what: &str) {
 
 #[test]
 fn outputs_losses_and_gradients_are_those_of_pytorch() {
-    for case in read("models")["models"].as_array().unwrap() {
+    for case in read("nets/models")["models"].as_array().unwrap() {
         let name = case["model"].as_str().unwrap();
         let images = Images::of(&list::<usize>(&case["input"]));
         let mut net = with_weights(model(name, images.shape, 10).build::<f64>(seed(0)).unwrap());

@@ -64,7 +64,7 @@ fn check(case: &Value) {
 
 #[test]
 fn outputs_and_gradients_are_those_of_pytorch() {
-    let oracle = read("recurrent");
+    let oracle = read("nets/recurrent");
     let cases = oracle["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 4);
     cases.iter().for_each(check);

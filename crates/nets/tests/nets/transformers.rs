@@ -165,7 +165,7 @@ fn check(case: &Value) {
 
 /// Checks the number of cases, so that none is skipped because of a wrong name.
 fn check_all(name: &str, count: usize) {
-    let oracle = read("transformers");
+    let oracle = read("nets/transformers");
     let all = oracle["cases"].as_array().unwrap();
     let own: Vec<&Value> = all.iter().filter(|case| case["name"] == name).collect();
     assert_eq!(own.len(), count);

@@ -1,4 +1,4 @@
-//! The numbers that `tests/oracles/nets/nets.py` computes, and its files.
+//! The numbers that `tests/oracles/nets/nets.py` computes, and the files of oracles that use them.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -9,9 +9,9 @@ pub const INPUT: usize = 1000;
 /// Tensor number of dL/dy of a layer.
 pub const COTANGENT: usize = 2000;
 
-/// Reads one of the reference files.
+/// Reads one of the reference files, by folder and name.
 pub fn read(name: &str) -> Value {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/nets");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles");
     serde_json::from_str(&std::fs::read_to_string(format!("{folder}/{name}.json")).unwrap())
         .unwrap()
 }
