@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use veridical_core::{Job, Seed, Stream};
-    use veridical_kernels::machine::{Glm, GlmSettings};
+    use veridical_kernels::machine::{Glm, GlmSettings, Ridge};
     use veridical_learn::solve_spd;
 
     fn normals(n: usize, at: u64) -> Vec<f64> {
@@ -191,6 +191,17 @@ mod tests {
         let alpha = rows(fit.alpha(), classes);
         let effects = mass(alpha, fit.intercepts(), rows(&queries, n), rows(&v, classes)).unwrap();
         for ((effects, f), v) in effects.chunks(n).zip(logits.chunks(3)).zip(v.chunks(3)) {
+            let want: f64 = f.iter().zip(v).map(|(f, v)| f * v).sum();
+            assert!((effects.iter().sum::<f64>() - want).abs() < 1e-10);
+        }
+        // Kernel ridge adds up in the same way.
+        let targets = normals(n * classes, 3);
+        let ridge = Ridge::fit(rows(&k, n), rows(&targets, classes), 0.5, None).unwrap();
+        let f = ridge.predict(rows(&queries, n)).unwrap();
+        let alpha = rows(ridge.alpha(), classes);
+        let effects =
+            mass(alpha, ridge.intercepts(), rows(&queries, n), rows(&v, classes)).unwrap();
+        for ((effects, f), v) in effects.chunks(n).zip(f.chunks(3)).zip(v.chunks(3)) {
             let want: f64 = f.iter().zip(v).map(|(f, v)| f * v).sum();
             assert!((effects.iter().sum::<f64>() - want).abs() < 1e-10);
         }

@@ -303,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// The order of log-odds is that of probabilities; both saturated sides included.
+        /// The order of log-odds is that of probabilities.
         #[test]
         fn log_odds_are_the_logit_of_the_probability(s in prop::collection::vec(-5.0..5.0f64, 2..6)) {
             let p = softmax(&s, s.len());
@@ -313,6 +313,24 @@ mod tests {
                 prop_assert!((got - (p / (1.0 - p)).ln()).abs() < 1e-10, "{} {}", got, p);
             }
         }
+    }
+
+    /// Probabilities that are 1 in floating point: their order in exact arithmetic is that of s_1 - s_0.
+    #[test]
+    fn saturated_probabilities_keep_their_order() {
+        let n = 200;
+        let (a, b) = (normals(n, 4), normals(n, 5));
+        let b: Vec<f64> = a.iter().zip(b).map(|(a, b)| a + b).collect();
+        let labels = vec![1; n];
+        let scores =
+            |z: &[f64]| z.iter().flat_map(|z| [-30.0, 40.0 + 5.0 * z]).collect::<Vec<f64>>();
+        let (network, surrogate) = (scores(&a), scores(&b));
+        assert!(softmax(&network, 2).iter().skip(1).step_by(2).all(|p| *p == 1.0));
+        let got = faithfulness(rows(&network, 2), rows(&surrogate, 2), &labels).unwrap();
+        let want = kendall(&a, &b).unwrap().tau_b.value;
+        assert!(want > 0.3 && want < 0.7, "{want}");
+        assert_eq!(got.tau.correct_class.unwrap().value, want);
+        assert_eq!(got.tau.class_one.unwrap().value, want);
     }
 
     /// Two balanced separated classes with independent confidences inside: of all pairs the n^2 / 4 between the classes agree in the

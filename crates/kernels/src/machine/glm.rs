@@ -414,10 +414,9 @@ pub(super) fn check_labels(labels: &[u32], classes: usize) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::product::testing::{features, gram, normals};
+    use super::super::product::testing::{Case, features, gram, normals};
     use super::*;
     use proptest::prelude::*;
-    use serde_json::Value;
     use veridical_core::threads::with_threads;
 
     fn rows<T>(values: &[T], dim: usize) -> Rows<'_, T> {
@@ -446,26 +445,16 @@ mod tests {
     /// smaller to 1e-9 of it, the predictions are the same to its root.
     #[test]
     fn the_minimum_is_that_of_scikit_learn() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/machine/machine.json");
-        let oracle: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        for case in oracle["logistic"].as_array().unwrap() {
-            let size = |key: &str| case[key].as_u64().unwrap() as usize;
-            let numbers = |key: &str| -> Vec<f64> {
-                case[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
-            };
-            let (n, dim, classes) = (size("n"), size("dim"), size("classes"));
-            let labels: Vec<u32> = numbers("labels").iter().map(|&y| y as u32).collect();
-            let x = features(n, dim, 0);
-            let balanced = balanced_weights(&labels, classes).unwrap();
-            let w = case["balanced"].as_bool().unwrap().then_some(&balanced[..]);
-            let lambda = case["lambda"].as_f64().unwrap();
-            let fit = fit(&gram(&x, &x, dim), &labels, classes, w, lambda);
+        for case in Case::all("logistic") {
+            let (n, classes) = (case.n, case.classes);
+            let balanced = balanced_weights(&case.labels, classes).unwrap();
+            let w = case.is("balanced").then_some(&balanced[..]);
+            let fit = fit(&case.gram(), &case.labels, classes, w, case.number("lambda"));
             assert!(fit.converged, "{} after {} products", fit.gradient, fit.products);
-            let want = case["objective"].as_f64().unwrap();
+            let want = case.number("objective");
             assert!((fit.objective - want).abs() < 1e-9 * want, "{} not {want}", fit.objective);
-            let queries = gram(&features(10, dim, 5000), &x, dim);
-            let p = softmax(&fit.predict(rows(&queries, n)).unwrap(), classes);
-            for (got, want) in p.iter().zip(numbers("probabilities")) {
+            let p = softmax(&fit.predict(rows(&case.queries(10), n)).unwrap(), classes);
+            for (got, want) in p.iter().zip(case.numbers("probabilities")) {
                 assert!((got - want).abs() < 3e-5, "{got} is not {want}");
             }
         }
@@ -531,6 +520,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Taking a row out moves v·f(x) by minus its influence to first order: what is left over shrinks with the square of the weight that
+    /// is taken away, to a quarter for half of it, with the next order between a sixth and two fifths.
+    #[test]
+    fn removal_is_minus_influence_to_first_order() {
+        let (n, dim, classes, lambda) = (40, 4, 3, 0.3);
+        let x = features(n, dim, 0);
+        let mut k = gram(&x, &x, dim);
+        (0..n).for_each(|i| k[i * n + i] += 0.5);
+        let query = gram(&features(1, dim, 400), &x, dim);
+        let y = labels(n, classes, 7);
+        let v = [1.0, 0.0, -1.0];
+        let full = fit(&k, &y, classes, None, lambda);
+        let value = |fit: &Glm| dot(&fit.predict(rows(&query, n)).unwrap(), &v);
+        let influence = full
+            .influence(rows(&k, n), rows(&query, n), rows(&v, classes), &Job::silent())
+            .unwrap();
+        let strongest = (0..n).max_by(|&a, &b| influence[a].abs().total_cmp(&influence[b].abs()));
+        let i = strongest.unwrap();
+        let left = |taken: f64| {
+            let mut w = vec![1.0; n];
+            w[i] -= taken;
+            let moved = value(&fit(&k, &y, classes, Some(&w), lambda)) - value(&full);
+            (moved + taken * influence[i]).abs()
+        };
+        let (whole, half) = (left(1.0), left(0.5));
+        assert!(whole < 0.2 * influence[i].abs(), "{whole} of {}", influence[i]);
+        assert!((1.0 / 6.0..0.4).contains(&(half / whole)), "{half} {whole}");
+        // The row without weight is the row that is not there, at the penalty that keeps n lambda.
+        let rest: Vec<usize> = (0..n).filter(|&j| j != i).collect();
+        let own: Vec<f32> = rest
+            .iter()
+            .flat_map(|&a| rest.iter().map(move |&b| (a, b)))
+            .map(|(a, b)| k[a * n + b])
+            .collect();
+        let others: Vec<u32> = rest.iter().map(|&j| y[j]).collect();
+        let without = fit(&own, &others, classes, None, lambda * n as f64 / (n - 1) as f64);
+        let seen: Vec<f32> = rest.iter().map(|&j| query[j]).collect();
+        let got = dot(&without.predict(rows(&seen, n - 1)).unwrap(), &v);
+        assert!((got - value(&full) + influence[i]).abs() - whole < 1e-8, "{got}");
     }
 
     /// As lambda grows the influence of equation 3: alpha_i·v k(x, x_i); the next term is smaller by trace(K) / lambda. The

@@ -5,6 +5,8 @@ use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use veridical_core::{Error, Result, Rows};
 
+use super::hessian::add;
+
 /// Rows of a block: the unit of work of a thread, and of the order of the sums.
 const BLOCK: usize = 64;
 /// Columns that are widened to f64 at once: 256 KB of a block.
@@ -63,6 +65,32 @@ pub(super) fn product_f64(a: &[f64], m: usize, x: &[f64], columns: usize) -> Vec
     out
 }
 
+/// A' x for a matrix of rows of `m` f32 values: blocks of rows, summed in order.
+pub(super) fn transposed_product(a: &[f32], m: usize, x: &[f64], c: usize) -> Vec<f64> {
+    const STEP: usize = 256;
+    let n = a.len() / m;
+    let block = n.div_ceil(32).next_multiple_of(STEP);
+    let partial = |(a, x): (&[f32], &[f64])| {
+        let mut sum = vec![0.0; m * c];
+        let mut wide = Vec::new();
+        for (a, x) in a.chunks(STEP * m).zip(x.chunks(STEP * c)) {
+            wide.clear();
+            wide.extend(a.iter().map(|&a| f64::from(a)));
+            let rows = a.len() / m;
+            let a = MatRef::from_row_major_slice(&wide, rows, m);
+            let x = MatRef::from_row_major_slice(x, rows, c);
+            let out = MatMut::from_row_major_slice_mut(&mut sum, m, c);
+            matmul(out, Accum::Add, a.transpose(), x, 1.0, Par::Seq);
+        }
+        sum
+    };
+    let parts: Vec<Vec<f64>> =
+        a.par_chunks(block * m).zip(x.par_chunks(block * c)).map(partial).collect();
+    let mut total = vec![0.0; m * c];
+    parts.iter().for_each(|part| add(&mut total, 1.0, part));
+    total
+}
+
 /// Checks that a Gram matrix of training rows is square, finite and as large as what comes with it, and returns its size.
 pub(super) fn check_gram(k: Rows<'_, f32>, rows: usize, what: &str) -> Result<usize> {
     let n = k.n();
@@ -112,6 +140,58 @@ pub(super) fn submatrix(k: Rows<'_, f32>, rows: &[usize], columns: &[usize]) -> 
 
 #[cfg(test)]
 pub(super) mod testing {
+    use serde_json::Value;
+
+    /// A case of `tests/oracles/machine/machine.json`: labels of training rows that [`features`] gives.
+    pub struct Case {
+        value: Value,
+        pub n: usize,
+        pub dim: usize,
+        pub classes: usize,
+        pub labels: Vec<u32>,
+    }
+
+    impl Case {
+        pub fn all(machine: &str) -> Vec<Self> {
+            let path =
+                concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/machine/machine.json");
+            let oracle: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            oracle[machine].as_array().unwrap().iter().map(Self::of).collect()
+        }
+
+        fn of(value: &Value) -> Self {
+            let size = |key: &str| value[key].as_u64().unwrap() as usize;
+            let (n, dim, classes) = (size("n"), size("dim"), size("classes"));
+            let mut case = Self { value: value.clone(), n, dim, classes, labels: Vec::new() };
+            case.labels = case.numbers("labels").iter().map(|&y| y as u32).collect();
+            case
+        }
+
+        pub fn number(&self, key: &str) -> f64 {
+            self.value[key].as_f64().unwrap()
+        }
+
+        pub fn is(&self, key: &str) -> bool {
+            self.value[key].as_bool().unwrap()
+        }
+
+        pub fn numbers(&self, key: &str) -> Vec<f64> {
+            let values = self.value[key].as_array().unwrap();
+            values.iter().map(|x| x.as_f64().unwrap()).collect()
+        }
+
+        /// The Gram matrix of the training rows.
+        pub fn gram(&self) -> Vec<f32> {
+            let x = features(self.n, self.dim, 0);
+            gram(&x, &x, self.dim)
+        }
+
+        /// The kernel of `n` other rows with the training rows.
+        pub fn queries(&self, n: usize) -> Vec<f32> {
+            gram(&features(n, self.dim, 5000), &features(self.n, self.dim, 0), self.dim)
+        }
+    }
+
     /// Features that are small multiples of 1/4, so that their products are exact in f32: K and its factor are one kernel.
     pub fn features(n: usize, dim: usize, salt: usize) -> Vec<f32> {
         let value = |i: usize, j: usize| {

@@ -250,40 +250,30 @@ fn minimize(k: &[f32], y: &[f64], settings: &SvmSettings, job: &Job<'_>) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use super::super::product::testing::{features, gram};
+    use super::super::product::testing::{Case, features, gram};
     use super::*;
-    use serde_json::Value;
 
     /// scikit-learn's SVC (LIBSVM) at a tolerance of 1e-10: decisions are unique where the optimum has a free support vector; both are
     /// within about tolerance times C n of it.
     #[test]
     fn decisions_are_those_of_libsvm() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/oracles/machine/machine.json");
-        let oracle: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-        for case in oracle["svm"].as_array().unwrap() {
-            let size = |key: &str| case[key].as_u64().unwrap() as usize;
-            let numbers = |key: &str| -> Vec<f64> {
-                case[key].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
-            };
-            let (n, dim, classes) = (size("n"), size("dim"), size("classes"));
-            let labels: Vec<u32> = numbers("labels").iter().map(|&y| y as u32).collect();
-            let x = features(n, dim, 0);
-            let k = gram(&x, &x, dim);
-            let settings =
-                SvmSettings { tolerance: 1e-10, ..SvmSettings::new(case["c"].as_f64().unwrap()) };
+        for case in Case::all("svm") {
+            let (n, classes, k) = (case.n, case.classes, case.gram());
+            let settings = SvmSettings { tolerance: 1e-10, ..SvmSettings::new(case.number("c")) };
             let k = Rows::new(&k, n).unwrap();
-            let svm = Svm::fit(k, &labels, classes, &settings, &Job::silent()).unwrap();
+            let svm = Svm::fit(k, &case.labels, classes, &settings, &Job::silent()).unwrap();
             assert!(svm.converged);
-            let queries = gram(&features(12, dim, 5000), &x, dim);
+            let queries = case.queries(12);
             let queries = Rows::new(&queries, n).unwrap();
             // For two classes scikit-learn's decision is positive for the second.
             let sign = if classes == 2 { -1.0 } else { 1.0 };
-            for (got, want) in svm.decisions(queries).unwrap().iter().zip(numbers("decisions")) {
+            for (got, want) in svm.decisions(queries).unwrap().iter().zip(case.numbers("decisions"))
+            {
                 assert!((got - sign * want).abs() < 1e-6, "{got} is not {want}");
             }
             let predicted: Vec<f64> =
                 svm.predict(queries).unwrap().into_iter().map(f64::from).collect();
-            assert_eq!(predicted, numbers("predicted"));
+            assert_eq!(predicted, case.numbers("predicted"));
         }
     }
 
