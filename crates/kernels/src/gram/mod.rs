@@ -6,6 +6,7 @@
 //! that are computed with it, so the bytes do not depend on the number of threads, on how much of the factors is in memory, or
 //! on the order of the samples.
 
+mod gaussian;
 mod vectors;
 
 use std::ops::Range;
@@ -34,6 +35,58 @@ pub trait Pairs: Sync {
 
     /// Writes the values of some rows of a tile, rows x columns, on this thread; they are 0 before.
     fn tile(&self, rows: Range<usize>, columns: Range<usize>, values: &mut [f64]);
+
+    /// Returns K X for the matrix K of all pairs and a row-major X of `columns` values per column of K: every tile is computed and
+    /// forgotten, so n = 100,000 rows take the memory of what their tiles come from, not 40 GB.
+    ///
+    /// # Panics
+    /// If X does not have one row per column of K.
+    fn multiply(&self, x: &[f64], columns: usize) -> Vec<f64> {
+        let (n, m) = self.size();
+        assert_eq!(x.len(), m * columns, "one row of X per column of K");
+        let mut out = vec![0.0; n * columns];
+        if columns == 0 {
+            return out;
+        }
+        out.par_chunks_mut(TILE * columns).enumerate().for_each_init(
+            Vec::new,
+            |tile, (at, out)| {
+                let rows = at * TILE..at * TILE + out.len() / columns;
+                let mut out = MatMut::from_row_major_slice_mut(out, rows.len(), columns);
+                for first in (0..m).step_by(TILE) {
+                    let part = first..(first + TILE).min(m);
+                    tile.clear();
+                    tile.resize(rows.len() * part.len(), 0.0);
+                    self.tile(rows.clone(), part.clone(), tile);
+                    let k = MatRef::from_row_major_slice(tile, rows.len(), part.len());
+                    let x = &x[part.start * columns..part.end * columns];
+                    let x = MatRef::from_row_major_slice(x, part.len(), columns);
+                    matmul(out.as_mut(), Accum::Add, k, x, 1.0, Par::Seq);
+                }
+            },
+        );
+        out
+    }
+
+    /// Returns some columns of K: a row of `chosen.len()` values for each row of K.
+    fn columns(&self, chosen: &[u32]) -> Vec<f32> {
+        let (n, m) = (self.size().0, chosen.len());
+        let mut out = vec![0.0; n * m];
+        out.par_chunks_mut(TILE * m.max(1)).enumerate().for_each_init(
+            Vec::new,
+            |one, (at, out)| {
+                let rows = at * TILE..at * TILE + out.len() / m;
+                for (k, &j) in chosen.iter().enumerate() {
+                    one.clear();
+                    one.resize(rows.len(), 0.0);
+                    self.tile(rows.clone(), j as usize..j as usize + 1, one);
+                    let to = out.iter_mut().skip(k).step_by(m);
+                    to.zip(&*one).for_each(|(to, &value)| *to = value as f32);
+                }
+            },
+        );
+        out
+    }
 }
 
 /// A matrix of kernel values.

@@ -31,13 +31,15 @@ impl Cholesky {
     }
 
     /// Factors A + t I with the smallest t of 0 and 1e-7, 1e-6, .. times the mean diagonal for which that is possible; with t.
-    pub fn with_jitter(a: &[f64], n: usize) -> Option<(Self, f64)> {
-        let mean = (0..n).map(|i| a[i * n + i]).sum::<f64>() / n as f64;
-        let steps = (0..7).map(|power| mean * 1e-7 * 10f64.powi(power));
-        [0.0].into_iter().chain(steps).find_map(|jitter| {
-            let mut shifted = a.to_vec();
-            (0..n).for_each(|i| shifted[i * n + i] += jitter);
-            Self::new(shifted, n).map(|factor| (factor, jitter))
+    ///
+    /// An attempt that fails leaves nothing of the matrix, so `make` makes it again: no second one is held.
+    pub fn with_jitter(make: impl Fn() -> Vec<f64>, n: usize) -> Option<(Self, f64)> {
+        [None].into_iter().chain((0..7).map(Some)).find_map(|power| {
+            let mut a = make();
+            let mean = (0..n).map(|i| a[i * n + i]).sum::<f64>() / n as f64;
+            let jitter = power.map_or(0.0, |power| mean * 1e-7 * 10f64.powi(power));
+            (0..n).for_each(|i| a[i * n + i] += jitter);
+            Self::new(a, n).map(|factor| (factor, jitter))
         })
     }
 
