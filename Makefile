@@ -5,7 +5,7 @@ RUFF := $(VENV)/bin/ruff
 MATURIN := $(VENV)/bin/maturin
 NEXTEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder bench-refresh wheel wheel-test fuzz soak
+.PHONY: demo build test lint rust-test python-test browser-test golden bench bench-embed bench-learn bench-nets bench-encoder bench-refresh bench-kernels wheel wheel-test fuzz soak
 
 demo: build
 	target/release/veridical demo --out demo --force
@@ -110,6 +110,10 @@ bench-encoder:
 bench-refresh:
 	cargo build --release --locked -p veridical-cli -p bench-refresh
 	benches/run.sh refresh
+
+bench-kernels:
+	cargo build --release --locked -p bench-kernels -p bench-nets
+	benches/run.sh kernels
 
 $(RUFF):
 	python3 -m venv $(VENV)
