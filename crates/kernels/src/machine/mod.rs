@@ -18,7 +18,6 @@ mod glm;
 mod hessian;
 mod least_squares;
 mod neighbors;
-
 mod product;
 mod ridge;
 mod softmax;
