@@ -139,6 +139,8 @@ impl FromStr for Sketch {
 
 /// Columns of a dense projection that one thread computes at once.
 const COLUMNS: usize = 128;
+/// Parameters that the sparse transform passes over at once if they are zeros.
+const RUN: usize = 16;
 /// Parameters that a dense projection reads at once.
 const PARAMETERS: usize = 256;
 
@@ -166,19 +168,23 @@ impl<T: Float> Projector<T> {
         Stream::new(self.seed, &format!("sketch/{layer}"))
     }
 
-    /// Adds the projections of gradients of one layer and cotangent, samples x `count`, to sketches, samples x K.
+    /// Adds the projections of gradients of one layer and cotangent to sketches, samples x K; `form` writes the `count` values of the
+    /// gradient of one sample.
     pub fn add(
         &mut self,
         layer: &str,
         cotangent: usize,
         count: usize,
-        gradients: &[T],
+        form: impl Fn(usize, &mut [T]) + Sync,
         out: &mut [T],
     ) {
-        match self.sketch.projection {
-            Projection::Sjlt => self.scatter(layer, cotangent, count, gradients, out),
-            _ => self.multiply(layer, cotangent, count, gradients, out),
+        if self.sketch.projection == Projection::Sjlt {
+            return self.scatter(layer, cotangent, count, form, out);
         }
+        let mut gradients = vec![T::ZERO; out.len() / self.sketch.dim * count];
+        let each = gradients.par_chunks_mut(count).enumerate();
+        each.for_each(|(sample, gradient)| form(sample, gradient));
+        self.multiply(layer, cotangent, count, &gradients, out);
     }
 
     fn scatter(
@@ -186,7 +192,7 @@ impl<T: Float> Projector<T> {
         layer: &str,
         cotangent: usize,
         count: usize,
-        gradients: &[T],
+        form: impl Fn(usize, &mut [T]) + Sync,
         out: &mut [T],
     ) {
         let (dim, stream) = (self.sketch.dim, self.stream(layer));
@@ -199,11 +205,18 @@ impl<T: Float> Projector<T> {
             };
             words.take(count).map(entry).collect()
         });
-        let samples = out.par_chunks_mut(dim).zip(gradients.par_chunks(count));
-        samples.for_each(|(out, gradient)| {
-            for (&entry, &g) in table.iter().zip(gradient) {
-                let to = &mut out[(entry >> 1) as usize];
-                *to += if entry & 1 == 1 { -g } else { g };
+        out.par_chunks_mut(dim).enumerate().for_each_init(Vec::new, |gradient, (sample, out)| {
+            gradient.resize(count, T::ZERO);
+            form(sample, gradient);
+            for (entries, values) in table.chunks(RUN).zip(gradient.chunks(RUN)) {
+                // Units that relu turned off leave whole rows of zeros.
+                if values.iter().all(|g| *g == T::ZERO) {
+                    continue;
+                }
+                for (&entry, &g) in entries.iter().zip(values) {
+                    let to = &mut out[(entry >> 1) as usize];
+                    *to += if entry & 1 == 1 { -g } else { g };
+                }
             }
         });
     }

@@ -530,10 +530,8 @@ fn sketch<T: Float>(
 ) {
     match factors {
         TapFactors::Outer(outer) if is_joint => {
-            let (n, count) = (outer.samples().len(), outer.sizes.parameters());
-            scratch.resize(n * count, T::ZERO);
-            outer.gradients_into(0..n, scratch);
-            projector.add(layer, cotangent, count, scratch, to);
+            let form = |i: usize, to: &mut [T]| outer.gradients_into(i..i + 1, to);
+            projector.add(layer, cotangent, outer.sizes.parameters(), form, to);
         }
         TapFactors::Outer(outer) => {
             let n = outer.samples().len();
@@ -546,8 +544,9 @@ fn sketch<T: Float>(
             }
         }
         TapFactors::Direct(all) => {
-            let n = to.len() / projector.dim();
-            projector.add(layer, cotangent, all.len() / n, all, to);
+            let count = all.len() / (to.len() / projector.dim());
+            let form = |i: usize, to: &mut [T]| to.copy_from_slice(&all[i * count..][..count]);
+            projector.add(layer, cotangent, count, form, to);
         }
         TapFactors::Rows(_) | TapFactors::Added { .. } => {}
     }
