@@ -37,7 +37,7 @@ pub(crate) const TASK2: Experiment = Experiment {
         "the paper states neither the scaling of h nor of phi: unit rows, and phi with its factor 1 / sqrt(m), u ~ N(0, I)",
         "all towers have the same seed: the paper does not say; the spread over the seeds of towers stands beside it",
         "a linear layer follows the dense layers with a sigmoid: products of numbers between 0 and 1 are never negative",
-        "batches of 8 users and at most 120 epochs; training ends before if the loss improves by less than 1e-4 in three epochs, as in \
+        "batches of 8 users and at most 30 epochs; training ends before if the loss improves by less than 1e-4 in three epochs, as in \
          the paper",
     ],
     config: include_str!("../../../../experiments/000-table1-task2/config.toml"),
