@@ -21,6 +21,9 @@ veridical refit-head --run work/net --html refit.html --out work/refit
 veridical explain --run work/net --html explain.html
 veridical explain audit --run work/net --kernels trntk,ck --html audit.html
 veridical explain labels --run work/net --html labels.html
+veridical kernel compute --run work/net --sketch sjlt:512 --sketch-all --out work/kernel
+veridical kernel check work/kernel --html kernel.html
+veridical kernel classify --run work/net --kernel ck --html classify.html
 veridical data poison --data work/images --patch 2x2@6,6 --fraction 0.1 --target 0 --out work/poisoned
 veridical train net --model mlp:16 --data work/poisoned --epochs 15 --out work/poisoned-net
 veridical forensics trace --run work/poisoned-net --incidents work/poisoned/triggered --class 0 --html trace.html

@@ -38,7 +38,7 @@ pub fn scores(options: &Options) -> Outcome<Value> {
     let settings = Settings::new(Kind::Margin);
     let k = kernel(&net, &own, None, &settings, &job)?;
     let of_queries = kernel(&net, &queries, Some(&own), &settings, &job)?;
-    let unit = k.diagonals[0].iter().sum::<f64>() / n as f64;
+    let unit = k.summary.diagonals[0].iter().sum::<f64>() / n as f64;
     let f = logits(&net, &x)?;
     let doubt: Vec<f64> = f
         .chunks_exact(classes)

@@ -38,10 +38,10 @@ pub fn trntk(options: &Options) -> Outcome<Value> {
     }
     let found = last.ok_or("at least one round")?;
     options.write_f32s("k.f32", &found.gram.values)?;
-    let work = found.plan.operations() + passes(&found.plan);
+    let work = found.summary.plan.operations() + passes(&found.summary.plan);
     Ok(json!({
         "runs": runs, "operations": work, "parameters": net.params.len(), "tensors": tensors,
-        "plan": found.plan.to_string(),
+        "plan": found.summary.plan.to_string(),
     }))
 }
 

@@ -10,7 +10,7 @@ use veridical::recommend::Recommend;
 use veridical::similar::Similar;
 
 use crate::commands::{
-    align, completions, data, demo, evaluate, explain, featurize, forensics, man, predict,
+    align, completions, data, demo, evaluate, explain, featurize, forensics, kernel, man, predict,
     recommend, refit_head, refresh, similar, stability, train, tune, vectors,
 };
 use crate::flags::Flags;
@@ -92,6 +92,9 @@ pub enum Command {
     /// Find the training rows behind wrong decisions.
     #[command(long_about = forensics::ABOUT)]
     Forensics(forensics::Command),
+    /// Compute kernels of networks and of vectors.
+    #[command(long_about = kernel::ABOUT)]
+    Kernel(kernel::Command),
     /// Inspect vector tables and convert between formats.
     Vectors(vectors::Command),
     /// Describe, split, generate or poison data; build graphs; embed.
@@ -125,6 +128,7 @@ impl Command {
             Self::Featurize(command) => command.run(terminal),
             Self::Explain(command) => command.run(terminal),
             Self::Forensics(command) => command.run(terminal),
+            Self::Kernel(command) => command.run(terminal),
             Self::Vectors(command) => command.run(terminal),
             Self::Data(command) => command.run(terminal),
             Self::Demo(flags) => demo::run(flags, terminal),

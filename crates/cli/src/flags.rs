@@ -269,8 +269,8 @@ mod tests {
     use veridical::settings::Start;
     use veridical::tune::TuneSettings;
     use veridical::{
-        align, demo, evaluate, explain, featurize, forensics, net, prepare, recommend, refresh,
-        similar, stability, train, vectors,
+        align, demo, evaluate, explain, featurize, forensics, kernel, net, prepare, recommend,
+        refresh, similar, stability, train, vectors,
     };
 
     use super::*;
@@ -323,6 +323,11 @@ mod tests {
         add("explain audit", explain::AuditSettings::fields());
         add("explain labels", explain::LabelSettings::fields());
         add("forensics trace", forensics::Trace::fields());
+        add("kernel compute", kernel::Compute::fields());
+        add("kernel store", kernel::StoreSettings::fields());
+        add("kernel check", kernel::CheckSettings::fields());
+        add("kernel regress", kernel::Learn::fields());
+        add("kernel classify", kernel::Learn::fields());
         add("demo", demo::DemoOutput::fields());
         #[cfg(feature = "experiments")]
         {

@@ -11,7 +11,7 @@ pub const GROUPS: [(&str, &[&str]); 5] = [
     ("Train", &["train", "tune", "evaluate", "recommend", "similar", "predict", "refit-head"]),
     ("Measure", &["stability"]),
     ("Stabilize", &["align", "featurize", "refresh"]),
-    ("Explain", &["explain", "forensics"]),
+    ("Explain", &["explain", "kernel", "forensics"]),
     ("Tools", &["data", "vectors", "demo", "reproduce", "completions", "man"]),
 ];
 

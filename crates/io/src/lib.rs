@@ -61,7 +61,10 @@ pub use graph::{
 };
 pub use place::{IdFiles, Input, Output, path_value};
 pub use publish::{Existing, IfExists, Replace, put as write_atomically};
-pub use read::{OnDuplicateId, OnNan, OnNullId, ReadOptions, StoredMatrix, TableReader, read_ids};
+pub use read::{
+    NpyRows, OnDuplicateId, OnNan, OnNullId, ReadOptions, StoredMatrix, TableReader, read_array,
+    read_ids,
+};
 pub use records::{ColumnMap, RecordFormat, RecordOptions};
 pub use table::{
     Chunk, Dtype, IdKind, TableSchema, collect_rows, collect_table, read_table, write_table,
@@ -70,8 +73,8 @@ pub use text::{
     Documents, LabeledOptions, TextOptions, read_corpus, read_corpus_with, read_labeled,
 };
 pub use write::{
-    ColumnWriter, Cuts, GROUP_ROWS, OutputSchema, ParquetCompression, Piece, Resumed, TableWriter,
-    Vectors, WriteOptions, WrittenDtype, difference,
+    ArrayWriter, ColumnWriter, Cuts, GROUP_ROWS, Number, OutputSchema, ParquetCompression, Piece,
+    Resumed, TableWriter, TiledMatrix, Vectors, WriteOptions, WrittenDtype, difference,
 };
 
 /// The example of the README, compiled and run.

@@ -8,6 +8,7 @@
 //! - [`net`]: train, evaluate and refit neural networks on images, tables, vectors and text.
 //! - [`explain`]: the training rows behind decisions, and how far to trust that.
 //! - [`forensics`]: the training rows behind incidents.
+//! - [`kernel`]: Gram matrices of networks and of vectors, tangent features on disk.
 //! - [`predict`]: apply a run of any kind to new inputs.
 //! - [`prepare`]: describe, split and generate data, build graphs, embed documents.
 //! - [`encoder`]: sentence embeddings from a pretrained encoder.
@@ -36,6 +37,7 @@ pub mod explain;
 pub mod featurize;
 pub mod forensics;
 pub mod guard;
+pub mod kernel;
 pub mod net;
 mod pipeline;
 pub mod predict;

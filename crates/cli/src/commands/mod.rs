@@ -9,6 +9,7 @@ pub mod evaluate;
 pub mod explain;
 pub mod featurize;
 pub mod forensics;
+pub mod kernel;
 pub mod man;
 pub mod net;
 pub mod predict;

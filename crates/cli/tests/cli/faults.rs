@@ -142,6 +142,42 @@ fn the_disk_may_be_full_anywhere_for_a_folder_of_safetensors() {
     fault_everywhere("phi", "--rows-per-part 66000 --format safetensors", Some(ENOSPC));
 }
 
+/// A kernel of a table, and the factors of a network.
+const KERNEL: &str = "kernel compute --vectors t.csv --kernel rbf --quiet --out k";
+const STORE: &str = "kernel store --run run --quiet --out k";
+
+fn fault_a_kernel(line: &str, errno: Option<&str>) {
+    let sandbox = Sandbox::new();
+    let table: String = (0..40).map(|i| format!("{i},{},{}\n", i % 7, i % 11)).collect();
+    sandbox.put("t.csv", format!("id,x,y\n{table}"));
+    sandbox.ok("data generate images --images 40 --size 4 --classes 2 --out images");
+    sandbox.ok("train net --model mlp:3 --epochs 1 --data images --out run");
+    sandbox.ok(line);
+    let want = sandbox.below("k");
+    sandbox.remove("k");
+    fault_at_every_change(&sandbox, line, "k", &want, errno);
+}
+
+#[test]
+fn a_kernel_may_be_killed_anywhere() {
+    fault_a_kernel(KERNEL, None);
+}
+
+#[test]
+fn the_factors_of_a_kernel_may_be_killed_anywhere() {
+    fault_a_kernel(STORE, None);
+}
+
+#[test]
+fn the_disk_may_be_full_anywhere_for_a_kernel() {
+    fault_a_kernel(KERNEL, Some(ENOSPC));
+}
+
+#[test]
+fn the_disk_may_be_full_anywhere_for_factors() {
+    fault_a_kernel(STORE, Some(ENOSPC));
+}
+
 const DAY: &str = "refresh --reference a.parquet --spec spec.json --min-cka 0.9 --out live --probes 20 --pairs 100 \
                    --kernel-ids 100 --quiet";
 

@@ -28,6 +28,13 @@ const COMMANDS: &[&str] = &[
     "explain --run runs/net --rows 60 --top 2",
     "explain audit --run runs/net --rows 60 --kernels trntk,ck",
     "explain labels --run runs/net --rows 60 --out suspects.csv",
+    "kernel compute --run runs/net --rows 60 --plan",
+    "kernel compute --run runs/net --rows 60 --sketch sjlt:64 --sketch-all --out k",
+    "kernel check k",
+    "kernel store --run runs/net --rows 60 --out tangents",
+    "kernel regress --data houses.csv --target price --solver richardson --out prices.csv",
+    "kernel regress --data houses.csv --target price --lambda 0.1",
+    "kernel classify --run runs/net --kernel ck",
     "data poison --data images --patch 3x3@1,1 --target 0 --out poisoned",
     "train net --model mlp:8 --data poisoned --epochs 5 --out runs/poisoned",
     "forensics trace --run runs/poisoned --incidents poisoned/triggered --out remove.csv",
@@ -151,6 +158,9 @@ fn the_committed_page_of_json_documents_is_what_the_program_prints() {
     };
     let rows: String = (0..100).map(row).collect();
     sandbox.put("reviews.csv", format!("id,label,text,split\n{rows}"));
+    let house = |i: usize| format!("{},{},{}\n", i % 7, i % 11, i % 7 * (i % 11));
+    let houses: String = (0..60).map(house).collect();
+    sandbox.put("houses.csv", format!("rooms,age,price\n{houses}"));
     let mut documents: BTreeMap<String, (Vec<&str>, Fields)> = BTreeMap::new();
     for command in COMMANDS {
         let outcome = sandbox.run(&format!("{command} --json --quiet"));

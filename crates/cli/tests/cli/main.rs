@@ -20,6 +20,8 @@ mod explain;
 mod export;
 mod faults;
 mod json_documents;
+mod kernel;
+mod kernel_machines;
 mod maps;
 mod nets;
 mod outputs;

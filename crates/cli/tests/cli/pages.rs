@@ -32,6 +32,9 @@ fn every_page_has_its_data_and_its_date_in_its_title() {
         "train net --model mlp:4 --data images --epochs 1 --out net",
         "evaluate --run net --html network.html",
         "refit-head --run net --out refit --html refit.html",
+        "kernel compute --run net --out k",
+        "kernel check k --html kernel.html",
+        "kernel classify --run net --kernel ck --html classify.html",
         "reproduce run 000-kernel-error --quick --html experiment.html",
     ] {
         sandbox.ok(&format!("{line} --quiet"));
@@ -50,6 +53,8 @@ fn every_page_has_its_data_and_its_date_in_its_title() {
         ("history.html", "History of live · version 2026-01-06"),
         ("network.html", "Evaluation of networks · net"),
         ("refit.html", "Refit of the last layer · mlp:4 of net"),
+        ("classify.html", "Kernel classification · ck of net"),
+        ("kernel.html", "Check of a kernel · trntk of 60 x 60"),
         ("experiment.html", "Experiment 000-kernel-error · quick run, less data"),
     ] {
         assert_eq!(title(&sandbox, page), want, "{page}");

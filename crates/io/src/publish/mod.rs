@@ -4,6 +4,7 @@
 //! - [`folder`]: a folder is written as `.NAME.new` and published in the same way.
 //! - [`Lock`]: an output that takes long is written to `OUTPUT.partial` and can be resumed. One job at a time writes
 //!   it; the lock is the operating system's, so a killed job does not hold it.
+//! - [`WorkFolder`]: a folder that grows in `OUTPUT.partial` and says from the beginning what it will be.
 //! - [`Hold`]: the lock itself, which names its holder.
 //! - [`protect`]: no output is ever one of the inputs.
 //! - [`refuse_existing`], [`check_file`], [`check_folder`]: existing output is left alone unless the user says otherwise.
@@ -28,6 +29,7 @@ mod folder;
 mod hold;
 mod lock;
 mod outputs;
+mod work;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -44,6 +46,7 @@ pub use self::folder::{folder, subfolder};
 pub use self::hold::{Hold, Holder, host_name};
 pub use self::lock::Lock;
 pub use self::outputs::{METRICS, PAGE, SUMMARY, protect, real_path};
+pub use self::work::{Begun, WorkFolder, check_space, check_work};
 
 /// Returns `NAME.partial`, beside the output: the path of an unfinished output that can be resumed.
 pub fn partial_path(output: &Path) -> PathBuf {

@@ -32,6 +32,7 @@ pub(crate) use self::duplicates::first_repeated;
 use self::folder::Part;
 pub(crate) use self::folder::is_skipped;
 pub(crate) use self::lines::{CsvRecords, Text, line_of, read_line, with_first_line};
+pub use self::npy::{NpyRows, read_array};
 pub(crate) use self::npz::Sparse;
 pub use self::safetensors::StoredMatrix;
 pub(crate) use self::safetensors::tensors;

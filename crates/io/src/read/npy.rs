@@ -1,5 +1,6 @@
 //! NumPy's npy format, versions 1 to 3: a 2-d array of floats or integers, in C or Fortran order and either byte order.
 
+use std::fmt;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use veridical_data::Ids;
 use super::values::{Stored, StoredKind};
 use super::{PartReader, ReadOptions, bare_schema, refuse_columns};
 use crate::storage::{self, InputFile};
+use crate::write::Number;
 use crate::{Chunk, Dtype, Error, IdKind, Result, TableSchema};
 
 /// NumPy writes headers of a few hundred bytes; longer ones are rejected.
@@ -92,6 +94,61 @@ impl Array {
             .map_err(|e| Error::read(&self.path, "read", e))?;
         Ok(bytes)
     }
+}
+
+/// The rows of a matrix of floats, in any order.
+pub struct NpyRows(Array);
+
+impl fmt::Debug for NpyRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NpyRows").field(&self.0.shape).finish()
+    }
+}
+
+impl NpyRows {
+    /// Opens a matrix.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if there is none, or it is damaged.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self(NpyPart::open(path, &ReadOptions::default())?.array))
+    }
+
+    /// Returns the numbers of rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.0.shape.n_rows as usize, self.0.shape.dim)
+    }
+
+    /// Reads `n` rows from `first` on.
+    ///
+    /// # Errors
+    /// [`Error::Read`] if reading fails.
+    pub fn rows(&mut self, first: usize, n: usize) -> Result<Vec<f32>> {
+        Ok(self.0.rows(first as u64, n)?.to_vec())
+    }
+}
+
+/// Reads an array that an [`ArrayWriter`](crate::ArrayWriter) wrote: the values of one row, 1 for numbers, and all values.
+///
+/// # Errors
+/// [`Error::Read`] if it is not of this type, or damaged.
+pub fn read_array<N: Number>(path: &Path) -> Result<(usize, Vec<N>)> {
+    let mut file = storage::open(path)?;
+    let malformed = |what: &str| Error::malformed(path, "npy", what);
+    let (header, _) = read_header(&mut file).map_err(malformed)?;
+    let header = Header::parse(&header).map_err(|what| Error::malformed(path, "npy", what))?;
+    if header.descr != N::DESCR || header.fortran_order {
+        let what = format!("the array holds `{}` instead of `{}`", header.descr, N::DESCR);
+        return Err(Error::malformed(path, "npy", what));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|e| Error::read(path, "read", e))?;
+    let count = header.shape.iter().try_fold(1u64, |n, size| n.checked_mul(*size));
+    if count.and_then(|n| n.checked_mul(size_of::<N>() as u64)) != Some(bytes.len() as u64) {
+        return Err(malformed("the header promises another number of values"));
+    }
+    let width = header.shape.get(1).map_or(1, |width| *width as usize);
+    Ok((width, N::read(&bytes)))
 }
 
 impl PartReader for NpyPart {

@@ -6,6 +6,7 @@
 //! file is valid; see [`partial`](self::partial).
 
 mod append;
+mod array;
 mod arrow;
 mod columns;
 mod delimited;
@@ -15,6 +16,7 @@ mod parquet;
 mod partial;
 mod safetensors;
 mod spool;
+mod tiled;
 mod words;
 
 use std::path::Path;
@@ -28,9 +30,11 @@ use serde_json::{Value, json};
 use veridical_core::{Cancel, Error as Core, choices, settings};
 use veridical_data::Ids;
 
+pub use self::array::{ArrayWriter, Number};
 pub use self::columns::ColumnWriter;
 pub use self::partial::difference;
 use self::partial::{Journal, Partial};
+pub use self::tiled::TiledMatrix;
 use crate::format::is_index;
 use crate::publish::{Existing, IfExists, Lock};
 use crate::{Dtype, Error, Format, IdKind, Output, Result, Source};

@@ -7,9 +7,12 @@
 //! on the order of the samples.
 
 mod gaussian;
+mod spectrum;
+mod tiles;
 mod vectors;
 
 use std::ops::Range;
+use std::time::Instant;
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -18,6 +21,9 @@ use veridical_core::Job;
 use veridical_nets::Float;
 
 use crate::Result;
+pub use spectrum::{alignment, eigenvalues, rounding};
+pub(crate) use tiles::{Kept, Sums, parts, rows_into};
+pub use tiles::{Tile, Tiles, gram_into};
 pub use vectors::{VectorKernel, VectorPairs};
 
 /// Rows and columns of a tile.
@@ -172,63 +178,18 @@ fn mirror<V: Copy>(values: &mut [V], n: usize) {
     }
 }
 
-/// The sums of all tiles of a matrix, for values that arrive in several passes.
-#[derive(Debug)]
-pub(crate) struct Sums {
-    size: (usize, usize),
-    is_symmetric: bool,
-    tiles: Vec<(Range<usize>, Range<usize>, Vec<f64>)>,
-}
-
-impl Sums {
-    pub fn new(size: (usize, usize), is_symmetric: bool) -> Self {
-        let ranges =
-            |n: usize, step: usize| (0..n).step_by(step).map(move |i| i..(i + step).min(n));
-        let tiles = ranges(size.0, STRIP).flat_map(|rows| {
-            let first = if is_symmetric { rows.start / TILE * TILE } else { 0 };
-            let columns = ranges(size.1, TILE).filter(move |columns| columns.start >= first);
-            columns.map(move |columns| {
-                let sums = vec![0.0; rows.len() * columns.len()];
-                (rows.clone(), columns, sums)
-            })
-        });
-        Self { size, is_symmetric, tiles: tiles.collect() }
-    }
-
-    /// Calls `add` with every tile inside some rows and columns.
-    pub fn add(
-        &mut self,
-        rows: &Range<usize>,
-        columns: &Range<usize>,
-        add: impl Fn(Range<usize>, Range<usize>, &mut [f64]) + Sync,
-    ) {
-        self.tiles.par_iter_mut().for_each(|(own, others, sums)| {
-            let is_inside = |part: &Range<usize>, of: &Range<usize>| {
-                part.start >= of.start && part.end <= of.end
-            };
-            if is_inside(own, rows) && is_inside(others, columns) {
-                add(own.clone(), others.clone(), sums);
-            }
-        });
-    }
-}
-
-impl Pairs for Sums {
-    fn size(&self) -> (usize, usize) {
-        self.size
-    }
-
-    fn is_symmetric(&self) -> bool {
-        self.is_symmetric
-    }
-
-    fn tile(&self, rows: Range<usize>, columns: Range<usize>, values: &mut [f64]) {
-        let place =
-            |tile: &&(Range<usize>, Range<usize>, Vec<f64>)| tile.0 == rows && tile.1 == columns;
-        if let Some((_, _, sums)) = self.tiles.iter().find(place) {
-            values.copy_from_slice(sums);
-        }
-    }
+/// Measures how many floating-point operations of products of f32 all threads do in a second: for estimates of time.
+pub fn operations_per_second() -> f64 {
+    const INNER: usize = 1 << 10;
+    const TASKS: usize = 32;
+    let rows = vec![1.0f32; TILE * INNER];
+    let begun = Instant::now();
+    (0..TASKS).into_par_iter().for_each(|_| {
+        let mut out = vec![0.0; TILE * TILE];
+        products(&rows, &rows, INNER, &mut out);
+        std::hint::black_box(out);
+    });
+    (2 * TASKS * TILE * TILE * INNER) as f64 / begun.elapsed().as_secs_f64()
 }
 
 /// Fewest rows of either side of a product.
@@ -298,7 +259,7 @@ mod tests {
         check::<f64>(300);
     }
 
-    struct Numbers(usize, bool);
+    pub(super) struct Numbers(pub usize, pub bool);
 
     impl Pairs for Numbers {
         fn size(&self) -> (usize, usize) {
@@ -320,15 +281,10 @@ mod tests {
         for is_symmetric in [true, false] {
             let pairs = Numbers(600, is_symmetric);
             let all = gram_f64(&pairs, &Job::silent()).unwrap();
-            let mut sums = Sums::new((600, 600), is_symmetric);
-            sums.add(&(0..600), &(0..600), |rows, columns, values| {
-                pairs.tile(rows, columns, values)
-            });
             assert!((0..600 * 600).all(|p| {
                 let (i, j) = (p / 600, p % 600);
                 all[p] == (i * j + i + j) as f64
             }));
-            assert_eq!(all, gram_f64(&sums, &Job::silent()).unwrap());
         }
     }
 }

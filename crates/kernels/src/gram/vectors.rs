@@ -35,6 +35,20 @@ pub enum VectorKernel {
 }
 
 impl VectorKernel {
+    /// Computes k(x, y) in f64.
+    pub fn value(&self, x: &[f32], y: &[f32]) -> f64 {
+        let dot = |x: &[f32], y: &[f32]| -> f64 {
+            x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum()
+        };
+        match self {
+            Self::Shift(kernel, length_scale) => kernel.value(x, y, *length_scale),
+            _ => {
+                let product = dot(x, y);
+                self.of_product(product, [dot(x, x), dot(y, y)]).unwrap_or(product)
+            }
+        }
+    }
+
     /// Computes k from the inner product and both squared norms; `None` if they do not determine it.
     fn of_product(&self, product: f64, [x, y]: [f64; 2]) -> Option<f64> {
         let angle = || {

@@ -10,9 +10,9 @@ use super::examples::Examples;
 use super::plan::{Path, Plan, PlannedLayer};
 use super::scale::Scale;
 use super::store::{Products, Sparse, Store};
-use super::{Kind, Normalization, Share};
+use super::{Kind, Normalization, Share, Summary};
 use crate::Result;
-use crate::gram::{Gram, Pairs, gram, gram_f64};
+use crate::gram::{Gram, Pairs, Tiles, gram, gram_f64, gram_into};
 use crate::project::Projector;
 
 /// The factors of one layer, or the sketch of several.
@@ -31,7 +31,7 @@ pub struct Factors<T> {
     pub(super) n: usize,
     pub(super) cotangents: usize,
     pub(super) layers: Vec<LayerFactors<T>>,
-    outputs: Vec<T>,
+    pub(super) outputs: Vec<T>,
     pub(super) normalization: Normalization,
 }
 
@@ -52,6 +52,17 @@ impl Which {
             Self::Fixed => layer.path != Path::Gradient,
             Self::Gradients(_) => layer.path == Path::Gradient,
         }
+    }
+}
+
+impl<T> LayerFactors<T> {
+    /// The sum of the diagonal: over samples in order, and then over cotangents.
+    pub fn total(&self, cotangents: usize) -> f64 {
+        let mut totals = vec![0.0; cotangents];
+        for d in self.diagonal.chunks_exact(cotangents) {
+            totals.iter_mut().zip(d).for_each(|(t, d)| *t += d);
+        }
+        totals.iter().sum()
     }
 }
 
@@ -78,6 +89,20 @@ impl<T: Float> Factors<T> {
         }
         let all = Self::part(net, examples, plan, 0..examples.len(), Which::All, job)?;
         Ok(if plan.settings.kind == Kind::Entk { all.per_cotangent() } else { all })
+    }
+
+    /// Takes those of some examples, whose number begins at a multiple of [`TILE`](crate::gram::TILE), whether or not all fit in memory.
+    ///
+    /// # Errors
+    /// The same as [`Factors::take`].
+    pub fn take_part(
+        net: &Net<T>,
+        examples: &Examples<'_, T>,
+        plan: &Plan,
+        samples: Range<usize>,
+        job: &Job<'_>,
+    ) -> Result<Self> {
+        Self::part(net, examples, plan, samples, Which::All, job)
     }
 
     pub(super) fn part(
@@ -139,7 +164,7 @@ impl<T: Float> Factors<T> {
     }
 
     /// Every output of every sample as a sample of its own: the diagonal has that order already.
-    fn per_cotangent(self) -> Self {
+    pub(super) fn per_cotangent(self) -> Self {
         let (n, m) = (self.n, self.cotangents);
         let each = |layer: LayerFactors<T>| LayerFactors {
             store: layer.store.per_cotangent(n, m),
@@ -170,29 +195,33 @@ impl<T: Float> Factors<T> {
         parts.chunks_exact(self.cotangents).map(|d| d.iter().sum()).collect()
     }
 
-    /// The same by cotangent, samples x cotangents, summed over layers in order.
+    /// The same by cotangent, samples x cotangents, summed over layers in the order of the kernel: gradients last.
     pub(super) fn diagonals(&self) -> Vec<f64> {
         let mut sums = vec![0.0; self.n * self.cotangents];
-        for layer in &self.layers {
+        for layer in self.in_order() {
             sums.iter_mut().zip(&layer.diagonal).for_each(|(s, d)| *s += d);
         }
         sums
     }
 
+    /// The layers in the order in which a kernel adds them.
+    fn in_order(&self) -> impl Iterator<Item = &LayerFactors<T>> {
+        let is =
+            |gradient: bool| move |l: &&LayerFactors<T>| (l.path == Path::Gradient) == gradient;
+        self.layers.iter().filter(is(false)).chain(self.layers.iter().filter(is(true)))
+    }
+
     /// Returns the share of each layer, or sketch of layers, in the sum of the diagonal.
     pub fn shares(&self) -> Vec<Share> {
-        let of = |layer: &LayerFactors<T>| layer.diagonal.iter().sum();
-        let parts: Vec<f64> = self.layers.iter().map(of).collect();
-        let total: f64 = parts.iter().sum();
-        let layers = self.layers.iter().zip(parts);
-        let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
-        layers
-            .map(|(layer, part)| Share {
-                layer: layer.name.clone(),
-                path: layer.path,
-                share: share(part),
-            })
-            .collect()
+        let m = self.cotangents;
+        let layers = self.in_order();
+        Share::of(layers.map(|l| (l.name.clone(), l.path, l.total(m))).collect())
+    }
+
+    /// Returns what is known of the kernel of these samples and others, or of each other, besides its values.
+    pub fn summary(&self, columns: Option<&Self>, plan: Plan) -> Summary {
+        let diagonals = [self.diagonal(), columns.map_or_else(Vec::new, Self::diagonal)];
+        Summary::new(diagonals, self.shares(), plan)
     }
 
     /// Adds the kernel of a tile, without the gradients of cotangents.
@@ -256,6 +285,19 @@ impl<T: Float> Factors<T> {
     /// A request error if the factors follow different plans, or an interruption by the user.
     pub fn gram(&self, columns: Option<&Self>, job: &Job<'_>) -> Result<Gram> {
         gram(&self.pairs(columns)?, job)
+    }
+
+    /// Computes the tiles of the same that are needed, in order.
+    ///
+    /// # Errors
+    /// Those of [`Factors::gram`] and of the tiles.
+    pub fn gram_into<S: Tiles>(
+        &self,
+        columns: Option<&Self>,
+        tiles: &mut S,
+        job: &Job<'_>,
+    ) -> Result<(), S::Error> {
+        gram_into(&self.pairs(columns)?, tiles, job)
     }
 
     /// Computes the same without rounding to f32.

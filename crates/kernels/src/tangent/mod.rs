@@ -47,21 +47,23 @@ mod kernel;
 mod plan;
 mod scale;
 mod store;
+mod stored;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use veridical_core::{Error, Seed};
 
 use crate::Result;
 use crate::project::Sketch;
 pub use examples::Examples;
 pub use factors::Factors;
-pub use kernel::{Kernel, kernel};
-pub use plan::{Path, Plan, PlannedLayer};
+pub use kernel::{Kernel, Summary, kernel, kernel_into};
+pub use plan::{Cost, Path, Plan, PlannedLayer};
+pub use stored::{Arrays, Form, StoredLayer};
 
 /// A kernel of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,7 +161,7 @@ impl FromStr for Kind {
 }
 
 /// How a kernel is normalized.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Normalization {
     /// By the square roots of the diagonal: 1 for a sample and itself.
@@ -187,6 +189,8 @@ pub struct Settings {
     pub memory: u64,
     /// The path of layers with several positions, [`Path::Pairs`] or [`Path::Gradient`], instead of the cheaper one.
     pub path: Option<Path>,
+    /// Paths of single layers, as others were computed.
+    pub paths: Vec<(String, Path)>,
 }
 
 /// Bytes that factors and sums may take by default.
@@ -199,7 +203,8 @@ impl Settings {
         // INVARIANT: 0 is a valid seed.
         let seed = Seed::new(0).unwrap_or_else(|_| unreachable!("0 is a seed"));
         let layers = Vec::new();
-        Self { kind, normalization, layers, seed, sketch: None, memory: MEMORY, path: None }
+        let (sketch, path, paths) = (None, None, Vec::new());
+        Self { kind, normalization, layers, seed, sketch, memory: MEMORY, path, paths }
     }
 
     /// Whether even small gradients are sketched.
@@ -257,4 +262,14 @@ pub struct Share {
     pub path: Path,
     /// From 0 to 1.
     pub share: f64,
+}
+
+impl Share {
+    /// Shares of layers from their parts of the diagonal.
+    fn of(layers: Vec<(String, Path, f64)>) -> Vec<Self> {
+        let total: f64 = layers.iter().map(|layer| layer.2).sum();
+        let share = |part: f64| if total > 0.0 { part / total } else { 0.0 };
+        let each = layers.into_iter();
+        each.map(|(layer, path, part)| Self { layer, path, share: share(part) }).collect()
+    }
 }

@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use veridical_core::Error;
 use veridical_nets::{Float, Net, Outer, TapKind, TappedLayer, Taps};
 
@@ -27,7 +27,7 @@ use crate::gram::TILE;
 use crate::project::Projection;
 
 /// The way in which the kernel of a layer is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Path {
     /// (a . a')(delta . delta').
@@ -85,6 +85,19 @@ fn full_name(layer: &TappedLayer) -> String {
         (name, "") => name.into(),
         (name, part) => format!("{name}.{part}"),
     }
+}
+
+/// What a layer of a plan costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Name of the layer, with that of its part.
+    pub layer: String,
+    /// How its kernel is computed.
+    pub path: Path,
+    /// Floating-point operations of forming factors and of their products.
+    pub flop: f64,
+    /// Bytes of the factors of all samples; of a sketch of several layers in the first of them.
+    pub bytes: f64,
 }
 
 /// How a kernel is computed, layer by layer.
@@ -153,11 +166,10 @@ impl Plan {
             let (path, forming, per_pair, numbers) = match layer.kind {
                 TapKind::Direct(count) => {
                     let count = count as f64 * m;
-                    let path = match settings.sketches_everything() {
-                        true => Path::Sketch,
-                        false => Path::Direct,
-                    };
-                    (path, t * count, count, count)
+                    match settings.sketches_everything() {
+                        true => (Path::Sketch, t * count, 0.0, 0.0),
+                        false => (Path::Direct, t * count, count, count),
+                    }
                 }
                 TapKind::Rows(width) => {
                     let width = width as f64 * m;
@@ -165,7 +177,17 @@ impl Plan {
                 }
                 TapKind::Outer(sizes) => {
                     let at = sizes.positions as f64;
-                    outer(settings, sizes, m, [t * at, square * at], is_single, [total, pairs])
+                    let name = full_name(&layer);
+                    let forced = settings.paths.iter().find(|(of, _)| *of == name);
+                    let path = forced.map(|(_, path)| *path).or(settings.path);
+                    outer(
+                        (settings, path),
+                        sizes,
+                        m,
+                        [t * at, square * at],
+                        is_single,
+                        [total, pairs],
+                    )
                 }
             };
             // The eNTK has a value for each pair of outputs, and a copy of a for each output.
@@ -238,16 +260,27 @@ impl Plan {
 
     /// Returns the number of floating-point operations of forming factors and of their products.
     pub fn operations(&self) -> f64 {
-        let [n, m] = self.samples;
+        self.costs().iter().map(|cost| cost.flop).sum()
+    }
+
+    /// Returns what every layer costs.
+    pub fn costs(&self) -> Vec<Cost> {
+        let total = (self.samples[0] + self.samples[1]) as f64;
+        let pairs = pairs(self.samples);
+        let mut joint = self.settings.sketch.as_ref().filter(|_| !self.is_kron());
         let each = |layer: &PlannedLayer| {
-            2.0 * (layer.forming * (n + m) as f64 + layer.per_pair * pairs(self.samples))
+            let dim = match layer.path {
+                Path::Sketch => joint.take().map_or(0.0, |sketch| sketch.dim as f64),
+                _ => 0.0,
+            };
+            Cost {
+                layer: layer.name(),
+                path: layer.path,
+                flop: 2.0 * (layer.forming * total + (layer.per_pair + dim) * pairs),
+                bytes: (layer.numbers + dim) * total * self.size as f64,
+            }
         };
-        let sketch = self
-            .settings
-            .sketch
-            .as_ref()
-            .map_or(0.0, |sketch| 2.0 * sketch.dim as f64 * pairs(self.samples));
-        self.layers.iter().map(each).sum::<f64>() + sketch
+        self.layers.iter().map(each).collect()
     }
 
     /// Returns the bytes that the factors of all samples take.
@@ -287,16 +320,17 @@ impl Plan {
         self.bytes() <= self.settings.memory as f64
     }
 
-    /// How many samples' gradients of one cotangent fit in memory besides the rest, in whole tiles.
+    /// How many samples' gradients of one cotangent fit in memory, of rows and of columns, besides the sums of these rows with all
+    /// columns: in whole tiles.
     pub(super) fn panel(&self) -> usize {
-        let one = self.gradients() / self.cotangents as f64;
-        let left = self.settings.memory as f64 - self.fixed() - self.sums();
-        ((left / one) as usize / 2 / TILE).max(1) * TILE
+        let left = self.settings.memory as f64 - self.fixed();
+        ((left / self.per_row()) as usize / TILE).max(1) * TILE
     }
 
-    /// Bytes of the sums of all pairs.
-    fn sums(&self) -> f64 {
-        8.0 * pairs(self.samples)
+    /// Bytes of the gradients of a row and a column, and of the sums of a row.
+    fn per_row(&self) -> f64 {
+        let [n, m] = self.samples;
+        2.0 * self.gradients() / self.cotangents as f64 + 8.0 * if m == 0 { n } else { m } as f64
     }
 
     /// Refuses what does not fit even with the gradients of two tiles of samples at a time.
@@ -304,19 +338,32 @@ impl Plan {
         if self.fits() {
             return Ok(());
         }
-        let one = self.gradients() / self.cotangents as f64;
         let total = self.samples[0] + self.samples[1];
-        let needed = self.fixed() + self.sums() + one * total.min(2 * TILE) as f64;
-        if needed <= self.settings.memory as f64 {
+        let fixed = self.fixed();
+        let needed = match self.settings.kind {
+            Kind::Entk => self.bytes(),
+            _ => fixed + self.per_row() * total.min(TILE) as f64,
+        };
+        let memory = self.settings.memory as f64;
+        if needed <= memory {
             return Ok(());
         }
         let what = format!(
             "the factors of {total} samples need {:.0} MB and ⟨memory⟩ allows {:.0} MB",
             needed / 1e6,
-            self.settings.memory as f64 / 1e6
+            memory / 1e6
         );
-        let hint = "raise ⟨memory⟩, take fewer ⟨rows⟩ or ⟨layers⟩, or ⟨sketch⟩ the gradients";
-        Err(Error::request(what, hint).into())
+        let mut ways = vec![format!("set ⟨memory {}⟩", (needed / 1e6).ceil())];
+        // The factors of other layers grow with the samples, and those of gradients take at least two tiles.
+        let rows = (memory - (needed - fixed)) / fixed * total as f64;
+        if fixed > 0.0 && rows >= 1.0 {
+            ways.push(format!("take at most ⟨rows {}⟩", rows as usize));
+        }
+        ways.push("choose fewer ⟨layers⟩".into());
+        if self.gradients() > 0.0 && self.settings.sketch.is_none() {
+            ways.push("⟨sketch⟩ the gradients".into());
+        }
+        Err(Error::request(what, ways.join(", or ")).into())
     }
 }
 
@@ -329,7 +376,7 @@ fn pairs([n, m]: [usize; 2]) -> f64 {
 /// Path, cost of forming and per pair, and numbers kept of a product of a and delta, with mean and root mean square of its
 /// positions, for so many samples and pairs.
 fn outer(
-    settings: &Settings,
+    (settings, path): (&Settings, Option<Path>),
     sizes: Outer,
     m: f64,
     [mean, root]: [f64; 2],
@@ -353,12 +400,13 @@ fn outer(
         if fits && cost(apart) < cost(gradient) { apart } else { gradient }
     };
     let exact =
-        settings.path.filter(|_| exact.0 != Path::Hadamard && groups == 1).map_or(exact, |path| {
-            match path {
+        path.filter(|_| exact.0 != Path::Hadamard && groups == 1).map_or(
+            exact,
+            |path| match path {
                 Path::Pairs => (Path::Pairs, 0.0, root * root * (together + m), mean * together),
                 _ => gradient,
-            }
-        });
+            },
+        );
     let Some(sketch) = &settings.sketch else { return exact };
     if exact.0 != Path::Gradient && !sketch.everything {
         return exact;

@@ -30,7 +30,7 @@ use veridical_kernels::tangent::Kind;
 pub use self::audit::{Audit, AuditSettings, Audited, audit};
 pub use self::labels::{LabelErrors, LabelSettings, Suspect, labels};
 pub(crate) use self::page::Pictures;
-pub(crate) use self::subject::{Kernels, Subject, matrix, runs};
+pub(crate) use self::subject::{Kernels, Subject, fed, kernel_settings, matrix, runs};
 pub use self::subject::{RowLimit, SubjectSettings};
 use crate::{Error, Result};
 

@@ -18,6 +18,7 @@ use veridical_kernels::tangent::{
 };
 use veridical_nets::Feed;
 
+use crate::kernel::Store;
 use crate::net::{Division, Inputs, Saved, Task, divide};
 use crate::settings::TextFiles;
 use crate::{Error, Result};
@@ -85,6 +86,8 @@ settings! {
         pub memory: u64 = 2000 => [detail(), value("MB"), at_least(64.0)],
         /// Random seed of the rows, of held-out queries and of random cotangents
         pub seed: u64 = 0 => [value("S")],
+        /// Factors of the training rows, from `kernel store`, instead of passes through the network
+        pub store: Option<Input> = None => [detail(), value("FOLDER")],
     }
 }
 
@@ -244,7 +247,21 @@ impl Subject {
         }
     }
 
-    fn feed<'a>(&self, data: &'a Data) -> Result<Feed<'a>> {
+    /// Takes all training rows, at most `most`, and asks about none.
+    pub fn without_queries(mut self, most: RowLimit, seed: Seed) -> Self {
+        let n = self.everything.n();
+        let by_class = of_classes(&self.everything, self.classes.len(), seed);
+        let kept = match most {
+            RowLimit::Most(most) => first_of_each(&by_class, n, most),
+            RowLimit::All => (0..n).collect(),
+        };
+        self.train = self.everything.subset(&kept);
+        self.rows = kept.into_iter().map(|row| self.numbers[row]).collect();
+        self.notes.clear();
+        self
+    }
+
+    pub(crate) fn feed<'a>(&self, data: &'a Data) -> Result<Feed<'a>> {
         Ok(self.saved.normalization.feed(data, Seed::new(0)?))
     }
 
@@ -310,6 +327,11 @@ impl Subject {
     ) -> Result<Vec<f32>> {
         let feed = self.feed(&self.train)?;
         let kernel = kernel_settings(kind, settings)?;
+        if let Some(path) = settings.store.as_deref() {
+            let store = Store::open(path, self)?;
+            let (_, factors) = store.factors(self, None, &kernel, job)?;
+            return Ok(factors.gram(None, job)?.values);
+        }
         let found = kernel_of(&self.saved.net, &fed(&feed), None, &kernel, job)?;
         Ok(found.gram.values)
     }
@@ -328,6 +350,17 @@ impl Subject {
         let named = |shares: Vec<Share>| -> Vec<(String, f64)> {
             shares.into_iter().map(|share| (share.layer, share.share)).collect()
         };
+        if let Some(path) = settings.store.as_deref() {
+            let store = Store::open(path, self)?;
+            let (plan, train) = store.factors(self, Some(&queries), &kernel, job)?;
+            let queries = Factors::take(net, &queries, &plan, job)?;
+            return Ok(Kernels {
+                train: train.gram(None, job)?.values,
+                queries: queries.gram(Some(&train), job)?.values,
+                shares: named(train.shares()),
+                operations: plan.operations(),
+            });
+        }
         let plan = Plan::new(net, &train, Some(&queries), &kernel)?;
         let operations = plan.operations();
         if plan.fits() {
@@ -345,14 +378,14 @@ impl Subject {
         Ok(Kernels {
             train: own.gram.values,
             queries: asked.gram.values,
-            shares: named(own.shares),
+            shares: named(own.summary.shares),
             operations,
         })
     }
 }
 
 /// The settings of a kernel.
-fn kernel_settings(kind: Kind, settings: &SubjectSettings) -> Result<KernelSettings> {
+pub(crate) fn kernel_settings(kind: Kind, settings: &SubjectSettings) -> Result<KernelSettings> {
     Ok(KernelSettings {
         layers: crate::net::names(settings.layers.as_deref()),
         seed: Seed::new(settings.seed)?,
@@ -362,7 +395,7 @@ fn kernel_settings(kind: Kind, settings: &SubjectSettings) -> Result<KernelSetti
 }
 
 /// All samples of a feed.
-fn fed<'a>(feed: &'a Feed<'_>) -> Examples<'a, f32> {
+pub(crate) fn fed<'a>(feed: &'a Feed<'_>) -> Examples<'a, f32> {
     Examples::new(feed.len(), move |samples, slot: &mut [f32]| {
         feed.fill(&samples.collect::<Vec<_>>(), slot);
     })
