@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use veridical_core::Seed;
-use veridical_data::generate;
+use veridical_data::{NamedTensor, generate};
 use veridical_io::examples::write_idx;
+use veridical_io::run::{read_tensors, write_tensors};
 
 use crate::common::*;
 
@@ -308,4 +309,34 @@ fn what_does_not_fit_in_memory_is_refused_with_what_would() {
     });
     assert!(rows > 100 && rows < 600, "{rows}");
     sandbox.ok(&format!("{line} --rows {rows}"));
+}
+
+/// Weights so large that units overflow, and a first layer whose units are all off.
+#[test]
+fn gradients_that_are_not_finite_are_named_and_those_that_vanish_are_listed() {
+    let sandbox = sandbox(60);
+    sandbox.ok("train net --model mlp:6 --epochs 1 --data idx --out run");
+    let model = sandbox.path("run/model.safetensors");
+    let mut tensors = read_tensors(&model).unwrap();
+    let mut set = |weight: f32, bias: f32| {
+        tensors.get_mut("0.weight").unwrap().1.fill(weight);
+        tensors.get_mut("0.bias").unwrap().1.fill(bias);
+        let named: Vec<NamedTensor<'_>> = tensors
+            .iter()
+            .map(|(name, (shape, values))| NamedTensor { name, shape, values })
+            .collect();
+        write_tensors(&model, &named).unwrap();
+    };
+    set(3e38, 0.0);
+    refuses_with(
+        &sandbox,
+        "kernel compute --run run --out k",
+        &["the gradient of sample 0 is not finite", "check the example and the weights"],
+    );
+    set(0.0, -1.0);
+    let found = json(&sandbox, "compute", "kernel compute --run run --layers 0 --out k");
+    assert_eq!(found["matrix"]["zeros"].as_array().unwrap().len(), 60);
+    let note = "60 samples have no gradient, and kernel 0 with all: 0, 1, 2, 3, 4, ...";
+    assert_eq!(found["notes"][0], note);
+    assert!(matrix(&sandbox, "k").1.iter().all(|k| *k == 0.0));
 }

@@ -72,6 +72,20 @@ fn a_smooth_function_is_learned_and_solvers_agree() {
     assert_eq!(found["solved"]["converged"], false);
 }
 
+/// Inputs that are there twice make the matrix singular: the fit goes on, and says so.
+#[test]
+fn repeated_inputs_are_counted() {
+    let sandbox = sandbox();
+    let curve = sandbox.text("curve.csv");
+    let (header, rows) = curve.split_once('\n').unwrap();
+    let more: String = rows.lines().take(10).map(|line| format!("{line}\n")).collect();
+    sandbox.put("t/train.csv", format!("{header}\n{rows}{more}")).put("t/test.csv", &curve);
+    let found = json(&sandbox, "regress", "kernel regress --data t --target y");
+    let notes = found["notes"].to_string();
+    assert!(notes.contains("10 training rows have the inputs of another one"), "{notes}");
+    assert!(number(&found, "/scores/0/r2") > 0.95);
+}
+
 #[test]
 fn rings_are_classified_better_than_by_a_line() {
     let sandbox = sandbox();
@@ -201,6 +215,16 @@ fn machines_refuse_what_they_cannot_learn_from() {
         &["one.csv: all examples are of class `in`; two classes are needed"],
     );
     refuses(&format!("{regress} --html curve.csv"), &["curve.csv"]);
+    let few = "a,where\n1,in\n2,out\n3,by\n4,in\n";
+    sandbox.put("few/train.csv", few).put("few/test.csv", few);
+    refuses(
+        "kernel classify --data few --target where",
+        &["4 training rows are few for 3 classes; learn from at least two rows for each class"],
+    );
+    refuses(
+        &format!("{regress} --memory 64 --rows 3000 --held-out 0.01 --solver newton"),
+        &["--solver newton is for classes"],
+    );
     sandbox.ok("train net --model mlp:4 --data rings.csv --target where --epochs 1 --out run");
     refuses("kernel regress --run run --kernel ck", &["has classes; use `kernel classify`"]);
     refuses(

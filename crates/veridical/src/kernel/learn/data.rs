@@ -160,6 +160,12 @@ impl Material {
             Part { examples, rows, x, y, labels }
         };
         let (train, test) = (part(train, numbers), part(test, test_rows));
+        let repeated = repeated(&train.x, dim);
+        if repeated > 0 {
+            notes.push(format!(
+                "{repeated} training rows have the inputs of another one: the kernel matrix is singular, and the penalty alone decides there"
+            ));
+        }
         let weights = match settings.weights {
             WeightRule::Equal => None,
             WeightRule::Trapezoid => Some(trapezoid(&floats(&train.examples), dim, &name)?),
@@ -173,9 +179,13 @@ impl Material {
     }
 }
 
-/// Refuses classes without a row.
+/// Refuses classes without a row, and fewer rows than two for each class.
 fn check_classes(train: &Examples, classes: &[String]) -> Result<()> {
     let Targets::Classes(labels) = &train.targets else { return Ok(()) };
+    if train.n() < 2 * classes.len() {
+        let what = format!("{} training rows are few for {} classes", train.n(), classes.len());
+        return Err(Error::request(what, "learn from at least two rows for each class"));
+    }
     let empty = (0..classes.len()).find(|&c| !labels.iter().any(|&label| label as usize == c));
     match empty {
         Some(c) => {
@@ -185,6 +195,16 @@ fn check_classes(train: &Examples, classes: &[String]) -> Result<()> {
         }
         None => Ok(()),
     }
+}
+
+/// The number of rows whose inputs are those of an earlier one.
+fn repeated(x: &[f32], dim: usize) -> usize {
+    let mut rows: Vec<&[f32]> = x.chunks_exact(dim).collect();
+    rows.sort_by(|a, b| {
+        let different = a.iter().zip(*b).map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne());
+        different.unwrap_or(std::cmp::Ordering::Equal)
+    });
+    rows.windows(2).filter(|two| two[0] == two[1]).count()
 }
 
 fn targets(examples: &Examples, classes: usize) -> (Vec<f64>, Option<Vec<u32>>) {
