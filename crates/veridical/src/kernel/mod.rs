@@ -1,9 +1,9 @@
 //! `veridical kernel`: Gram matrices of networks and of vectors as files.
 //!
-//! [`compute`] writes a kernel tile by tile, so that it can be larger than the memory and be resumed after any tile; [`store`] writes the
+//! [`compute()`] writes a kernel tile by tile, so that it can be larger than the memory and be resumed after any tile; [`store()`] writes the
 //! factors that any later kernel of the same rows follows from, without the network's inputs.
 //!
-//! [`check`] compares a written kernel with the exact one and looks at its spectrum. [`regress`] and [`classify`] learn from kernels of
+//! [`check()`] compares a written kernel with the exact one and looks at its spectrum. [`regress`] and [`classify`] learn from kernels of
 //! examples.
 //!
 //! A kernel folder has `k.npy`, rows x columns of f32; `k.json`, what it is and what is known of it; `rows.csv` and, for a kernel of
