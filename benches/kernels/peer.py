@@ -301,7 +301,7 @@ def logistic(options):
         features = vectors * np.sqrt(np.maximum(values, 0))
         decomposed = meter.stop()
         runs = []
-        for tolerance in (1e-3, 1e-4, 1e-5):
+        for tolerance in map(float, options.get("tolerances", "1e-4,1e-5,1e-6").split(",")):
             meter = Meter()
             fit = LogisticRegression(C=1 / (n * lam), tol=tolerance, max_iter=5000)
             fit.fit(features, y)

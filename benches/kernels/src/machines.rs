@@ -55,7 +55,9 @@ pub fn ridge(options: &Options) -> Outcome<Value> {
     let (x, y) = points(n + FRESH, dim)?;
     let (train, fresh) = x.split_at(n * dim);
     let rows = Rows::new(train, dim)?;
-    let l = length_scale::from_median(rows, &Kernel::Gaussian)?;
+    // Of a sample: the rule takes all pairs of the rows that it gets.
+    let sample = Rows::new(&train[..n.min(2000) * dim], dim)?;
+    let l = length_scale::from_median(sample, &Kernel::Gaussian)?;
     let mean = y[..n].iter().sum::<f64>() / n as f64;
     let target: Vec<f64> = y[..n].iter().map(|y| y - mean).collect();
     let settings = SolverSettings {
