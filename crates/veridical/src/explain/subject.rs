@@ -350,7 +350,8 @@ impl Subject {
         let named = |shares: Vec<Share>| -> Vec<(String, f64)> {
             shares.into_iter().map(|share| (share.layer, share.share)).collect()
         };
-        if let Some(path) = settings.store.as_deref() {
+        // The outputs of all layers are not in a store: Em is computed from the network.
+        if let Some(path) = settings.store.as_deref().filter(|_| kernel.kind != Kind::Em) {
             let store = Store::open(path, self)?;
             let (plan, train) = store.factors(self, Some(&queries), &kernel, job)?;
             let queries = Factors::take(net, &queries, &plan, job)?;
