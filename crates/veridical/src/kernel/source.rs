@@ -85,7 +85,7 @@ pub(super) type Named = (Ids, Vec<Option<String>>);
 /// The rows and columns of a kernel.
 pub(super) enum Source {
     Net(Box<NetSource>),
-    Table(TableSource),
+    Table(Box<TableSource>),
 }
 
 /// Training rows of a network, and inputs that are compared with them.
@@ -277,7 +277,9 @@ impl Source {
     ) -> Result<Self> {
         settings.check_source()?;
         match &settings.vectors {
-            Some(path) => Ok(Self::Table(TableSource::open(settings, path, kernel, job)?)),
+            Some(path) => {
+                Ok(Self::Table(Box::new(TableSource::open(settings, path, kernel, job)?)))
+            }
             None => {
                 let kind = kernel.parse().map_err(|e| match OF_VECTORS.contains(kernel) {
                     true => Error::request(
