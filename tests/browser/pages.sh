@@ -24,9 +24,12 @@ veridical explain labels --run work/net --html labels.html
 veridical kernel compute --run work/net --sketch sjlt:512 --sketch-all --out work/kernel
 veridical kernel check work/kernel --html kernel.html
 veridical kernel classify --run work/net --kernel ck --html classify.html
+veridical explain validate --run work/net --effects removal,similarity --subsets 6 --curve-queries 2 --html validate.html
+veridical forensics scan --run work/net --html scan.html
 veridical data poison --data work/images --patch 2x2@6,6 --fraction 0.1 --target 0 --out work/poisoned
 veridical train net --model mlp:16 --data work/poisoned --epochs 15 --out work/poisoned-net
-veridical forensics trace --run work/poisoned-net --incidents work/poisoned/triggered --class 0 --html trace.html
+veridical forensics trace --run work/poisoned-net --incidents work/poisoned/triggered --class 0 --retrain --html trace.html
+veridical forensics check --run work/poisoned-net --suspects work/poisoned/planted.csv --queries work/poisoned/triggered --html check-suspects.html
 # Ten trainings of one shop, a refresh that is published and one that is stopped.
 veridical demo --out work/demo
 cp work/demo/stability.html stability.html

@@ -322,12 +322,15 @@ mod tests {
         add("explain", explain::Explain::fields());
         add("explain audit", explain::AuditSettings::fields());
         add("explain labels", explain::LabelSettings::fields());
+        add("explain validate", explain::Validate::fields());
         add("forensics trace", forensics::Trace::fields());
         add("kernel compute", kernel::Compute::fields());
         add("kernel store", kernel::StoreSettings::fields());
         add("kernel check", kernel::CheckSettings::fields());
         add("kernel regress", kernel::Learn::fields());
         add("kernel classify", kernel::Learn::fields());
+        add("forensics check", forensics::Check::fields());
+        add("forensics scan", forensics::Scan::fields());
         add("demo", demo::DemoOutput::fields());
         #[cfg(feature = "experiments")]
         {

@@ -160,7 +160,8 @@ fn spreads() -> [Chart; 4] {
     )
     .samples("raw", &noise(3, 10).iter().map(|x| 0.898 + 0.003 * x).collect::<Vec<_>>())
     .samples("aligned", &noise(4, 10).iter().map(|x| 0.897 + 0.002 * x).collect::<Vec<_>>())
-    .samples("phi", &noise(5, 10).iter().map(|x| 0.902 + 0.005 * x).collect::<Vec<_>>());
+    .samples("phi", &noise(5, 10).iter().map(|x| 0.902 + 0.005 * x).collect::<Vec<_>>())
+    .mean(0.903);
     let one = Histogram::new(
         "Norms of one run",
         "A second peak would mean two kinds of items.",
@@ -228,6 +229,11 @@ fn comparisons() -> [Chart; 5] {
         Axis::new("<phi(x), phi(y)>"),
     )
     .series("pairs", points)
+    .intervals(
+        "means",
+        (1..9).map(|i| f64::from(i) / 10.0).map(|x| (x, [x, x - 0.05, x + 0.03], "")),
+    )
+    .curve("fit", [[0.0, 0.05], [0.5, 0.45], [1.0, 0.95]])
     .diagonal();
     let runs: Vec<String> = (0..6).map(|i| format!("run {i}")).collect();
     let cka = |i: usize, j: usize| {

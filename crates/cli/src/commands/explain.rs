@@ -1,10 +1,11 @@
-//! `veridical explain [audit|labels]`
+//! `veridical explain [audit|labels|validate]`
 
 use std::fmt::Write as _;
 
 use clap::{Args, Subcommand};
 use veridical::explain::{
     self, Audit, AuditSettings, Explain, Explained, Explanation, LabelErrors, LabelSettings, Part,
+    Validate, Validation,
 };
 use veridical::{Error, Result};
 
@@ -17,8 +18,9 @@ Explain decisions of a network by the training rows they rest on.
 
 A kernel machine on the network's own tangent kernel stands in for the network. `explain` lists, for every query, the training rows
 that speak for and against its class; `explain audit` measures whether the machine decides as the network does, and which kernel is
-the cheapest that does; `explain labels` ranks training rows whose label all others contradict. docs/explain.md says which number
-answers which question and when not to trust it.";
+the cheapest that does; `explain labels` ranks training rows whose label all others contradict; `explain validate` trains again on
+parts of the rows and measures which attributions predict it. docs/explain.md says which number answers which question and when not
+to trust it.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +28,10 @@ Examples:
   veridical explain --run runs/mnist --queries strange/ --effect influence --top 5
   veridical explain --run runs/mnist-5-seeds --min-stable-top10 0.5
   veridical explain audit --run runs/mnist --kernels trntk,ck --html audit.html
+  veridical explain audit --run runs/mnist --budget audit.toml
   veridical explain labels --run runs/mnist --out suspects.csv --html labels.html
+  veridical explain validate --run runs/mnist --rows 1000 --out retrained --html validate.html
+  veridical explain --run runs/reviews --queries new.csv
 
 Exit codes: 0 explained (and all limits met), 1 a limit was not met, 2 bad input.";
 
@@ -48,6 +53,8 @@ enum Action {
     Audit(Flags<AuditSettings>),
     /// Rank training rows whose label the other rows contradict.
     Labels(Flags<LabelSettings>),
+    /// Train again on parts of the rows, and measure which attributions predict it.
+    Validate(Flags<Validate>),
 }
 
 impl Command {
@@ -56,6 +63,7 @@ impl Command {
             None => decisions(self.explain, terminal),
             Some(Action::Audit(flags)) => audit(flags, terminal),
             Some(Action::Labels(flags)) => labels(flags, terminal),
+            Some(Action::Validate(flags)) => validate(flags, terminal),
         }
     }
 }
@@ -88,7 +96,8 @@ fn shown(found: &Explanation) -> String {
     for Explained { query, predicted, probability, supporting, opposing, class, .. } in
         found.doubtful_first().into_iter().take(SHOWN)
     {
-        let _ = writeln!(text, "\nquery {query}: {predicted} ({:.1} %)", 100.0 * probability);
+        let sure = probability.map_or(String::new(), |p| format!(" ({:.1} %)", 100.0 * p));
+        let _ = writeln!(text, "\nquery {query}: {predicted}{sure}");
         let _ = writeln!(text, "  for {class}: {}", rows(supporting));
         let _ = writeln!(text, "  against: {}", rows(opposing));
     }
@@ -114,21 +123,45 @@ fn audited(found: &Audit) -> String {
     let mut text = format!("{}\n\n", found.answer());
     let _ = writeln!(
         text,
-        "  {:<14}{:<10}{:>8}{:>12}{:>10}{:>10}",
-        "kernel", "fitted to", "tau", "agreement", "TAD", "GFLOP"
+        "  {:<14}{:<10}{:>8}{:>8}{:>11}{:>8}{:>9}{:>9}{:>9}{:>10}{:>9}",
+        "kernel",
+        "fitted to",
+        "tau",
+        "within",
+        "agreement",
+        "TAD",
+        "iso R2",
+        "log R2",
+        "Pearson",
+        "GFLOP",
+        "MB"
     );
     for one in &found.audited {
-        let tau = one.faithfulness.tau.correct_class.map_or(f64::NAN, |tau| tau.value);
+        let found = &one.faithfulness;
+        let [tau, within] = [found.tau.correct_class, found.tau.within_class]
+            .map(|tau| tau.map_or(f64::NAN, |tau| tau.value));
         let _ = writeln!(
             text,
-            "  {:<14}{:<10}{tau:>8.3}{:>12.3}{:>10.2}{:>10.3}",
+            "  {:<14}{:<10}{tau:>8.3}{within:>8.3}{:>11.3}{:>8.2}{:>9.3}{:>9.3}{:>9.3}{:>10.3}{:>9.1}",
             one.kernel,
             one.fit,
-            one.faithfulness.agreement.value,
-            one.faithfulness.accuracy_difference.value,
-            one.cost
+            found.agreement.value,
+            found.accuracy_difference.value,
+            found.isotonic_r2.value,
+            found.linear_r2.value,
+            found.pearson.value,
+            one.cost,
+            one.bytes / 1e6
         );
     }
+    if let Some(overlap) = found.audited.first().map(|one| one.faithfulness.error_overlap) {
+        let _ = writeln!(
+            text,
+            "\nerrors: {} of the network, {} of the first machine, {} of both ({:.1} by chance, p = {:.4})",
+            overlap.network, overlap.surrogate, overlap.both, overlap.expected, overlap.p_value
+        );
+    }
+    text += "Pearson's correlation is high for any machine that is as accurate: compare tau.\n";
     let _ = writeln!(text, "\n{} queries of {}; {}", found.n, found.queries, found.rows);
     for note in &found.notes {
         let _ = writeln!(text, "note: {note}");
@@ -156,8 +189,57 @@ fn suspects(found: &LabelErrors) -> String {
     if let Some(calibrated) = found.found() {
         let _ = writeln!(text, "\n{calibrated}");
     }
+    for note in &found.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
     if let Some(out) = &found.out {
         let _ = writeln!(text, "written to {out}");
+    }
+    text
+}
+
+fn validate(flags: Flags<Validate>, terminal: &Terminal) -> Result<()> {
+    let settings = flags.settings("explain validate")?;
+    let found = explain::validate(&settings, &terminal.job())?;
+    terminal.write_page(settings.html.as_ref(), || found.to_html(&typed()))?;
+    terminal.result("explain-validate", &found, &validated(&found))
+}
+
+fn validated(found: &Validation) -> String {
+    let mut text = format!("{}\n\n", found.answer());
+    let shares = found.validated.first().map_or(&[][..], |one| &one.curve);
+    let _ = write!(text, "  {:<12}{:>8}{:>8}", "effect", "LDS", "s.e.");
+    for point in shares {
+        let _ = write!(text, "{:>16}", format!("drop at {} %", 100.0 * point.share));
+    }
+    text.push('\n');
+    for one in &found.validated {
+        let score = one.score.map_or(f64::NAN, |score| score.value);
+        let error = one.standard_error.unwrap_or(f64::NAN);
+        let _ = write!(text, "  {:<12}{score:>8.3}{error:>8.3}", one.effect);
+        for point in &one.curve {
+            let _ = write!(text, "{:>16.3}", point.drop.map_or(f64::NAN, |drop| drop.value));
+        }
+        text.push('\n');
+    }
+    if !shares.is_empty() {
+        let _ = write!(text, "  {:<28}", "random rows");
+        for point in shares {
+            let drop = point.random_drop.map_or(f64::NAN, |drop| drop.value);
+            let _ = write!(text, "{drop:>16.3}");
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(
+        text,
+        "\n{} networks; {} queries of {}, {} of them for the drops; {}",
+        found.networks, found.n, found.queries, found.curve_queries, found.rows
+    );
+    for note in &found.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    if let Some(out) = &found.out {
+        let _ = writeln!(text, "outputs of the trainings are in {out}");
     }
     text
 }

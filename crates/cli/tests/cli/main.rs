@@ -19,6 +19,7 @@ mod evaluation;
 mod explain;
 mod export;
 mod faults;
+mod forensics;
 mod json_documents;
 mod kernel;
 mod kernel_machines;

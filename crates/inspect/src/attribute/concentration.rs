@@ -44,6 +44,37 @@ pub fn gini(effects: &[f64]) -> f64 {
     2.0 * ranked / (n * total) - (n + 1.0) / n
 }
 
+/// Returns the Lorenz curve of the positive effects, mean over queries: the share of the positive mass that the smallest share of the
+/// rows carries, at `points` + 1 equal steps; empty if no query has positive effects.
+///
+/// ```
+/// use veridical_core::Rows;
+/// use veridical_inspect::attribute::lorenz;
+///
+/// assert_eq!(lorenz(Rows::new(&[3.0, -1.0, 1.0, 0.0], 4)?, 2), [[0.0, 0.0], [0.5, 0.0], [1.0, 1.0]]);
+/// # Ok::<(), veridical_core::Error>(())
+/// ```
+pub fn lorenz(effects: Rows<'_, f64>, points: usize) -> Vec<[f64; 2]> {
+    let mut sums = vec![0.0; points + 1];
+    let mut queries = 0.0;
+    for row in effects.iter().filter(|row| row.iter().any(|x| *x > 0.0)) {
+        let positive = rising(row);
+        let total: f64 = positive.iter().sum();
+        let (mut sum, mut next) = (0.0, 0);
+        for (k, out) in sums.iter_mut().enumerate() {
+            let end = k * positive.len() / points;
+            sum += positive[next..end].iter().sum::<f64>();
+            next = end;
+            *out += sum / total;
+        }
+        queries += 1.0;
+    }
+    if queries == 0.0 {
+        return Vec::new();
+    }
+    sums.iter().enumerate().map(|(k, sum)| [k as f64 / points as f64, sum / queries]).collect()
+}
+
 /// The positive parts, smallest first.
 fn rising(effects: &[f64]) -> Vec<f64> {
     let mut positive: Vec<f64> = effects.iter().map(|x| x.max(0.0)).collect();

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 use veridical_core::{Error, Job, Result, Rows, Seed, Stream};
-use veridical_kernels::machine::{Choice, Glm, GlmSettings, Ridge, choose_glm, choose_ridge};
+use veridical_kernels::machine::{Choice, Glm, GlmSettings, RidgeFit, choose_glm, choose_ridge};
 
 /// What a surrogate imitates.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ pub enum Machine {
     /// Fitted to labels.
     Glm(Glm),
     /// Fitted to the network.
-    Ridge(Ridge),
+    Ridge(RidgeFit),
 }
 
 /// A kernel machine that imitates a network.
@@ -99,7 +99,7 @@ impl Surrogate {
 /// Fits a surrogate on the Gram matrix of the training rows.
 ///
 /// # Errors
-/// [`Error::Setting`] for a share of held-out rows outside (0, 1) or without penalties; those of [`Glm::fit`] and [`Ridge::fit`].
+/// [`Error::Setting`] for a share of held-out rows outside (0, 1) or without penalties; those of [`Glm::fit`] and [`RidgeFit::new`].
 pub fn fit(
     k: Rows<'_, f32>,
     target: Target<'_>,
@@ -126,7 +126,7 @@ pub fn fit(
         }
         Target::Network(logits) => {
             let choice = choose_ridge(k, logits, &lambdas, &held_out)?;
-            let ridge = Ridge::fit(k, logits, choice.lambda, None)?;
+            let ridge = RidgeFit::new(k, logits, choice.lambda)?;
             Ok(Surrogate { machine: Machine::Ridge(ridge), choice })
         }
     }

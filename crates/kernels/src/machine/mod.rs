@@ -30,7 +30,7 @@ pub use glm::{Glm, GlmSettings, Penalty, balanced_weights};
 pub use least_squares::{LeastSquares, Linear};
 pub use neighbors::{kernel_votes, nearest_votes};
 pub use product::product;
-pub use ridge::{Ridge, RidgeAt, RidgeSpectrum};
+pub use ridge::{Ridge, RidgeAt, RidgeFit, RidgeSpectrum};
 pub use softmax::{log_sum_exp, softmax};
 pub use solver::{Solution, Solver, SolverSettings, solve};
 pub use svm::{Svm, SvmSettings};

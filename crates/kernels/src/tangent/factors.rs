@@ -184,6 +184,11 @@ impl<T: Float> Factors<T> {
         self.n == 0
     }
 
+    /// Returns the same factors for another normalization of the kernel: trNTK and trNTK0 have one set of them.
+    pub fn normalized(self, normalization: Normalization) -> Self {
+        Self { normalization, ..self }
+    }
+
     /// Returns the outputs of the network, samples x outputs.
     pub fn outputs(&self) -> &[T] {
         &self.outputs

@@ -242,7 +242,7 @@ function histogram({ x, edges, series }, c, width) {
   return { option, rows: [[`${x.name} from`, 'to', ...names], ...rows] };
 }
 
-function scatter({ diagonal, series, ...axes }, c, width) {
+function scatter({ diagonal, series, curves = [], ...axes }, c, width) {
   const all = series.flatMap(({ points }) => points).filter(([a, b]) => a !== null && b !== null);
   const x = based(axes.x, all.map(([a]) => a)), y = based(axes.y, all.map(([, b]) => b));
   const drawn = series.map(({ name, points }, i) => ({
@@ -253,17 +253,31 @@ function scatter({ diagonal, series, ...axes }, c, width) {
     const [low, high] = ends(all.flatMap(([a, b]) => [a, b]));
     drawn.push({ name: OWN, type: 'line', silent: true, symbol: 'none', z: 1, data: [[low, low], [high, high]], lineStyle: { color: c.faint, width: 1.2, type: 'dashed' } });
   }
+  // A gap between the whiskers of two points.
+  const whiskers = series.flatMap(({ points, intervals = [] }, i) => intervals.length === 0 ? [] : [{
+    name: OWN, type: 'line', silent: true, symbol: 'none', z: 1, connectNulls: false, lineStyle: { color: c.series[i % 8], width: 1.5 },
+    data: intervals.flatMap(([low, high], k) => [[on(x, points[k][0]), low], [on(x, points[k][0]), high], [null, null]]),
+  }]);
+  const lines = curves.map(({ name, points }) => ({
+    name, type: 'line', silent: true, symbol: 'none', z: 4, data: points.map(([a, b]) => [on(x, a), on(y, b)]), itemStyle: { color: c.ink },
+    lineStyle: { color: c.ink, width: 2 },
+  }));
+  const interval = (at, k) => series[at]?.intervals?.[k] ?? [];
   const option = frame(c, {
-    x, y, width, names: series.map(({ name }) => name),
+    x, y, width, names: [...series, ...curves].map(({ name }) => name),
     tooltip: {
       trigger: 'item',
-      formatter: ({ name, value, color, seriesName }) => tip(name || seriesName, [
+      formatter: ({ name, value, color, seriesName, seriesIndex, dataIndex }) => tip(name || seriesName, [
         ...(name && series.length > 1 ? [{ color: color, name: seriesName, value: '' }] : []),
-        { name: x.name, value: show(x, value[0]) }, { name: y.name, value: show(y, value[1]) }]),
+        { name: x.name, value: show(x, value[0]) }, { name: y.name, value: withInterval(y, value[1], interval(seriesIndex, dataIndex)) }]),
     },
   });
-  option.series = [...drawn, ...marks(c, x, y, all[0])];
-  return { option, rows: [['series', 'name', x.name, y.name], ...series.flatMap(({ name, points }) => points.map(([a, b, label]) => [name, label, a, b]))] };
+  option.series = [...drawn, ...whiskers, ...lines, ...marks(c, x, y, all[0])];
+  const head = ['series', 'name', x.name, y.name, ...(series.some(one => one.intervals) ? ['low', 'high'] : [])];
+  return { option, rows: [
+    head, ...series.flatMap(({ name, points, intervals = [] }) => points.map(([a, b, label], k) => [name, label, a, b, ...(intervals[k] ?? [])])),
+    ...curves.flatMap(({ name, points }) => points.map(([a, b]) => [name, '', a, b])),
+  ] };
 }
 
 function box({ y, boxes }, c, width) {
@@ -271,7 +285,7 @@ function box({ y, boxes }, c, width) {
   const lying = width < 380 || names.length > 8 || names.some(name => name.length > 14);
   const place = (i, value) => lying ? [value, i] : [i, value];
   const words = ['minimum', 'first quartile', 'median', 'third quartile', 'maximum'];
-  const five = ({ name, n, five }) => tip(name, [...words.map((word, i) => ({ name: word, value: show(y, five[i]) })), { name: 'values', value: number(n) }]);
+  const five = ({ name, n, five, mean }) => tip(name, [...(mean === undefined ? [] : [{ name: 'mean', value: show(y, mean) }]), ...words.map((word, i) => ({ name: word, value: show(y, five[i]) })), { name: 'values', value: number(n) }]);
   const categories = { name: '', categories: names };
   const option = frame(c, {
     x: lying ? y : categories, y: lying ? categories : y, width, names: ['box'],
@@ -287,9 +301,13 @@ function box({ y, boxes }, c, width) {
         return { name, at, value: place(i, at), symbolOffset: lying ? [0, aside] : [aside, 0] };
       })),
     },
+    {
+      name: 'mean', type: 'scatter', symbol: 'diamond', symbolSize: 9, z: 4, itemStyle: { color: c.ink },
+      data: boxes.flatMap(({ name, mean }, i) => mean === undefined || mean === null ? [] : [{ name, at: mean, value: place(i, mean) }]),
+    },
     ...marks(c, lying ? y : {}, lying ? {} : y, place(0, boxes[0]?.five[2] ?? 0), 'start'),
   ];
-  return { option, rows: [['name', 'n', ...words], ...boxes.map(({ name, n, five }) => [name, n, ...five])] };
+  return { option, rows: [['name', 'n', ...words, ...(boxes.some(one => one.mean !== undefined) ? ['mean'] : [])], ...boxes.map(({ name, n, five, mean }) => [name, n, ...five, ...(mean === undefined ? [] : [mean])])] };
 }
 
 function bars({ y, names, lying, dots, series }, c, width) {

@@ -37,6 +37,8 @@ struct Group {
     name: String,
     n: usize,
     five: [f64; 5],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean: Option<f64>,
     points: Vec<f64>,
 }
 
@@ -70,14 +72,22 @@ impl BoxPlot {
         let points: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
         let (n, FiveNumbers(five)) = (points.len(), FiveNumbers::of(&points));
         let points = if n <= MOST_POINTS { points } else { Vec::new() };
-        self.drawing.boxes.push(Group { name: name.into(), n, five, points });
+        self.drawing.boxes.push(Group { name: name.into(), n, five, mean: None, points });
+        self
+    }
+
+    /// Marks the mean of the last box.
+    pub fn mean(mut self, mean: f64) -> Self {
+        if let Some(group) = self.drawing.boxes.last_mut() {
+            group.mean = Some(mean);
+        }
         self
     }
 
     /// Adds a box of `n` values that was computed elsewhere.
     pub fn given(mut self, name: impl Into<String>, n: usize, five: FiveNumbers) -> Self {
         let points = Vec::new();
-        self.drawing.boxes.push(Group { name: name.into(), n, five: five.0, points });
+        self.drawing.boxes.push(Group { name: name.into(), n, five: five.0, mean: None, points });
         self
     }
 }

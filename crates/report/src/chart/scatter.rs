@@ -33,18 +33,29 @@ struct Drawing {
     y: Axis,
     diagonal: bool,
     series: Vec<Series>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    curves: Vec<Curve>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Series {
     name: String,
     points: Vec<(f64, f64, String)>,
+    /// Low and high of y, one pair per point.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    intervals: Vec<[f64; 2]>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Curve {
+    name: String,
+    points: Vec<[f64; 2]>,
 }
 
 impl Scatter {
     /// Makes a chart without points.
     pub fn new(caption: impl Into<String>, explain: impl Into<String>, x: Axis, y: Axis) -> Self {
-        let drawing = Drawing { x, y, diagonal: false, series: Vec::new() };
+        let drawing = Drawing { x, y, diagonal: false, series: Vec::new(), curves: Vec::new() };
         Self { title: Title::new(caption, explain), drawing }
     }
 
@@ -62,7 +73,34 @@ impl Scatter {
             *explain += &format!(" Of {name}, every {step}th of {} points is drawn.", points.len());
         }
         let points = points.into_iter().step_by(step).map(|(x, y, name)| (x, y, name.into()));
-        self.drawing.series.push(Series { name, points: points.collect() });
+        let intervals = Vec::new();
+        self.drawing.series.push(Series { name, points: points.collect(), intervals });
+        self
+    }
+
+    /// Adds points whose y has an interval: x, value, low and high, and a name. A whisker is omitted where low or high is NaN.
+    pub fn intervals<S: Into<String>>(
+        mut self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, [f64; 3], S)>,
+    ) -> Self {
+        let (mut all, mut intervals) = (Vec::new(), Vec::new());
+        for (x, [value, low, high], name) in points {
+            all.push((x, value, name.into()));
+            intervals.push([low, high]);
+        }
+        self.drawing.series.push(Series { name: name.into(), points: all, intervals });
+        self
+    }
+
+    /// Draws a line through points, such as a fit.
+    pub fn curve(
+        mut self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = [f64; 2]>,
+    ) -> Self {
+        let points = points.into_iter().collect();
+        self.drawing.curves.push(Curve { name: name.into(), points });
         self
     }
 

@@ -3,9 +3,10 @@
 //! Every kernel is fitted twice: to the labels, which is what removal, influence and label errors need, and to the network's logits,
 //! whose parts add up to what the network says. Faithfulness is measured on queries with labels
 //! ([`veridical_inspect::surrogate`]). The cost that the recommendation weighs is the planned number of operations, which no clock
-//! changes.
+//! changes; seconds go to the log. Kernels that differ by their normalization share one set of factors.
 
 use std::path::Path;
+use std::time::Instant;
 
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
@@ -17,7 +18,7 @@ use veridical_inspect::surrogate::{
 use veridical_io::{Input, Output};
 use veridical_kernels::tangent::Kind;
 
-use super::{Kernels, Subject, SubjectSettings, matrix, runs};
+use super::{Kernels, Limits, Subject, SubjectSettings, matrix, runs};
 use crate::{Error, Result};
 
 settings! {
@@ -32,13 +33,16 @@ settings! {
         pub queries: Option<Input> = None => [value("FILE_OR_FOLDER"), otherwise("the test set")],
         /// HTML report to write
         pub html: Option<Output> = None,
-        /// Smallest tau of the correct class of the best kernel
+        /// Limits from a file: lines such as `min-tau = 0.5`
+        pub budget: Option<Input> = None
+            => [heading("Limits (exit code 1 if one is not met)"), value("FILE")],
+        /// Smallest tau of the correct class of the recommended kernel
         pub min_tau: Option<f64> = None
             => [heading("Limits (exit code 1 if one is not met)"), at_least(-1.0), at_most(1.0)],
-        /// Smallest share of queries that the best kernel puts into the network's class
+        /// Smallest share of queries that the recommended kernel puts into the network's class
         pub min_agreement: Option<f64> = None
             => [heading("Limits (exit code 1 if one is not met)"), value("SHARE"), at_least(0.0), at_most(1.0)],
-        /// Largest difference of accuracy between the best kernel and the network, in points
+        /// Largest difference of accuracy between the recommended kernel and the network, in points
         pub max_tad: Option<f64> = None
             => [heading("Limits (exit code 1 if one is not met)"), value("POINTS"), at_least(0.0)],
     } with {
@@ -65,6 +69,8 @@ pub struct Audited {
     pub(crate) odds: Vec<[f64; 2]>,
     /// Floating-point operations of the kernel, in billions.
     pub cost: f64,
+    /// Bytes of the factors that it is computed from.
+    pub bytes: f64,
 }
 
 /// Result of [`audit`].
@@ -125,8 +131,11 @@ pub fn audit(settings: &AuditSettings, job: &Job<'_>) -> Result<Audit> {
     settings.check()?;
     let kinds = settings.kernels.iter().map(|name| name.trim().parse::<Kind>());
     let kinds = kinds.collect::<std::result::Result<Vec<_>, _>>()?;
+    let limits = Limits::read(settings.budget.as_deref())?;
     let run = runs(&settings.subject.run).swap_remove(0);
     let mut subject = Subject::open(&run, &settings.subject, None, job)?;
+    subject.needs_classes("an audit")?;
+    subject.check_classes()?;
     if let Some(path) = settings.queries.as_deref() {
         subject.ask_labeled(path, job)?;
     }
@@ -142,9 +151,14 @@ pub fn audit(settings: &AuditSettings, job: &Job<'_>) -> Result<Audit> {
     let seed = Seed::new(settings.subject.seed)?;
     let n = subject.rows.len();
     let mut audited = Vec::new();
-    for kind in &kinds {
-        let Kernels { train, queries, shares, operations } =
-            subject.kernels(kind.clone(), &settings.subject, job)?;
+    let mut notes = subject.notes.clone();
+    let mut begun = Instant::now();
+    subject.all_kernels(&kinds, &settings.subject, None, job, |kind, found| {
+        let Kernels { train, queries, shares, operations, bytes, zeros } = found;
+        let taken = begun.elapsed();
+        if let Some(note) = subject.says_zeros(&zeros).filter(|note| !notes.contains(note)) {
+            notes.push(note);
+        }
         let (k, q) = (matrix(&train, n)?, matrix(&queries, n)?);
         let by_labels = Target::Labels { labels: subject.labels(), classes, weights: None };
         let targets = [
@@ -164,9 +178,14 @@ pub fn audit(settings: &AuditSettings, job: &Job<'_>) -> Result<Audit> {
                 shares: shares.clone(),
                 odds: pairs.map(|((f, g), &y)| [log_odds(f, y), log_odds(g, y)]).collect(),
                 cost: operations / 1e9,
+                bytes,
             });
         }
-    }
+        let [kernel, all] = [taken, begun.elapsed()].map(|time| time.as_secs_f64());
+        job.note(&format!("{kind}: {kernel:.1} s, and {:.1} s for its machines", all - kernel));
+        begun = Instant::now();
+        Ok(())
+    })?;
     let candidates: Vec<Candidate> = audited
         .iter()
         .filter(|audited| audited.fit == "labels")
@@ -186,19 +205,21 @@ pub fn audit(settings: &AuditSettings, job: &Job<'_>) -> Result<Audit> {
         recommendation: recommend(&candidates, settings.tolerance),
         broken: Vec::new(),
         passed: None,
-        notes: subject.notes.clone(),
+        notes,
         classes: subject.classes.clone(),
         labels,
     };
-    audit.check(settings, &run)?;
+    audit.check(settings, &limits, &run)?;
     Ok(audit)
 }
 
 impl Audit {
     /// Checks the limits on the recommended kernel.
-    fn check(&mut self, settings: &AuditSettings, run: &Path) -> Result<()> {
-        let limits = [settings.min_tau, settings.min_agreement, settings.max_tad];
-        if limits.iter().all(Option::is_none) {
+    fn check(&mut self, settings: &AuditSettings, limits: &Limits, run: &Path) -> Result<()> {
+        let min_tau = limits.or(settings.min_tau, "min-tau");
+        let min_agreement = limits.or(settings.min_agreement, "min-agreement");
+        let max_tad = limits.or(settings.max_tad, "max-tad");
+        if [min_tau, min_agreement, max_tad].iter().all(Option::is_none) {
             return Ok(());
         }
         let Some(Audited { faithfulness: found, kernel, .. }) = self.chosen() else {
@@ -207,17 +228,17 @@ impl Audit {
         };
         let mut broken = Vec::new();
         let tau = found.tau.correct_class.map_or(f64::NAN, |tau| tau.value);
-        if let Some(least) = settings.min_tau.filter(|least| tau.is_nan() || tau < *least) {
+        if let Some(least) = min_tau.filter(|least| tau.is_nan() || tau < *least) {
             broken.push(format!("tau of {kernel} is {tau:.3}, the limit is {least}"));
         }
         let agreement = found.agreement.value;
-        if let Some(least) = settings.min_agreement.filter(|least| agreement < *least) {
+        if let Some(least) = min_agreement.filter(|least| agreement < *least) {
             broken.push(format!(
                 "{kernel} agrees on {agreement:.3} of the queries, the limit is {least}"
             ));
         }
         let points = found.accuracy_difference.value.abs();
-        if let Some(most) = settings.max_tad.filter(|most| points > *most) {
+        if let Some(most) = max_tad.filter(|most| points > *most) {
             broken.push(format!("accuracies differ by {points:.2} points, the limit is {most}"));
         }
         (self.passed, self.broken) = (Some(broken.is_empty()), broken);

@@ -13,12 +13,12 @@ use veridical_core::{Job, Seed, settings};
 use veridical_inspect::labels::{
     Calibration, calibrate, confident_joint, left_out_scores, one_hot, plant, suspects,
 };
-use veridical_io::{ColumnWriter, Output, Replace, publish};
+use veridical_io::{ColumnWriter, Input, Output, Replace, publish};
 use veridical_kernels::machine::Ridge;
 use veridical_kernels::tangent::Kind;
 
 use super::page::Pictures;
-use super::{LAMBDA, Subject, SubjectSettings, matrix, mean_diagonal, runs};
+use super::{LAMBDA, Limits, Subject, SubjectSettings, matrix, mean_diagonal, runs};
 use crate::Result;
 
 settings! {
@@ -30,6 +30,9 @@ settings! {
         pub out: Option<Output> = None,
         /// HTML report to write
         pub html: Option<Output> = None,
+        /// Limits from a file: lines such as `max-label-errors = 0.05`
+        pub budget: Option<Input> = None
+            => [heading("Limits (exit code 1 if one is not met)"), value("FILE")],
         /// Largest estimated share of wrong labels
         pub max_label_errors: Option<f64> = None
             => [heading("Limits (exit code 1 if one is not met)"), value("SHARE"), at_least(0.0), at_most(1.0)],
@@ -118,14 +121,20 @@ pub fn labels(settings: &LabelSettings, job: &Job<'_>) -> Result<LabelErrors> {
     if let Some(out) = &settings.out {
         publish::check_new(out, settings.replace.force)?;
     }
+    let limits = Limits::read(settings.budget.as_deref())?;
     let run = runs(&settings.subject.run).swap_remove(0);
     let subject = Subject::open(&run, &settings.subject, None, job)?;
+    subject.needs_classes("a wrong label")?;
+    subject.check_classes()?;
     let (n, classes) = (subject.rows.len(), subject.classes.len());
     let train = subject.train_kernel(Kind::Trntk, &settings.subject, job)?;
     let (k, lambda) = (matrix(&train, n)?, LAMBDA * mean_diagonal(&train, n));
+    let targets = one_hot(subject.labels(), classes)?;
+    // Flipped labels are other targets of the same matrix.
+    let fitted = Ridge::fit(k, matrix(&targets, classes)?, lambda, None)?;
     let ranked = |labels: &[u32]| -> Result<_> {
         let targets = one_hot(labels, classes)?;
-        let ridge = Ridge::fit(k, matrix(&targets, classes)?, lambda, None)?;
+        let ridge = fitted.with_targets(matrix(&targets, classes)?)?;
         let scores = left_out_scores(&ridge, &targets);
         Ok((suspects(matrix(&scores, classes)?, labels), scores))
     };
@@ -151,7 +160,8 @@ pub fn labels(settings: &LabelSettings, job: &Job<'_>) -> Result<LabelErrors> {
             at: suspect.row as usize,
         })
         .collect();
-    let passed = settings.max_label_errors.map(|most| joint.estimate / n as f64 <= most);
+    let most = limits.or(settings.max_label_errors, "max-label-errors");
+    let passed = most.map(|most| joint.estimate / n as f64 <= most);
     let pictures = Pictures::of_rows(&subject, listed.iter().map(|suspect| suspect.at));
     let errors = LabelErrors {
         run: run.display().to_string(),
@@ -161,7 +171,7 @@ pub fn labels(settings: &LabelSettings, job: &Job<'_>) -> Result<LabelErrors> {
         calibration,
         passed,
         suspects: listed,
-        notes: Vec::new(),
+        notes: subject.notes.clone(),
         out: settings.out.as_ref().map(ToString::to_string),
         pictures,
     };

@@ -3,12 +3,18 @@
 //! A network is explained by a kernel machine on its own tangent kernel (paper 004, section 1). For every query x the direction v is
 //! the margin of a class, by default the predicted one: the logit of the class less the log-sum-exp of the others. Effects on
 //! v·f(x) and their formulas: [`veridical_inspect::attribute`]. [`audit`] asks whether the machine decides as the network does,
-//! [`labels`] which training rows have a wrong label.
+//! [`labels`] which training rows have a wrong label, [`validate`] whether attributions predict what training again shows. A regression
+//! has no margin: the direction is the prediction itself.
 
 mod audit;
+mod effects;
 mod labels;
+mod limits;
+mod network;
 mod page;
+mod samples;
 mod subject;
+mod validate;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,21 +23,25 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray}
 use arrow_schema::{DataType, Field};
 use serde::Serialize;
 use veridical_core::settings::Settings as _;
-use veridical_core::{Error as Refusal, Estimate, Job, Seed, choices, settings};
+use veridical_core::{Error as Refusal, Estimate, Job, choices, settings};
 use veridical_inspect::attribute::{
-    self, Agreement, Concentration, agreement, concentration, margins, top,
+    Agreement, Concentration, agreement, concentration, lorenz, top,
 };
-use veridical_inspect::labels::one_hot;
-use veridical_inspect::surrogate::{FitSettings, Machine, Surrogate, Target, fit, largest};
+use veridical_inspect::surrogate::largest;
 use veridical_io::{ColumnWriter, Input, Output, Replace, publish};
-use veridical_kernels::machine::{Ridge, softmax};
+use veridical_kernels::machine::softmax;
 use veridical_kernels::tangent::Kind;
 
 pub use self::audit::{Audit, AuditSettings, Audited, audit};
+pub(crate) use self::effects::{Effects, effects};
 pub use self::labels::{LabelErrors, LabelSettings, Suspect, labels};
+pub(crate) use self::limits::Limits;
+pub(crate) use self::network::fed;
 pub(crate) use self::page::Pictures;
-pub(crate) use self::subject::{Kernels, Subject, fed, kernel_settings, matrix, runs};
+pub(crate) use self::samples::Samples;
+pub(crate) use self::subject::{Kernels, Subject, kernel_settings, matrix, runs};
 pub use self::subject::{RowLimit, SubjectSettings};
+pub use self::validate::{Validate, Validated, Validation, validate};
 use crate::{Error, Result};
 
 /// Penalty of kernel ridge relative to the mean diagonal of the kernel: the best or near the best in every trial of the specification.
@@ -92,7 +102,7 @@ impl Effect {
 settings! {
     /// Settings of [`explain`].
     pub struct Explain {
-        /// Inputs to explain: images or a table
+        /// Inputs to explain: images, a table, vectors or documents
         pub queries: Option<Input> = None => [value("FILE_OR_FOLDER"), otherwise("the test set")],
         /// What an attribution means
         pub effect: Effect = Effect::Removal,
@@ -104,6 +114,9 @@ settings! {
         pub out: Option<Output> = None,
         /// HTML report to write
         pub html: Option<Output> = None,
+        /// Limits from a file: lines such as `min-stable-top10 = 0.5`
+        pub budget: Option<Input> = None
+            => [heading("Limits (exit code 1 if one is not met)"), value("FILE")],
         /// Smallest share of listed rows that must be stable over the runs of an ensemble
         pub min_stable_top10: Option<f64> = None
             => [heading("Limits (exit code 1 if one is not met)"), value("SHARE"), at_least(0.0), at_most(1.0)],
@@ -140,16 +153,19 @@ pub struct Explained {
     pub query: String,
     /// The class that the network predicts.
     pub predicted: String,
-    /// Its probability.
-    pub probability: f64,
+    /// Its probability; null for a regression.
+    pub probability: Option<f64>,
     /// The label, where it is known.
     pub label: Option<String>,
-    /// The class whose margin is explained.
+    /// The class whose margin is explained; `prediction` for a regression.
     pub class: String,
     /// Rows with the largest positive effects, largest first.
     pub supporting: Vec<Part>,
     /// Rows with the largest negative effects, largest first.
     pub opposing: Vec<Part>,
+    /// How much to look at it first: wrong decisions, then the least certain ones.
+    #[serde(skip)]
+    pub(crate) doubt: f64,
 }
 
 /// Result of [`explain`].
@@ -165,8 +181,11 @@ pub struct Explanation {
     pub effect: &'static str,
     /// The kernel.
     pub kernel: String,
-    /// Accuracy of the network and agreement of the machine behind the effect with it, on the queries.
-    pub agreement: Estimate,
+    /// Share of the queries that the machine behind the effect puts into the network's class; null for a regression.
+    pub agreement: Option<Estimate>,
+    /// Correlation of its predictions with those of the network, for a regression.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<Estimate>,
     /// How concentrated the effects are.
     pub concentration: Concentration,
     /// Agreement of the listed rows between the runs of an ensemble.
@@ -183,6 +202,17 @@ pub struct Explanation {
     pub out: Option<String>,
     #[serde(skip)]
     pub(crate) pictures: Pictures,
+    #[serde(skip)]
+    pub(crate) spread: Spread,
+}
+
+/// How the effects of all rows are distributed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spread {
+    /// Effects of the rows of a class on the decisions for it, class by class, and of all other rows; each with the mean of all of them.
+    pub groups: Vec<(String, f64, Vec<f64>)>,
+    /// The Lorenz curve of the positive effects.
+    pub lorenz: Vec<[f64; 2]>,
 }
 
 impl Explanation {
@@ -199,16 +229,23 @@ impl Explanation {
 /// Explains decisions of a network by its training rows.
 ///
 /// # Errors
-/// [`Error::Core`] if the run does not classify, the data is not what it was trained on, or the queries have another shape.
+/// [`Error::Core`] if the data is not what it was trained on, or the queries have another shape.
 pub fn explain(settings: &Explain, job: &Job<'_>) -> Result<Explanation> {
     settings.check()?;
     if let Some(out) = &settings.out {
         publish::check_new(out, settings.replace.force)?;
     }
+    let limits = Limits::read(settings.budget.as_deref())?;
+    let min_stable = limits.or(settings.min_stable_top10, "min-stable-top10");
     let paths = runs(&settings.subject.run);
     let open = |run: &Path| Subject::open(run, &settings.subject, settings.queries.as_deref(), job);
     let first = open(&paths[0])?;
-    let main = effects(&first, settings, None, job)?;
+    let effect = settings.effect;
+    let of = match &settings.class {
+        None => None,
+        Some(name) => Some(vec![class_named(&first.classes, name)?; first.queries.n()]),
+    };
+    let main = effects(&first, effect, &settings.subject, of.as_deref(), job)?;
     let mut all = vec![main.values.clone()];
     for path in &paths[1..] {
         let other = open(path)?;
@@ -220,12 +257,12 @@ pub fn explain(settings: &Explain, job: &Job<'_>) -> Result<Explanation> {
             );
             return Err(Error::request(what, "explain the runs of one ensemble"));
         }
-        all.push(effects(&other, settings, Some(&main.of), job)?.values);
+        all.push(effects(&other, effect, &settings.subject, Some(&main.of), job)?.values);
     }
     let n = first.rows.len();
     let views = all.iter().map(|values| matrix(values, n)).collect::<Result<Vec<_>>>()?;
     let stability = if views.len() > 1 { Some(agreement(&views, settings.top)?) } else { None };
-    let passed = match (settings.min_stable_top10, &stability) {
+    let passed = match (min_stable, &stability) {
         (None, _) => None,
         (Some(_), None) => {
             let what = "⟨min-stable-top10⟩ compares the runs of an ensemble, and this is one run";
@@ -238,8 +275,10 @@ pub fn explain(settings: &Explain, job: &Job<'_>) -> Result<Explanation> {
             Some(found.stable_share.is_some_and(|share| share.value >= limit))
         }
     };
-    let explained = explained(&first, &main, stability.as_ref(), settings)?;
+    let explained = explained(&first, &main, stability.as_ref(), settings);
     let pictures = Pictures::of(&first, &explained);
+    let spread = spread(&first, &main)?;
+    let zeros = first.says_zeros(&main.zeros);
     let mut explanation = Explanation {
         run: settings.subject.run.to_string(),
         rows: first.says_rows(),
@@ -247,6 +286,7 @@ pub fn explain(settings: &Explain, job: &Job<'_>) -> Result<Explanation> {
         effect: settings.effect.name(),
         kernel: settings.effect.kernel().to_string(),
         agreement: main.agreement,
+        correlation: main.correlation,
         concentration: concentration(views[0]),
         stability,
         passed,
@@ -254,7 +294,9 @@ pub fn explain(settings: &Explain, job: &Job<'_>) -> Result<Explanation> {
         notes: first.notes,
         out: None,
         pictures,
+        spread,
     };
+    explanation.notes.extend(zeros);
     explanation.notes.push(settings.effect.says().to_owned());
     if let Some(out) = &settings.out {
         write(out, &explanation)?;
@@ -263,96 +305,21 @@ pub fn explain(settings: &Explain, job: &Job<'_>) -> Result<Explanation> {
     Ok(explanation)
 }
 
-/// Effects of all training rows on all queries.
-struct Effects {
-    values: Vec<f64>,
-    similarity: Vec<f32>,
-    logits: Vec<f64>,
-    /// The class that is explained, for every query.
-    of: Vec<u32>,
-    agreement: Estimate,
-}
-
-/// Computes the effects for a run; `of` are the classes that are explained.
-fn effects(
-    subject: &Subject,
-    settings: &Explain,
-    of: Option<&[u32]>,
-    job: &Job<'_>,
-) -> Result<Effects> {
-    let classes = subject.classes.len();
-    let n = subject.rows.len();
-    let [own, logits] = subject.logits(job)?;
-    let predicted: Vec<u32> = logits.chunks_exact(classes).map(largest).collect();
-    let of: Vec<u32> = match (of, &settings.class) {
-        (Some(of), _) => of.to_vec(),
-        (None, None) => predicted.clone(),
-        (None, Some(name)) => vec![class_named(&subject.classes, name)?; predicted.len()],
-    };
-    let kind = settings.effect.kernel();
-    let Kernels { train, queries, .. } = subject.kernels(kind, &settings.subject, job)?;
-    let v = margins(matrix(&logits, classes)?, &of);
-    let (k, q, v) = (matrix(&train, n)?, matrix(&queries, n)?, matrix(&v, classes)?);
-    let unit = mean_diagonal(&train, n);
-    let seed = Seed::new(settings.subject.seed)?;
-    let ridge = || -> Result<Ridge> {
-        let targets = one_hot(subject.labels(), classes)?;
-        Ok(Ridge::fit(k, matrix(&targets, classes)?, LAMBDA * unit, None)?)
-    };
-    let surrogate = |target: Target<'_>, fitting: FitSettings| -> Result<Surrogate> {
-        Ok(fit(k, target, &fitting, job)?)
-    };
-    let (values, machine) = match settings.effect {
-        Effect::Removal => {
-            let ridge = ridge()?;
-            (ridge.removal(q, v)?, Some(ridge.predict(q)?))
-        }
-        Effect::Influence => {
-            let labels = Target::Labels { labels: subject.labels(), classes, weights: None };
-            let fitted = surrogate(labels, FitSettings::labels(seed))?;
-            let Machine::Glm(glm) = &fitted.machine else {
-                return Err(Error::request("labels are fitted by logistic regression", ""));
-            };
-            (glm.influence(k, q, v, job)?, Some(fitted.logits(q)?))
-        }
-        Effect::Mass => {
-            let fitted =
-                surrogate(Target::Network(matrix(&own, classes)?), FitSettings::network(seed))?;
-            let alpha = matrix(fitted.alpha(), classes)?;
-            (attribute::mass(alpha, fitted.intercepts(), q, v)?, Some(fitted.logits(q)?))
-        }
-        Effect::Trak => {
-            let doubt: Vec<f64> = own
-                .chunks_exact(classes)
-                .zip(subject.labels())
-                .map(|(logits, &label)| 1.0 - softmax(logits, classes)[label as usize])
-                .collect();
-            (attribute::dual(k, q, Some(&doubt), LAMBDA * unit)?, None)
-        }
-        // Loss gradients point from the label: more weight on a row lowers the loss of rows like it.
-        Effect::Fisher => (attribute::dual(k, q, None, LAMBDA * unit)?, None),
-        Effect::Similarity => (queries.iter().map(|&k| f64::from(k)).collect(), None),
-    };
-    let machine = match machine {
-        Some(machine) => machine,
-        None => ridge()?.predict(q)?,
-    };
-    let same = machine.chunks_exact(classes).zip(&predicted).filter(|(f, p)| largest(f) == **p);
-    let agreement = Estimate::share(same.count() as u64, predicted.len() as u64);
-    Ok(Effects { values, similarity: queries, logits, of, agreement })
-}
-
 /// Lists the strongest rows of every query.
 fn explained(
     subject: &Subject,
     effects: &Effects,
     stability: Option<&Agreement>,
     settings: &Explain,
-) -> Result<Vec<Explained>> {
-    let (n, classes) = (subject.rows.len(), subject.classes.len());
+) -> Vec<Explained> {
+    let (n, dim) = (subject.rows.len(), subject.dim());
     let labels = subject.labels();
+    let label_of = |at: usize| match labels.get(at) {
+        Some(&label) => subject.classes[label as usize].clone(),
+        None => subject.train.numbers().get(at).map_or(String::new(), |x| format!("{x}")),
+    };
     let mut all = Vec::new();
-    for (q, logits) in effects.logits.chunks_exact(classes).enumerate() {
+    for (q, logits) in effects.logits.chunks_exact(dim).enumerate() {
         let values = &effects.values[q * n..][..n];
         let part = |at: u32| {
             let at = at as usize;
@@ -360,7 +327,7 @@ fn explained(
                 stability.map(|s| s.rows[q].iter().any(|s| s.row as usize == at && s.stable));
             Part {
                 row: subject.rows[at],
-                label: subject.classes[labels[at] as usize].clone(),
+                label: label_of(at),
                 value: values[at],
                 similarity: f64::from(effects.similarity[q * n + at]),
                 stable: found,
@@ -375,21 +342,72 @@ fn explained(
                 .map(part)
                 .collect()
         };
-        let predicted = largest(logits) as usize;
-        all.push(Explained {
-            query: subject.query_ids.get(q),
-            predicted: subject.classes[predicted].clone(),
-            probability: softmax(logits, classes)[predicted],
-            label: subject
-                .query_labels()
-                .get(q)
-                .map(|&label| subject.classes[label as usize].clone()),
-            class: subject.classes[effects.of[q] as usize].clone(),
-            supporting: listed(values),
-            opposing: listed(&against),
+        let query = subject.query_ids.get(q);
+        let (supporting, opposing) = (listed(values), listed(&against));
+        all.push(match subject.classes.is_empty() {
+            true => {
+                let label = subject.queries.numbers().get(q);
+                Explained {
+                    query,
+                    predicted: format!("{:.4}", logits[0]),
+                    probability: None,
+                    label: label.map(ToString::to_string),
+                    class: "prediction".into(),
+                    supporting,
+                    opposing,
+                    doubt: label.map_or(0.0, |&x| (f64::from(x) - logits[0]).abs()),
+                }
+            }
+            false => {
+                let predicted = largest(logits) as usize;
+                let probability = softmax(logits, dim)[predicted];
+                let label = subject.query_labels().get(q).map(|&label| label as usize);
+                let is_wrong = label.is_some_and(|label| label != predicted);
+                Explained {
+                    query,
+                    predicted: subject.classes[predicted].clone(),
+                    probability: Some(probability),
+                    label: label.map(|label| subject.classes[label].clone()),
+                    class: subject.classes[effects.of[q] as usize].clone(),
+                    supporting,
+                    opposing,
+                    doubt: 1.0 - probability + if is_wrong { 1.0 } else { 0.0 },
+                }
+            }
         });
     }
-    Ok(all)
+    all
+}
+
+/// Effects that a box is drawn of, at most: every so many of them.
+const MOST_EFFECTS: usize = 20_000;
+
+/// The distribution of the effects of all rows.
+fn spread(subject: &Subject, effects: &Effects) -> Result<Spread> {
+    let n = subject.rows.len();
+    let labels = subject.labels();
+    let lorenz = lorenz(matrix(&effects.values, n)?, 100);
+    let groups = subject.classes.len() + 1;
+    let mut all: Vec<(f64, Vec<f64>)> = vec![(0.0, Vec::new()); groups];
+    for (values, &of) in effects.values.chunks_exact(n).zip(&effects.of) {
+        for (i, &value) in values.iter().enumerate() {
+            let group = match labels.get(i) {
+                Some(&label) if label == of => of as usize,
+                _ => groups - 1,
+            };
+            all[group].0 += value;
+            all[group].1.push(value);
+        }
+    }
+    let other = if subject.classes.is_empty() { "all rows" } else { "rows of other classes" };
+    let names = subject.classes.iter().map(String::as_str).chain([other]);
+    let groups = names.zip(all).filter(|(_, (_, values))| !values.is_empty());
+    let groups = groups.map(|(name, (sum, values))| {
+        let mean = sum / values.len() as f64;
+        let step = values.len().div_ceil(MOST_EFFECTS).max(1);
+        (name.to_owned(), mean, values.into_iter().step_by(step).collect())
+    });
+    Ok(Spread { groups: groups.collect(), lorenz })
 }
 
 /// Writes the listed rows as a table.
@@ -429,6 +447,10 @@ fn write(out: &Output, explanation: &Explanation) -> Result<()> {
 
 /// Returns the number of a class.
 pub(crate) fn class_named(classes: &[String], name: &str) -> Result<u32> {
+    if classes.is_empty() {
+        let what = format!("⟨class⟩ {name}: the network predicts a number, not classes");
+        return Err(Error::request(what, "leave ⟨class⟩ out"));
+    }
     let class = classes.iter().position(|class| class == name);
     let class = class
         .ok_or_else(|| Refusal::setting("class", format!("one of {}", classes.join(", ")), name))?;

@@ -3,32 +3,36 @@
 use std::collections::BTreeMap;
 
 use veridical_core::Estimate;
-use veridical_data::examples::Examples;
+use veridical_core::ranks::isotonic;
 use veridical_inspect::surrogate::Faithfulness;
 use veridical_report::{
-    Axis, Bars, BoxPlot, Card, Cell, Foot, Gallery, Level, Line, Page, Scatter, Table, Tile,
+    Axis, Band, Bars, BoxPlot, Card, Cell, Foot, Gallery, Level, Line, Page, Scatter, Table, Tile,
     Verdict,
 };
 
-use super::{Audit, Audited, Explained, Explanation, LabelErrors, Part, Subject};
+use super::samples::{Samples, Shown};
+use super::{Audit, Audited, Explained, Explanation, LabelErrors, Part, Subject, Validation};
 
 /// Queries, or suspects, that a page shows.
 const SHOWN: usize = 24;
 /// Training rows that a card shows on each side.
 const SHOWN_ROWS: usize = 6;
 
-/// Images of queries and of training rows, as PNG files with their widths.
+/// Points of a fitted curve.
+const CURVE: usize = 200;
+
+/// What a page shows of queries and of training rows: images, rows of numbers or documents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pictures {
-    queries: BTreeMap<usize, (Vec<u8>, u32)>,
-    rows: BTreeMap<usize, (Vec<u8>, u32)>,
+    queries: BTreeMap<usize, Shown>,
+    rows: BTreeMap<usize, Shown>,
 }
 
 impl Pictures {
     /// Those that the page shows.
     pub fn of(subject: &Subject, explained: &[Explained]) -> Self {
         let shown = doubtful_first(explained);
-        let queries = shown.iter().filter_map(|&q| Some((q, picture(&subject.queries, q)?)));
+        let queries = shown.iter().filter_map(|&q| Some((q, subject.queries.shown(q)?)));
         let queries = queries.collect();
         let parts = shown.iter().flat_map(|&q| {
             let first =
@@ -41,20 +45,28 @@ impl Pictures {
     /// Those of some training rows.
     pub fn of_rows(subject: &Subject, rows: impl Iterator<Item = usize>) -> Self {
         let rows = rows.take(SHOWN * 2 * SHOWN_ROWS);
-        let rows = rows.filter_map(|at| Some((at, picture(&subject.train, at)?))).collect();
+        let rows = rows.filter_map(|at| Some((at, subject.train.shown(at)?))).collect();
         Self { queries: BTreeMap::new(), rows }
     }
 
     /// Those of any examples, by their places.
-    pub fn of_examples(data: &Examples, rows: impl Iterator<Item = usize>) -> Self {
-        let rows = rows.take(SHOWN).filter_map(|at| Some((at, picture(data, at)?))).collect();
+    pub fn of_samples(data: &Samples, rows: impl Iterator<Item = usize>) -> Self {
+        let rows = rows.take(SHOWN).filter_map(|at| Some((at, data.shown(at)?))).collect();
         Self { queries: BTreeMap::new(), rows }
+    }
+
+    /// The tile of an input with a caption.
+    pub fn query_as(&self, at: usize, caption: String) -> Tile {
+        match self.rows.get(&at) {
+            Some(shown) => shown.tile(caption),
+            None => Tile::text(format!("input {}", at + 1), caption),
+        }
     }
 
     /// The tile of an input without a label.
     pub fn query(&self, at: usize) -> Tile {
         match self.rows.get(&at) {
-            Some((png, width)) => Tile::image(png.clone(), *width, format!("{}", at + 1)),
+            Some(shown) => shown.tile(format!("{}", at + 1)),
             None => Tile::text(format!("input {}", at + 1), ""),
         }
     }
@@ -62,7 +74,7 @@ impl Pictures {
     /// The tile of a training row.
     pub fn row(&self, at: usize, row: usize, label: &str) -> Tile {
         match self.rows.get(&at) {
-            Some((png, width)) => Tile::image(png.clone(), *width, format!("{label} · row {row}")),
+            Some(shown) => shown.tile(format!("{label} · row {row}")),
             None => Tile::text(format!("row {row}"), label),
         }
     }
@@ -71,17 +83,9 @@ impl Pictures {
 /// The decisions to show: wrong ones before the others, the least probable first.
 fn doubtful_first(explained: &[Explained]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..explained.len()).collect();
-    let is_right = |e: &Explained| e.label.as_ref().is_none_or(|label| *label == e.predicted);
-    order.sort_by(|&a, &b| {
-        let (a, b) = (&explained[a], &explained[b]);
-        is_right(a).cmp(&is_right(b)).then(a.probability.total_cmp(&b.probability))
-    });
+    order.sort_by(|&a, &b| explained[b].doubt.total_cmp(&explained[a].doubt));
     order.truncate(SHOWN);
     order
-}
-
-fn picture(data: &Examples, row: usize) -> Option<(Vec<u8>, u32)> {
-    veridical_io::examples::png_of(data, row)
 }
 
 impl Explanation {
@@ -98,17 +102,26 @@ impl Explanation {
             None => Level::Neutral,
         };
         let mut verdict = Verdict::new(level, self.answer());
-        if self.agreement.value < 0.9 {
+        if let Some(agreement) = self.agreement.filter(|agreement| agreement.value < 0.9) {
             verdict = verdict.detail(format!(
                 "The kernel machine behind these numbers puts only {} of the queries into the network's class: trust single rows little, and \
                  run `explain audit`.",
-                self.agreement.percent()
+                agreement.percent()
             ));
         }
-        let mut cards = vec![
-            Card::new("agreement with the network", self.agreement.percent())
-                .note("queries that the kernel machine puts into the network's class"),
-        ];
+        let mut cards = Vec::new();
+        if let Some(agreement) = &self.agreement {
+            cards.push(
+                Card::new("agreement with the network", agreement.percent())
+                    .note("queries that the kernel machine puts into the network's class"),
+            );
+        }
+        if let Some(correlation) = &self.correlation {
+            cards.push(
+                Card::new("correlation with the network", format!("{:.3}", correlation.value))
+                    .note("of the predictions of the kernel machine and of the network"),
+            );
+        }
         if let Some(share) = self.concentration.share_for_half {
             cards.push(Card::new("rows for half of the effect", share.percent()).note(
                 "smallest share of rows with half of the positive effect, mean over queries",
@@ -141,33 +154,43 @@ impl Explanation {
             page =
                 page.text(format!("{more} more are in the numbers of this page and in the table."));
         }
-        page = page.section(
-            "How the effects are spread",
-            "Effects of the listed rows, by the class that is explained.",
-        );
-        let mut by_class: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-        for explained in &self.explained {
-            let values = explained.supporting.iter().chain(&explained.opposing).map(|p| p.value);
-            by_class.entry(&explained.class).or_default().extend(values);
-        }
         let mut boxes = BoxPlot::new(
-            "Effects by class",
-            "Quartiles and range of the listed rows.",
+            "Effects of the rows of a class on decisions for it",
+            "Quartiles and range over rows and queries; the diamond is the mean.",
             Axis::new(self.effect),
         );
-        for (class, values) in by_class {
-            boxes = boxes.samples(class, &values);
+        for (class, mean, values) in &self.spread.groups {
+            boxes = boxes.samples(class, values).mean(*mean);
         }
-        page.chart(boxes).foot(foot(command, &self.rows)).data(self).to_html()
+        let lorenz = Line::new(
+            "Do few rows dominate?",
+            "Share of the positive effect that the smallest share of the rows carries, mean over queries; the more it sags, the fewer rows count.",
+            Axis::new("share of the rows, smallest effects first").percent().ends_at(1.0),
+            Axis::new("share of the positive effect").percent().ends_at(1.0),
+        )
+        .series(self.effect, self.spread.lorenz.iter().copied())
+        .dashed("all rows equal", [[0.0, 0.0], [1.0, 1.0]]);
+        page = page.section(
+            "How the effects are spread",
+            "Of all training rows, not only of the listed ones.",
+        );
+        page.charts([boxes.into(), lorenz.into()])
+            .foot(foot(command, &self.rows))
+            .data(self)
+            .to_html()
     }
 
     /// The card of a query: itself, and the rows for and against its class.
     fn card(&self, q: usize, explained: &Explained) -> Gallery {
         let Explained { query, predicted, probability, label, class, .. } = explained;
-        let is_wrong = label.as_ref().is_some_and(|label| label != predicted);
-        let caption = format!("predicted {predicted} ({:.1} %)", 100.0 * probability);
+        let is_wrong =
+            probability.is_some() && label.as_ref().is_some_and(|label| label != predicted);
+        let caption = match probability {
+            Some(probability) => format!("predicted {predicted} ({:.1} %)", 100.0 * probability),
+            None => format!("predicted {predicted}"),
+        };
         let itself = match self.pictures.queries.get(&q) {
-            Some((png, width)) => Tile::image(png.clone(), *width, caption),
+            Some(shown) => shown.tile(caption),
             None => Tile::text(format!("query {query}"), caption),
         };
         let itself = match label {
@@ -213,7 +236,11 @@ impl Audit {
         for note in &self.notes {
             page = page.note(Level::Neutral, note);
         }
-        page = page.table(self.table()).chart(self.taus());
+        page = page.table(self.table()).charts([self.taus().into(), self.costs().into()]).section(
+            "More measures",
+            "Pearson's correlation is high for any machine that is as accurate: two clouds of points are enough. It is here for comparison only.",
+        );
+        page = page.table(self.more());
         if let Some(chosen) = self.chosen() {
             page = page
                 .section("The recommended kernel", "Fitted to the labels.")
@@ -230,19 +257,12 @@ impl Audit {
             "tau within class",
             "agreement",
             "accuracy difference",
-            "KL",
-            "isotonic R2",
             "GFLOP",
+            "MB",
         ];
         let mut table = Table::new("Kernels", heads).key("tau");
         for audited in &self.audited {
-            let Faithfulness {
-                tau, agreement, accuracy_difference, divergence, isotonic_r2, ..
-            } = &audited.faithfulness;
-            let of = |estimate: Option<Estimate>, digits: usize| match estimate {
-                Some(e) => Cell::interval(e.value, e.interval(), digits),
-                None => Cell::text("-"),
-            };
+            let Faithfulness { tau, agreement, accuracy_difference, .. } = &audited.faithfulness;
             table = table.row([
                 Cell::from(audited.kernel.as_str()),
                 Cell::from(audited.fit),
@@ -250,15 +270,64 @@ impl Audit {
                 of(tau.within_class, 3),
                 of(Some(*agreement), 3),
                 of(Some(*accuracy_difference), 2),
-                Cell::number(divergence.value, 4),
-                Cell::number(isotonic_r2.value, 3),
                 Cell::number(audited.cost, 3),
+                Cell::number(audited.bytes / 1e6, 1),
             ]);
         }
         table.explain(
-            "tau: rank correlation (tau-b) of the log-odds of the correct class, 95 % jackknife intervals; accuracy difference in points. Pearson's \
-             correlation of probabilities is in the numbers; it is high for any machine that is as accurate.",
+            "tau: rank correlation (tau-b) of the log-odds of the correct class, 95 % jackknife intervals; accuracy difference in points. GFLOP and MB: \
+             operations and factors of the kernel.",
         )
+    }
+
+    fn more(&self) -> Table {
+        let heads = [
+            "kernel",
+            "fitted to",
+            "KL",
+            "isotonic R2",
+            "R2 of log-odds",
+            "Pearson",
+            "errors of network, machine",
+            "of both",
+            "p",
+        ];
+        let mut table = Table::new("Other measures", heads);
+        for audited in &self.audited {
+            let found = &audited.faithfulness;
+            let overlap = &found.error_overlap;
+            table = table.row([
+                Cell::from(audited.kernel.as_str()),
+                Cell::from(audited.fit),
+                of(Some(found.divergence), 4),
+                of(Some(found.isotonic_r2), 3),
+                of(Some(found.linear_r2), 3),
+                of(Some(found.pearson), 3),
+                Cell::text(format!("{}, {}", overlap.network, overlap.surrogate)),
+                Cell::text(format!("{} ({:.1} by chance)", overlap.both, overlap.expected)),
+                Cell::number(overlap.p_value, 4),
+            ]);
+        }
+        table.explain(
+            "KL of the probabilities in nats; isotonic R2 and R2 of log-odds: what the best increasing function, and the best line, explain of the \
+             network's log-odds. p: the chance of so many common errors if they fell independently.",
+        )
+    }
+
+    /// tau against the cost, by the fit to labels.
+    fn costs(&self) -> Scatter {
+        let mut scatter = Scatter::new(
+            "Rank correlation against cost",
+            "Fitted to the labels, 95 % intervals: up is more faithful, left is cheaper.",
+            Axis::log("GFLOP of the kernel"),
+            Axis::new("tau of the correct class"),
+        );
+        for audited in self.audited.iter().filter(|audited| audited.fit == "labels") {
+            let Some(tau) = audited.faithfulness.tau.correct_class else { continue };
+            let point = (audited.cost, [tau.value, tau.low, tau.high], audited.kernel.as_str());
+            scatter = scatter.intervals(audited.kernel.clone(), [point]);
+        }
+        scatter
     }
 
     fn taus(&self) -> Bars {
@@ -271,7 +340,7 @@ impl Audit {
         let mut bars = Bars::new(
             "Rank correlation with the network",
             "Higher is more faithful.",
-            Axis::new("tau of the correct class"),
+            Axis::new("tau of the correct class").within([-1.0, 1.0]),
             names,
         );
         for fit in ["labels", "network"] {
@@ -297,7 +366,22 @@ impl Audit {
                 own.map(|(odds, _)| (odds[0], odds[1], name.as_str())).collect();
             scatter = scatter.series(name.clone(), points);
         }
-        scatter
+        let [network, machine] =
+            [0, 1].map(|side| -> Vec<f64> { chosen.odds.iter().map(|odds| odds[side]).collect() });
+        let fitted = isotonic(&machine, &network);
+        let mut curve: Vec<[f64; 2]> =
+            fitted.into_iter().zip(machine).map(|(f, m)| [f, m]).collect();
+        curve.sort_by(|a, b| a[1].total_cmp(&b[1]));
+        let step = curve.len().div_ceil(CURVE).max(1);
+        scatter.curve("best increasing function", curve.into_iter().step_by(step))
+    }
+}
+
+/// A value with its interval, if it is defined.
+fn of(estimate: Option<Estimate>, digits: usize) -> Cell {
+    match estimate {
+        Some(e) => Cell::interval(e.value, e.interval(), digits),
+        None => Cell::text("-"),
     }
 }
 
@@ -354,6 +438,111 @@ impl LabelErrors {
                 );
         }
         page.foot(foot(command, &self.rows)).data(self).to_html()
+    }
+}
+
+impl Validation {
+    /// Renders the report as an HTML page; `command` is shown in the footer.
+    pub fn to_html(&self, command: &str) -> String {
+        let verdict = Verdict::new(Level::Neutral, self.answer()).detail(
+            "1 is a perfect prediction of the order of the margins, 0 is none. The ceiling is what the true effects would score under the noise of \
+             the training seed.",
+        );
+        let mut axis = Axis::new("linear datamodeling score");
+        if let Some(ceiling) = self.ceiling {
+            axis = axis.mark("ceiling", ceiling);
+        }
+        let names = self.validated.iter().map(|one| one.effect);
+        let bars = Bars::new(
+            "Do attributions predict training again?",
+            "Mean rank correlation over queries, 95 % intervals.",
+            axis,
+            names,
+        )
+        .series(
+            "score",
+            self.validated.iter().map(|one| {
+                one.score.map_or([f64::NAN; 3], |score| [score.value, score.low, score.high])
+            }),
+        );
+        let mut page = Page::new("Attributions against training again")
+            .of(self.run.clone())
+            .verdict(verdict)
+            .section(
+                "Linear datamodeling score",
+                format!(
+                    "{} networks were trained; {} queries of {}; {}.",
+                    self.networks, self.n, self.queries, self.rows
+                ),
+            );
+        for note in &self.notes {
+            page = page.note(Level::Neutral, note);
+        }
+        let mut table = Table::new("Scores", ["effect", "score", "standard error"]).key("score");
+        for one in &self.validated {
+            table = table.row([
+                Cell::from(one.effect),
+                of(one.score, 3),
+                one.standard_error.map_or(Cell::text("-"), |error| Cell::number(error, 3)),
+            ]);
+        }
+        page = page.chart(bars).table(table);
+        if self.curve_queries > 0 {
+            page = page
+                .section(
+                    "Removal",
+                    format!(
+                        "{} queries; for each the rows with the largest effects are taken away and the network is trained again.",
+                        self.curve_queries
+                    ),
+                )
+                .charts([self.drops().into(), self.flips().into()]);
+        }
+        page.foot(foot(command, &self.rows)).data(self).to_html()
+    }
+
+    /// The drop of the margin by the share of the rows.
+    fn drops(&self) -> Band {
+        let point = |(at, drop): (usize, Option<Estimate>)| {
+            let at = at as f64;
+            drop.map_or([at, f64::NAN, f64::NAN, f64::NAN], |e| [at, e.value, e.low, e.high])
+        };
+        let mut band = Band::new(
+            "Drop of the margin",
+            "Higher: the effect names rows that the decision rests on. Bands are 95 % intervals over queries.",
+            self.shares(),
+            Axis::new("drop of the margin"),
+        );
+        for one in &self.validated {
+            let drops = one.curve.iter().map(|p| p.drop);
+            band = band.series(one.effect, drops.enumerate().map(point));
+        }
+        let random = self.validated.first().map_or(&[][..], |one| &one.curve);
+        let random = random.iter().enumerate();
+        let random = random.filter_map(|(at, p)| Some([at as f64, p.random_drop?.value]));
+        band.dashed("random rows", random)
+    }
+
+    /// The share of decisions that flip.
+    fn flips(&self) -> Line {
+        let mut line = Line::new(
+            "Decisions that flip",
+            "Share of the queries whose margin was positive and is no longer.",
+            self.shares(),
+            Axis::new("share of the queries").percent(),
+        );
+        for one in &self.validated {
+            let flipped = one.curve.iter().map(|p| p.flipped.value);
+            line = line.series(one.effect, flipped.enumerate().map(|(at, x)| [at as f64, x]));
+        }
+        line
+    }
+
+    /// The axis of the shares, evenly spaced.
+    fn shares(&self) -> Axis {
+        let shares = self.validated.first().map_or(&[][..], |one| &one.curve);
+        let names = shares.iter().map(|point| format!("{} %", 100.0 * point.share));
+        Axis::new("share of the rows that was removed").named(names)
     }
 }
 

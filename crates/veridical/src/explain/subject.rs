@@ -1,4 +1,4 @@
-//! What is explained: a network, the training rows that it learned from, queries, and the kernel of them all.
+//! What is explained: a network of images, tables, vectors or documents, the training rows that it learned from, queries, and the kernel of them all.
 //!
 //! Training rows are those that `train net` saw: the rows of the data less those excluded, held out or beyond its limit. Above `rows`
 //! of them a stratified part is taken: of class c the first round(rows n_c / n) of an order drawn by the seed, at least one. Without
@@ -11,16 +11,16 @@ use serde::{Deserialize, Serialize};
 use veridical_core::settings::{Kind as SettingKind, Setting};
 use veridical_core::{Error as Refusal, Job, Order, Rows, Seed, settings};
 use veridical_data::Ids;
-use veridical_data::examples::{Examples as Data, Targets};
 use veridical_io::{Input, run};
 use veridical_kernels::tangent::{
-    Examples, Factors, Kind, Plan, Settings as KernelSettings, Share, kernel as kernel_of,
+    Factors, Kind, Plan, Settings as KernelSettings, Share, kernel as kernel_of,
 };
-use veridical_nets::Feed;
+use veridical_nets::Net;
 
+use super::network::{Fed, Network};
+use super::samples::Samples;
 use crate::kernel::Store;
-use crate::net::{Division, Inputs, Saved, Task, divide};
-use crate::settings::TextFiles;
+use crate::net::{Again, Division, LearnedTexts, Normalization, Saved, divide};
 use crate::{Error, Result};
 
 /// Share of the training rows that are queries if there is nothing else.
@@ -74,7 +74,7 @@ impl From<RowLimit> for String {
 settings! {
     /// The network to explain, its training rows and the queries.
     pub struct SubjectSettings in "Run and data" {
-        /// Run of `train net` to explain
+        /// Run of `train net`, or of `train text --model rnn`, to explain
         pub run: Input = Input::default() => [required(), value("RUN")],
         /// The data that it was trained on
         pub data: Option<Input> = None => [value("FILE_OR_FOLDER"), otherwise("the path in the run")],
@@ -93,15 +93,16 @@ settings! {
 
 /// A network with its training rows and queries.
 pub(crate) struct Subject {
-    pub saved: Saved,
+    pub network: Network,
+    /// Names of the classes; none for a regression.
     pub classes: Vec<String>,
     /// Training rows that are used, with their numbers in the data.
-    pub train: Data,
+    pub train: Samples,
     pub rows: Vec<usize>,
     /// All training rows of the run, with their numbers.
-    pub everything: Data,
+    pub everything: Samples,
     pub numbers: Vec<usize>,
-    pub queries: Data,
+    pub queries: Samples,
     /// Names of the queries: those of their file, or row numbers.
     pub query_ids: Ids,
     /// What the queries are, for the page.
@@ -119,12 +120,56 @@ pub(crate) struct Kernels {
     pub shares: Vec<(String, f64)>,
     /// Floating-point operations of the kernel.
     pub operations: f64,
+    /// Bytes of its factors.
+    pub bytes: f64,
+    /// Training rows without a gradient, by their place: their kernel is 0.
+    pub zeros: Vec<usize>,
 }
 
 /// Returns the runs of an ensemble, or the run itself.
 pub(crate) fn runs(path: &Path) -> Vec<PathBuf> {
     let seeds = run::seeds(path);
     if seeds.is_empty() { vec![path.to_owned()] } else { seeds }
+}
+
+/// What a run learned from, and what it did not.
+struct Learned {
+    train: Samples,
+    rows: Vec<usize>,
+    validation: Option<Samples>,
+    test: Option<Samples>,
+}
+
+impl Learned {
+    fn of(network: &Network, given: Option<&Path>, job: &Job<'_>) -> Result<Self> {
+        match network {
+            Network::Net(saved) => Self::of_net(saved, given, job),
+            Network::Text(saved) => {
+                let some = |part: LearnedTexts| {
+                    let LearnedTexts { texts, labels, .. } = part;
+                    Some(Samples::Documents { texts, labels }).filter(|part| part.n() > 0)
+                };
+                let [train, validation, test] = saved.learned_from(given, job)?;
+                let rows = train.rows;
+                let train = Samples::Documents { texts: train.texts, labels: train.labels };
+                Ok(Self { train, rows, validation: some(validation), test: some(test) })
+            }
+        }
+    }
+
+    fn of_net(saved: &Saved, given: Option<&Path>, job: &Job<'_>) -> Result<Self> {
+        let path = saved.data(given)?;
+        let data = saved.read(&path, None, None, job)?;
+        check_same(saved, &data.fingerprint, &path)?;
+        let Division { train, rows, validation, .. } =
+            divide(data.train, &saved.task, &saved.request.options)?;
+        let Some(train) = train else {
+            let what = format!("{} has no training examples", path.display());
+            return Err(Error::request(what, "pass the data that the network was trained on"));
+        };
+        let of = |examples| Samples::Examples(examples, saved.columns());
+        Ok(Self { train: of(train), rows, validation: validation.map(of), test: data.test.map(of) })
+    }
 }
 
 impl Subject {
@@ -135,34 +180,15 @@ impl Subject {
         queries: Option<&Path>,
         job: &Job<'_>,
     ) -> Result<Self> {
-        if !crate::net::is_net(run) {
-            let what = format!("{} is no run of `train net`", run.display());
-            return Err(Error::request(what, "train one, such as ⟨model⟩ mlp:128 or cnn-small"));
-        }
-        let saved = Saved::open(run)?;
-        let Task::Classes(classes) = &saved.task else {
-            let what = format!("{} predicts numbers; explanations are of classes", run.display());
-            return Err(Error::request(what, "choose a run that classifies"));
-        };
-        let classes = classes.clone();
-        if saved.net.outputs() != classes.len() {
-            let what = format!("{} has one output for two classes", run.display());
-            return Err(Error::request(what, "train with ⟨loss⟩ cross-entropy"));
-        }
-        let path = saved.data(settings.data.as_deref())?;
-        let data = saved.read(&path, None, None, job)?;
-        check_same(&saved, &data.fingerprint, &path)?;
-        let Division { train, rows, validation, .. } =
-            divide(data.train, &saved.task, &saved.request.options)?;
-        let Some(train) = train else {
-            let what = format!("{} has no training examples", path.display());
-            return Err(Error::request(what, "pass the data that the network was trained on"));
-        };
+        let network = Network::open(run)?;
+        let classes = network.classes();
+        let Learned { train, rows, validation, test } =
+            Learned::of(&network, settings.data.as_deref(), job)?;
         let seed = Seed::new(settings.seed)?;
         let all_rows = train.n();
         let mut notes = Vec::new();
         let by_class = of_classes(&train, classes.len(), seed);
-        let of_test = |examples: Data, name: &str, notes: &mut Vec<String>| {
+        let of_test = |examples: Samples, name: &str, notes: &mut Vec<String>| {
             let n = examples.n();
             let kept = first_of_each(&of_classes(&examples, classes.len(), seed), n, MOST_QUERIES);
             if kept.len() < n {
@@ -172,12 +198,11 @@ impl Subject {
             (examples.subset(&kept), ids)
         };
         let mut kept: Vec<usize> = (0..all_rows).collect();
-        let (queries, query_ids, query_source) = match (queries, data.test, validation) {
+        let (queries, query_ids, query_source) = match (queries, test, validation) {
             (Some(path), ..) => {
-                let (ids, examples, found) =
-                    saved.inputs(&Inputs::of_data(path), &TextFiles::default())?;
+                let (ids, samples, found) = network.inputs(path, job)?;
                 notes.extend(found);
-                (examples, ids, path.display().to_string())
+                (samples, ids, path.display().to_string())
             }
             (None, Some(test), _) => {
                 let (queries, ids) = of_test(test, "test", &mut notes);
@@ -215,7 +240,7 @@ impl Subject {
         let used = train.subset(&kept);
         let used_rows = kept.iter().map(|&row| rows[row]).collect();
         Ok(Self {
-            saved,
+            network,
             classes,
             train: used,
             rows: used_rows,
@@ -228,22 +253,58 @@ impl Subject {
         })
     }
 
+    /// Refuses rows that leave a class with fewer than two: without one of them nothing would speak for it.
+    pub fn check_classes(&self) -> Result<()> {
+        let count = |class: usize| self.labels().iter().filter(|y| **y as usize == class).count();
+        match (0..self.classes.len()).find(|&class| count(class) < 2) {
+            None => Ok(()),
+            Some(class) => {
+                let what = format!(
+                    "class {} has {} of the {} training rows that are used, and needs two",
+                    self.classes[class],
+                    count(class),
+                    self.rows.len()
+                );
+                Err(Error::request(what, "raise ⟨rows⟩, or train without the class"))
+            }
+        }
+    }
+
+    /// Refuses a regression where classes are needed.
+    pub fn needs_classes(&self, what: &str) -> Result<()> {
+        if self.classes.is_empty() {
+            let run = self.network.path().display();
+            let what = format!("{run} predicts a number, and {what} is about classes");
+            return Err(Error::request(
+                what,
+                "use `explain` with ⟨effect⟩ removal, mass or similarity",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the number of columns of [`logits`](Self::logits): one for a regression, else one for each class.
+    pub fn dim(&self) -> usize {
+        self.classes.len().max(1)
+    }
+
     /// Returns the labels of the training rows.
     pub fn labels(&self) -> &[u32] {
-        labels(&self.train)
+        self.train.labels()
     }
 
     /// Returns the labels of the queries; empty if they are unknown.
     pub fn query_labels(&self) -> &[u32] {
-        labels(&self.queries)
+        self.queries.labels()
     }
 
     /// Says which rows are used, for the first line.
     pub fn says_rows(&self) -> String {
         let (used, all) = (self.rows.len(), self.numbers.len());
-        match used == all {
-            true => format!("{all} training rows"),
-            false => format!("{used} of {all} training rows, stratified by class"),
+        match (used == all, self.classes.is_empty()) {
+            (true, _) => format!("{all} training rows"),
+            (false, true) => format!("{used} of {all} training rows, drawn by the seed"),
+            (false, false) => format!("{used} of {all} training rows, stratified by class"),
         }
     }
 
@@ -261,60 +322,131 @@ impl Subject {
         self
     }
 
-    pub(crate) fn feed<'a>(&self, data: &'a Data) -> Result<Feed<'a>> {
-        Ok(self.saved.normalization.feed(data, Seed::new(0)?))
+    /// Prepares samples as the network reads them.
+    pub(crate) fn feed<'a>(&'a self, samples: &'a Samples) -> Result<Fed<'a>> {
+        self.network.fed(samples)
+    }
+
+    /// Returns the logits of samples, one for each class; the second of two classes has all of a single output.
+    pub fn logits_of(&self, samples: &Samples, job: &Job<'_>) -> Result<Vec<f64>> {
+        let outputs = self.network.outputs(samples, job)?;
+        Ok(match self.has_one_output_for_two()? {
+            true => outputs.into_iter().flat_map(|s| [0.0, s]).collect(),
+            false => outputs,
+        })
+    }
+
+    /// Whether the network has one output for two classes.
+    pub fn has_one_output_for_two(&self) -> Result<bool> {
+        Ok(self.classes.len() == 2 && self.network.net().outputs() == 1)
     }
 
     /// Returns the logits of training rows and of queries.
     pub fn logits(&self, job: &Job<'_>) -> Result<[Vec<f64>; 2]> {
-        let of = |data: &Data| -> Result<Vec<f64>> {
-            let feed = self.feed(data)?;
-            let label = self.saved.run.path().display().to_string();
-            let net = &self.saved.net;
-            let outputs =
-                veridical_nets::metrics::Passes::new(net).outputs(net, &feed, (&label, job))?;
-            if let Some(at) = outputs.iter().position(|x| !x.is_finite()) {
-                let what =
-                    format!("{label}: the output for example {} is not finite", at / net.outputs());
-                return Err(Error::request(what, "train the network again with a smaller ⟨lr⟩"));
-            }
-            Ok(outputs.into_iter().map(f64::from).collect())
-        };
-        Ok([of(&self.train)?, of(&self.queries)?])
+        Ok([self.logits_of(&self.train, job)?, self.logits_of(&self.queries, job)?])
     }
 
     /// Asks about the test set, or all rows, of other data with labels.
     pub fn ask_labeled(&mut self, path: &Path, job: &Job<'_>) -> Result<()> {
-        let (queries, note) = self.saved.test_set(self.saved.read(path, None, None, job)?)?;
+        let (queries, note) = self.network.labeled(path, job)?;
         self.notes = note.into_iter().collect();
         self.query_ids = Ids::numbered(0, queries.n());
         (self.queries, self.query_source) = (queries, path.display().to_string());
         Ok(())
     }
 
+    /// Asks about so many of the queries only, spread over all of them.
+    pub fn ask_some(&mut self, most: usize) {
+        let n = self.queries.n();
+        if n <= most {
+            return;
+        }
+        let kept: Vec<usize> = (0..most).map(|i| i * n / most).collect();
+        self.query_ids = Ids::Text(kept.iter().map(|&i| Some(self.query_ids.get(i))).collect());
+        self.queries = self.queries.subset(&kept);
+        self.notes.push(format!("{most} of {n} queries are asked about."));
+    }
+
+    /// Asks about inputs, with their labels where the path has labels.
+    pub fn ask(&mut self, path: &Path, job: &Job<'_>) -> Result<()> {
+        if self.ask_labeled(path, &job.quiet()).is_ok() {
+            return Ok(());
+        }
+        let (ids, samples, notes) = self.network.inputs(path, job)?;
+        (self.queries, self.query_ids, self.notes) = (samples, ids, notes);
+        self.query_source = path.display().to_string();
+        Ok(())
+    }
+
     /// Reads inputs without labels in the format of the network.
-    pub fn inputs(&self, path: &Path) -> Result<Data> {
-        Ok(self.saved.inputs(&Inputs::of_data(path), &TextFiles::default())?.1)
+    pub fn inputs(&self, path: &Path, job: &Job<'_>) -> Result<Samples> {
+        Ok(self.network.inputs(path, job)?.1)
     }
 
     /// Returns the places of all training rows of a class.
     pub fn rows_of(&self, class: u32) -> Vec<usize> {
-        let labels = labels(&self.everything);
+        let labels = self.everything.labels();
         (0..labels.len()).filter(|&row| labels[row] == class).collect()
+    }
+
+    /// Returns the number of training rows in the data, with those that the run left out.
+    pub fn rows_of_data(&self) -> usize {
+        let after_last = self.numbers.last().map_or(0, |last| last + 1);
+        self.network.rows_of_data().unwrap_or(after_last).max(after_last)
+    }
+
+    /// Prepares to train the run again.
+    pub fn again(&self, settings: &SubjectSettings, job: &Job<'_>) -> Result<Again> {
+        let Network::Net(saved) = &self.network else {
+            let run = self.network.path().display();
+            let what = format!("{run} is a text model, and training again is for `train net`");
+            return Err(Error::request(
+                what,
+                "train it again by hand, on a table without the rows",
+            ));
+        };
+        let path = saved.data(settings.data.as_deref())?;
+        let data = saved.read(&path, None, None, &job.quiet())?;
+        // INVARIANT: its rows were read when the subject was opened.
+        let all = data.train.ok_or_else(|| Error::missing("no training examples", ""))?;
+        Again::new(saved, all)
+    }
+
+    /// Returns the rows that the run excluded, with their labels.
+    pub fn left_out(
+        &self,
+        settings: &SubjectSettings,
+        job: &Job<'_>,
+    ) -> Result<Vec<(usize, String)>> {
+        let Network::Net(saved) = &self.network else { return Ok(Vec::new()) };
+        if saved.request.options.exclude_rows.is_none() {
+            return Ok(Vec::new());
+        }
+        let again = self.again(settings, job)?;
+        let name = |row: usize| again.label(row).map(|y| self.classes[y as usize].clone());
+        Ok(again.excluded().into_iter().map(|row| (row, name(row).unwrap_or_default())).collect())
+    }
+
+    /// Puts a network that was trained again in the place of that of the run.
+    pub fn replace(&mut self, (net, normalization): (Net<f32>, Normalization)) {
+        if let Network::Net(saved) = &mut self.network {
+            (saved.net, saved.normalization) = (net, normalization);
+        }
     }
 
     /// Computes a kernel of any inputs with others.
     pub fn kernel_of(
         &self,
-        rows: &Data,
-        columns: &Data,
+        rows: &Samples,
+        columns: &Samples,
         kind: Kind,
         settings: &SubjectSettings,
         job: &Job<'_>,
     ) -> Result<Vec<f32>> {
-        let (rows, columns) = (self.feed(rows)?, self.feed(columns)?);
+        let (rows, columns) = (self.network.fed(rows)?, self.network.fed(columns)?);
         let kernel = kernel_settings(kind, settings)?;
-        let found = kernel_of(&self.saved.net, &fed(&rows), Some(&fed(&columns)), &kernel, job)?;
+        let (rows, columns) = (rows.examples(), columns.examples());
+        let found = kernel_of(self.network.net(), &rows, Some(&columns), &kernel, job)?;
         Ok(found.gram.values)
     }
 
@@ -325,62 +457,124 @@ impl Subject {
         settings: &SubjectSettings,
         job: &Job<'_>,
     ) -> Result<Vec<f32>> {
-        let feed = self.feed(&self.train)?;
+        let fed = self.network.fed(&self.train)?;
         let kernel = kernel_settings(kind, settings)?;
         if let Some(path) = settings.store.as_deref() {
             let store = Store::open(path, self)?;
-            let (_, factors) = store.factors(self, None, &kernel, job)?;
+            let (_, factors) = store.factors(self, None, None, &kernel, job)?;
             return Ok(factors.gram(None, job)?.values);
         }
-        let found = kernel_of(&self.saved.net, &fed(&feed), None, &kernel, job)?;
+        let found = kernel_of(self.network.net(), &fed.examples(), None, &kernel, job)?;
         Ok(found.gram.values)
     }
 
-    /// Computes a kernel of training rows and queries.
+    /// Computes a kernel of training rows and queries. Margins and losses are those of the labels, and of the classes `of` that
+    /// the queries are explained as.
     pub fn kernels(
         &self,
         kind: Kind,
         settings: &SubjectSettings,
+        of: Option<&[u32]>,
         job: &Job<'_>,
     ) -> Result<Kernels> {
-        let kernel = kernel_settings(kind, settings)?;
-        let (train_feed, query_feed) = (self.feed(&self.train)?, self.feed(&self.queries)?);
-        let (train, queries) = (fed(&train_feed), fed(&query_feed));
-        let net = &self.saved.net;
+        let mut found = None;
+        self.all_kernels(&[kind], settings, of, job, |_, kernels| {
+            found = Some(kernels);
+            Ok(())
+        })?;
+        // INVARIANT: there is one kernel for each kind.
+        found.ok_or_else(|| Error::missing("no kernel", ""))
+    }
+
+    /// Computes several kernels, one after the other. Those that differ by their normalization share their factors.
+    pub fn all_kernels(
+        &self,
+        kinds: &[Kind],
+        settings: &SubjectSettings,
+        of: Option<&[u32]>,
+        job: &Job<'_>,
+        mut each: impl FnMut(&Kind, Kernels) -> Result<()>,
+    ) -> Result<()> {
+        let (train_fed, query_fed) =
+            (self.network.fed(&self.train)?, self.network.fed(&self.queries)?);
+        let (mut train, mut queries) = (train_fed.examples(), query_fed.examples());
+        let labels = Some(self.labels()).filter(|labels| !labels.is_empty());
+        if let Some(labels) = labels {
+            train = train.with_labels(labels);
+        }
+        if let Some(of) = of {
+            queries = queries.with_labels(of);
+        }
+        let net = self.network.net();
         let named = |shares: Vec<Share>| -> Vec<(String, f64)> {
             shares.into_iter().map(|share| (share.layer, share.share)).collect()
         };
-        // The outputs of all layers are not in a store: Em is computed from the network.
-        if let Some(path) = settings.store.as_deref().filter(|_| kernel.kind != Kind::Em) {
-            let store = Store::open(path, self)?;
-            let (plan, train) = store.factors(self, Some(&queries), &kernel, job)?;
-            let queries = Factors::take(net, &queries, &plan, job)?;
-            return Ok(Kernels {
-                train: train.gram(None, job)?.values,
-                queries: queries.gram(Some(&train), job)?.values,
-                shares: named(train.shares()),
-                operations: plan.operations(),
-            });
-        }
-        let plan = Plan::new(net, &train, Some(&queries), &kernel)?;
-        let operations = plan.operations();
-        if plan.fits() {
-            let train = Factors::take(net, &train, &plan, job)?;
-            let queries = Factors::take(net, &queries, &plan, job)?;
-            return Ok(Kernels {
-                train: train.gram(None, job)?.values,
-                queries: queries.gram(Some(&train), job)?.values,
-                shares: named(train.shares()),
+        let is_zero = |diagonal: &[f64]| -> Vec<usize> {
+            (0..self.rows.len()).filter(|&i| diagonal[i] == 0.0).collect()
+        };
+        let is_trace = |kind: &Kind| matches!(kind, Kind::Trntk | Kind::Trntk0);
+        let mut kept: Option<[Factors<f32>; 2]> = None;
+        for (i, kind) in kinds.iter().enumerate() {
+            let kernel = kernel_settings(kind.clone(), settings)?;
+            // The outputs of all layers are not in a store: Em is computed from the network.
+            if let Some(path) = settings.store.as_deref().filter(|_| kernel.kind != Kind::Em) {
+                let store = Store::open(path, self)?;
+                let (plan, own) = store.factors(self, Some(&queries), labels, &kernel, job)?;
+                let asked = Factors::take(net, &queries, &plan, job)?;
+                let kernels = Kernels {
+                    train: own.gram(None, job)?.values,
+                    queries: asked.gram(Some(&own), job)?.values,
+                    shares: named(own.shares()),
+                    operations: plan.operations(),
+                    bytes: plan.bytes(),
+                    zeros: is_zero(&own.diagonal()),
+                };
+                each(kind, kernels)?;
+                continue;
+            }
+            let plan = Plan::new(net, &train, Some(&queries), &kernel)?;
+            let (operations, bytes) = (plan.operations(), plan.bytes());
+            if !plan.fits() {
+                let own = kernel_of(net, &train, None, &kernel, job)?;
+                let asked = kernel_of(net, &queries, Some(&train), &kernel, job)?;
+                let zeros = is_zero(&own.summary.diagonals[0]);
+                let (train, queries) = (own.gram.values, asked.gram.values);
+                let shares = named(own.summary.shares);
+                each(kind, Kernels { train, queries, shares, operations, bytes, zeros })?;
+                continue;
+            }
+            let taken = match kept.take().filter(|_| is_trace(kind)) {
+                Some(taken) => taken.map(|factors| factors.normalized(kind.normalization())),
+                None => [
+                    Factors::take(net, &train, &plan, job)?,
+                    Factors::take(net, &queries, &plan, job)?,
+                ],
+            };
+            let [own, asked] = &taken;
+            let kernels = Kernels {
+                train: own.gram(None, job)?.values,
+                queries: asked.gram(Some(own), job)?.values,
+                shares: named(own.shares()),
                 operations,
-            });
+                bytes,
+                zeros: is_zero(&own.diagonal()),
+            };
+            kept = Some(taken).filter(|_| is_trace(kind) && kinds[i + 1..].iter().any(is_trace));
+            each(kind, kernels)?;
         }
-        let own = kernel_of(net, &train, None, &kernel, job)?;
-        let asked = kernel_of(net, &queries, Some(&train), &kernel, job)?;
-        Ok(Kernels {
-            train: own.gram.values,
-            queries: asked.gram.values,
-            shares: named(own.summary.shares),
-            operations,
+        Ok(())
+    }
+
+    /// Says which training rows have no gradient.
+    pub fn says_zeros(&self, zeros: &[usize]) -> Option<String> {
+        let rows: Vec<String> = zeros.iter().take(5).map(|&at| self.rows[at].to_string()).collect();
+        let more = if zeros.len() > rows.len() { ", .." } else { "" };
+        (!zeros.is_empty()).then(|| {
+            format!(
+                "{} training rows have no gradient, as without biases and with units that are all off: their kernel is 0 (rows {}{more}).",
+                zeros.len(),
+                rows.join(", ")
+            )
         })
     }
 }
@@ -395,18 +589,11 @@ pub(crate) fn kernel_settings(kind: Kind, settings: &SubjectSettings) -> Result<
     })
 }
 
-/// All samples of a feed.
-pub(crate) fn fed<'a>(feed: &'a Feed<'_>) -> Examples<'a, f32> {
-    Examples::new(feed.len(), move |samples, slot: &mut [f32]| {
-        feed.fill(&samples.collect::<Vec<_>>(), slot);
-    })
-}
-
 /// The rows of every class in an order drawn by the seed; rows without a label are one class.
-fn of_classes(data: &Data, classes: usize, seed: Seed) -> Vec<Vec<usize>> {
+fn of_classes(data: &Samples, classes: usize, seed: Seed) -> Vec<Vec<usize>> {
     let mut rows = vec![Vec::new(); classes.max(1)];
     let order = Order::new(data.n() as u64, seed, "explain/rows", 0);
-    let labels = labels(data);
+    let labels = data.labels();
     for t in 0..data.n() as u64 {
         let row = order.at(t) as usize;
         rows[labels.get(row).map_or(0, |&label| label as usize)].push(row);
@@ -440,13 +627,6 @@ fn first_of_each(by_class: &[Vec<usize>], n: usize, most: usize) -> Vec<usize> {
     }
     kept.sort_unstable();
     kept
-}
-
-fn labels(data: &Data) -> &[u32] {
-    match &data.targets {
-        Targets::Classes(labels) => labels,
-        Targets::Numbers { .. } => &[],
-    }
 }
 
 /// Refuses data that is not what the network was trained on.

@@ -1,7 +1,9 @@
 //! HTML report of a trace: evidence, incidents, the rows behind them.
 
 use veridical_core::Estimate;
-use veridical_report::{Axis, Card, Foot, Gallery, Histogram, Level, Page, Verdict};
+use veridical_report::{
+    Axis, Bars, Card, Cell, Foot, Gallery, Histogram, Level, Page, Table, Verdict,
+};
 
 use super::Tracing;
 
@@ -13,9 +15,9 @@ impl Tracing {
     pub fn to_html(&self, command: &str) -> String {
         let is_found = !self.group.is_empty();
         let level = if is_found { Level::Bad } else { Level::Neutral };
-        let verdict = Verdict::new(level, self.answer()).detail(match is_found {
-            true => "Look at the rows, remove them and train again: only that confirms it.",
-            false => "That is no proof of clean data: other incidents may have other causes.",
+        let verdict = Verdict::new(level, self.answer()).detail(match self.advice() {
+            Some(advice) => advice,
+            None => "That is no proof of clean data: other incidents may have other causes.".into(),
         });
         let mut cards = vec![
             Card::new("incidents", self.incidents.to_string())
@@ -63,7 +65,16 @@ impl Tracing {
             Histogram::new("Contrast of the candidates", gap, axis)
                 .samples("training rows", &self.scores),
         );
-        let [incidents, rows] = &self.pictures;
+        if self.states.len() > 1 {
+            page = page
+                .section(
+                    "Trained again without them",
+                    "The network of the run, and the same training without the rows of every round.",
+                )
+                .chart(self.rounds())
+                .table(self.table());
+        }
+        let [incidents, rows, reference] = &self.pictures;
         let asked = (0..(self.incidents as usize).min(SHOWN)).map(|i| incidents.query(i));
         let behind = self.group.iter().take(SHOWN).map(|row| {
             rows.row(row.at, row.row, &row.label).note(format!("{:.4}", row.score.value))
@@ -77,6 +88,56 @@ impl Tracing {
                     .row("", behind),
             );
         }
+        let right = (0..(self.reference as usize).min(SHOWN / 2)).map(|i| reference.query(i));
+        let explain = format!("Rightly predicted as {}.", self.class);
+        page = page.gallery(Gallery::new("Reference", explain).row("", right));
         page.foot(Foot::new(command).fact("run", &self.run)).data(self).to_html()
+    }
+
+    /// Success and accuracy before and after.
+    fn rounds(&self) -> Bars {
+        let names = (0..self.states.len()).map(|i| match i {
+            0 => "as trained".to_owned(),
+            i => format!("after {i}"),
+        });
+        let interval = |e: &Estimate| [e.value, e.low, e.high];
+        let mut bars = Bars::new(
+            "Before and after removal",
+            "Of the network itself. Incidents should go, accuracy should stay.",
+            Axis::new("share").percent().ends_at(1.0),
+            names,
+        )
+        .series("incidents that succeed", self.states.iter().map(|s| interval(&s.success)));
+        if self.states.iter().all(|state| state.accuracy.is_some()) {
+            let accuracy = self.states.iter().filter_map(|s| s.accuracy.as_ref()).map(interval);
+            bars = bars.series("accuracy", accuracy);
+        }
+        bars
+    }
+
+    fn table(&self) -> Table {
+        let heads = [
+            "trainings",
+            "rows left out",
+            "incidents that succeed",
+            "accuracy",
+            "rows traced",
+            "p",
+            "confirms",
+        ];
+        let mut table = Table::new("Rounds", heads)
+            .explain("p: share of shuffled incidents with as large a gap; none where no trace was needed. A training confirms the rows of the round before if fewer incidents succeed.");
+        for (i, state) in self.states.iter().enumerate() {
+            table = table.row([
+                Cell::from(i as u64),
+                Cell::from(state.removed as u64),
+                Cell::percent(state.success.value, 2),
+                state.accuracy.map_or(Cell::text("-"), |a| Cell::percent(a.value, 2)),
+                Cell::from(state.found as u64),
+                state.p_value.map_or(Cell::text("-"), |p| Cell::number(p, 4)),
+                Cell::text(state.confirms.map_or("-", |c| if c { "yes" } else { "no" })),
+            ]);
+        }
+        table
     }
 }

@@ -12,7 +12,6 @@ use veridical_kernels::tangent::{Normalization, Path};
 
 use super::folder::{DOCUMENT, MATRIX, NAMES, Writing, settled, write_names};
 use super::source::{KernelRows, NetSource, Source};
-use crate::explain::fed;
 use crate::{Error, Result};
 
 choices! {
@@ -293,7 +292,7 @@ fn write(
     let residual = match source {
         Source::Net(net) if net.settings.sketch.is_some() => {
             let feed = net.subject.feed(&net.subject.train)?;
-            let found = residual(&net.subject.saved.net, &fed(&feed), &net.settings, job)?;
+            let found = residual(net.subject.network.net(), &feed.examples(), &net.settings, job)?;
             Some(SketchError::of(&found))
         }
         _ => None,

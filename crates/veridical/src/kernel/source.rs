@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use veridical_core::{Error as Refusal, Job, Rows, Seed, settings};
-use veridical_data::examples::Examples as Data;
 use veridical_data::{Ids, VectorTable, fingerprint};
 use veridical_features::Kernel as ShiftKernel;
 use veridical_features::length_scale::from_median;
@@ -15,7 +14,7 @@ use veridical_kernels::tangent::{
 };
 
 use super::Store;
-use crate::explain::{RowLimit, Subject, SubjectSettings, fed, kernel_settings, matrix};
+use crate::explain::{RowLimit, Samples, Subject, SubjectSettings, kernel_settings, matrix};
 use crate::{Error, Result};
 
 /// Training rows of a run unless there are fewer.
@@ -124,16 +123,16 @@ impl NetSource {
     }
 
     /// The inputs that are the rows of the matrix.
-    pub fn rows(&self) -> &Data {
+    pub fn rows(&self) -> &Samples {
         if self.asked { &self.subject.queries } else { &self.subject.train }
     }
 
     pub fn plan(&self) -> Result<Plan> {
         let (rows, train) =
             (self.subject.feed(self.rows())?, self.subject.feed(&self.subject.train)?);
-        let (rows, train) = (fed(&rows), fed(&train));
+        let (rows, train) = (rows.examples(), train.examples());
         let columns = self.asked.then_some(&train);
-        Ok(Plan::new(&self.subject.saved.net, &rows, columns, &self.settings)?)
+        Ok(Plan::new(self.subject.network.net(), &rows, columns, &self.settings)?)
     }
 
     /// Ids and labels of the rows of the matrix, and of its columns where they differ, each so many times.
@@ -157,21 +156,21 @@ impl NetSource {
 
     /// What identifies the network and its rows.
     pub fn identity(&self) -> Result<Value> {
-        let Subject { saved, classes, train, rows, queries, query_ids, .. } = &self.subject;
+        let Subject { network, classes, train, rows, queries, query_ids, .. } = &self.subject;
         let queries = self.asked.then(|| {
             json!({
                 "n": query_ids.len(),
-                "fingerprint": fingerprint::of_examples(queries, classes, &[]),
+                "fingerprint": queries.fingerprint(classes),
             })
         });
         Ok(json!({
             "run": self.of.run,
-            "weights": fingerprint::of_tensors(&saved.run.model()?),
+            "weights": network.fingerprint()?,
             "data": {
                 "path": self.of.data,
                 "rows": rows.len(),
                 "row_numbers": fingerprint::of_numbers(rows),
-                "fingerprint": fingerprint::of_examples(train, classes, &[]),
+                "fingerprint": train.fingerprint(classes),
             },
             "queries": queries,
         }))
@@ -298,7 +297,7 @@ impl Source {
         match self {
             Self::Net(net) => {
                 let copies = match net.settings.kind {
-                    Kind::Entk => net.subject.saved.net.outputs(),
+                    Kind::Entk => net.subject.network.net().outputs(),
                     _ => 1,
                 };
                 (net.rows().n() * copies, net.subject.train.n() * copies)
@@ -363,12 +362,13 @@ impl Source {
             Self::Net(net) => {
                 let subject = &net.subject;
                 let (rows, train) = (subject.feed(net.rows())?, subject.feed(&subject.train)?);
-                let (rows, train) = (fed(&rows), fed(&train));
-                let network = &subject.saved.net;
+                let (rows, train) = (rows.examples(), train.examples());
+                let network = subject.network.net();
                 if let Some(path) = net.of.store.as_deref() {
                     let store = Store::open(path, subject)?;
                     let queries = net.asked.then_some(&rows);
-                    let (plan, train) = store.factors(subject, queries, &net.settings, job)?;
+                    let (plan, train) =
+                        store.factors(subject, queries, None, &net.settings, job)?;
                     if !net.asked {
                         train.gram_into(None, tiles, job)?;
                         return Ok(Some(train.summary(None, plan)));
@@ -401,10 +401,10 @@ impl Source {
             Self::Net(net) => {
                 let subject = &net.subject;
                 let (own, train) = (subject.feed(net.rows())?, subject.feed(&subject.train)?);
-                let (own, train) = (fed(&own), fed(&train));
+                let (own, train) = (own.examples(), train.examples());
                 let (own, train) = (own.select(rows), train.select(columns));
                 let settings = KernelSettings { sketch: None, ..net.settings.clone() };
-                let found = kernel(&subject.saved.net, &own, Some(&train), &settings, job)?;
+                let found = kernel(subject.network.net(), &own, Some(&train), &settings, job)?;
                 let is_plain = net.settings.normalization == Normalization::None;
                 let scale = |d: &f64| if is_plain && *d > 0.0 { 1.0 / d.sqrt() } else { 1.0 };
                 let scales = found.summary.diagonals.map(|d| d.iter().map(scale).collect());

@@ -28,7 +28,7 @@ use veridical_kernels::tangent::{
 
 use super::folder::{NAMES, settled, write_names};
 use super::source::{KernelRows, NetSource};
-use crate::explain::{RowLimit, Subject, fed};
+use crate::explain::{RowLimit, Subject};
 use crate::{Error, Result};
 
 /// Name of the document.
@@ -212,8 +212,8 @@ fn identity(net: &NetSource, settings: &StoreSettings, kind: &Kind) -> Result<Va
         "sketch": settings.sketch,
         "seed": settings.seed,
         "run": settings.run,
-        "weights": fingerprint::of_tensors(&subject.saved.run.model()?),
-        "data": fingerprint::of_examples(&subject.everything, &subject.classes, &[]),
+        "weights": subject.network.fingerprint()?,
+        "data": subject.everything.fingerprint(&subject.classes),
         "rows": fingerprint::of_numbers(&subject.rows),
     }))
 }
@@ -280,7 +280,7 @@ fn write(
 ) -> Result<Contents> {
     let subject = &net.subject;
     let feed = subject.feed(&subject.train)?;
-    let examples = fed(&feed);
+    let examples = feed.examples();
     let n = subject.train.n();
     let mut files = Files::open(work.path())?;
     if files.journal.samples > 0 {
@@ -292,7 +292,7 @@ fn write(
         progress.check()?;
         let samples = first..(first + chunk).min(n);
         let factors = Factors::take_part(
-            &subject.saved.net,
+            subject.network.net(),
             &examples,
             plan,
             samples.clone(),
@@ -324,7 +324,7 @@ fn write(
             files.finish::<u32>(&file(at, &layer.layer, array), None)?;
         }
     }
-    let outputs = subject.saved.net.outputs();
+    let outputs = subject.network.net().outputs();
     files.finish::<f32>("logits.npy", Some(outputs))?;
     files.finish::<f64>("diagonal.npy", None)?;
     for (ids, labels) in net.names(1) {
@@ -358,9 +358,9 @@ impl Store {
         let contents: Contents = serde_json::from_value(result).map_err(|e| damaged(folder, &e))?;
         let text =
             |name: &str| job.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let run = subject.saved.run.path().display();
-        let data = fingerprint::of_examples(&subject.everything, &subject.classes, &[]);
-        let weights = fingerprint::of_tensors(&subject.saved.run.model()?);
+        let run = subject.network.path().display();
+        let data = subject.everything.fingerprint(&subject.classes);
+        let weights = subject.network.fingerprint()?;
         for (name, what, now) in [("weights", "weights", weights), ("data", "training data", data)]
         {
             let before = text(name);
@@ -385,10 +385,12 @@ impl Store {
     }
 
     /// Reads the factors of a kernel of the subject's training rows, and the plan that its queries, or other inputs, must follow.
+    /// Margins and losses are those of `labels`, or of the predicted classes.
     pub fn factors(
         &self,
         subject: &Subject,
         queries: Option<&Examples<'_, f32>>,
+        labels: Option<&[u32]>,
         settings: &KernelSettings,
         job: &Job<'_>,
     ) -> Result<(Plan, Factors<f32>)> {
@@ -423,9 +425,9 @@ impl Store {
             paths: layers.clone().map(|layer| (layer.layer.clone(), layer.path)).collect(),
             ..settings.clone()
         };
-        let net = &subject.saved.net;
+        let net = subject.network.net();
         let feed = subject.feed(&subject.train)?;
-        let train = fed(&feed);
+        let train = feed.examples();
         let plan = Plan::new(net, queries.unwrap_or(&train), queries.map(|_| &train), &settings)?;
         let progress = job.progress("reading", "layers", Some(self.contents.layers.len() as u64));
         let mut arrays = Vec::new();
@@ -451,8 +453,7 @@ impl Store {
         let all = Factors::from_arrays(rows, cotangents, arrays, outputs)?;
         let all = if self.places.len() == rows { all } else { all.select(&self.places) };
         let head = net.head_name();
-        // Margins and losses are those of the predicted class, as without a store.
-        let found = all.of_kind(&self.kind, &plan, None, head)?;
+        let found = all.of_kind(&self.kind, &plan, labels, head)?;
         Ok((plan, found))
     }
 }

@@ -32,11 +32,6 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Images or a table.
-    pub fn of_data(path: &Path) -> Self {
-        Self { data: Some(path.into()), ..Self::default() }
-    }
-
     /// Returns the one input that a run takes, and rejects others.
     fn only(&self, wanted: &[&'static str], run: &Path) -> Result<(&'static str, &Path)> {
         let all = [("vectors", &self.vectors), ("data", &self.data), ("text", &self.text)];
@@ -209,8 +204,18 @@ impl Saved {
         Ok((ids, examples, note.into_iter().collect()))
     }
 
+    /// Reads inputs of the kind that this network was trained on: images, a table, or vectors.
+    pub(crate) fn inputs_of(&self, path: &Path) -> Result<(Ids, Examples, Vec<String>)> {
+        let is_of_vectors = self.shape.positions() == 1 && self.columns().is_empty();
+        let inputs = match is_of_vectors {
+            true => Inputs { vectors: Some(path.into()), ..Inputs::default() },
+            false => Inputs { data: Some(path.into()), ..Inputs::default() },
+        };
+        self.inputs(&inputs, &TextFiles::default())
+    }
+
     /// Returns the names of the input columns; none for images and vectors.
-    fn columns(&self) -> Vec<String> {
+    pub(crate) fn columns(&self) -> Vec<String> {
         let columns = self.run.document().get("columns").cloned().unwrap_or_default();
         serde_json::from_value(columns).unwrap_or_default()
     }

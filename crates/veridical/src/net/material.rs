@@ -130,6 +130,20 @@ pub(crate) fn divide(
     task: &Task,
     options: &NetOptions,
 ) -> Result<Division> {
+    let kept = match &train {
+        Some(all) => kept(all.n(), options.exclude_rows.as_deref())?,
+        None => Vec::new(),
+    };
+    divide_kept(train, kept, task, options)
+}
+
+/// Divides those of the training rows that are kept as the options say.
+pub(crate) fn divide_kept(
+    train: Option<Examples>,
+    kept: Vec<usize>,
+    task: &Task,
+    options: &NetOptions,
+) -> Result<Division> {
     let share = options.validation.unwrap_or(0.0);
     if !(0.0..1.0).contains(&share) {
         let what =
@@ -141,7 +155,6 @@ pub(crate) fn divide(
     let Some(all) = train else {
         return Ok(Division { train: None, rows: Vec::new(), validation: None, section });
     };
-    let kept = kept(all.n(), options.exclude_rows.as_deref())?;
     let n = kept.len();
     if n < all.n() {
         section["excluded"] = json!({
@@ -196,7 +209,7 @@ pub(crate) fn divide(
 }
 
 /// The rows that stay when those of a list are left out.
-fn kept(n: usize, excluded: Option<&Path>) -> Result<Vec<usize>> {
+pub(super) fn kept(n: usize, excluded: Option<&Path>) -> Result<Vec<usize>> {
     let Some(path) = excluded else { return Ok((0..n).collect()) };
     let mut stays = vec![true; n];
     for row in listed_rows(path, n)? {
@@ -213,7 +226,7 @@ fn kept(n: usize, excluded: Option<&Path>) -> Result<Vec<usize>> {
 }
 
 /// Reads a list of rows of the training data, from 0: a column `row`, or one number per line.
-fn listed_rows(path: &Path, n: usize) -> Result<Vec<usize>> {
+pub(crate) fn listed_rows(path: &Path, n: usize) -> Result<Vec<usize>> {
     let named = ReadOptions { id_column: Some("row".into()), ..ReadOptions::default() };
     let ids = read_ids(path, &named).or_else(|_| read_ids(path, &ReadOptions::default()))?;
     let number = |at: usize| {
@@ -228,7 +241,11 @@ fn listed_rows(path: &Path, n: usize) -> Result<Vec<usize>> {
 }
 
 impl Normalization {
-    fn new(options: &NetOptions, train: Option<&Examples>, shape: Shape) -> Result<Self> {
+    pub(super) fn new(
+        options: &NetOptions,
+        train: Option<&Examples>,
+        shape: Shape,
+    ) -> Result<Self> {
         let given = match (&options.mean, &options.std) {
             (None, None) => None,
             (Some(mean), Some(std)) => Some((mean, std)),

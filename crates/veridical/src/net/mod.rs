@@ -4,6 +4,7 @@
 //! several seeds, and publishes self-describing folders. [`evaluate()`] evaluates them on test data, [`refit()`] refits the
 //! last layer. [`text`] and [`classifier`] train on documents and on vectors.
 
+mod again;
 mod apply;
 mod classified;
 pub mod classifier;
@@ -33,14 +34,16 @@ pub use veridical_nets::fit::{Evaluation, Learned};
 pub use veridical_nets::metrics::{McNemar, Measures};
 use veridical_nets::{Loss, Net, NetConfig, Trainer};
 
+pub(crate) use self::again::Again;
 pub(crate) use self::apply::{Inputs, Outputs, hidden, outputs};
 pub use self::evaluate::{EvaluatedNet, NetEvaluation, evaluate, is_network};
 use self::material::Material;
-pub(crate) use self::material::{Division, Task, divide};
+pub(crate) use self::material::{Division, Normalization, Task, divide, listed_rows};
 pub(crate) use self::options::names;
 pub use self::options::{METHOD, NetOptions, NetRequest, Recipe, TrainNet, layer_of};
 pub use self::refit::{Compared, RefitHead, RefitNet, Tried, refit};
 pub(crate) use self::saved::Saved;
+pub(crate) use self::text::{LearnedTexts, Recurrent, SavedText, is_text};
 use crate::settings::Start;
 use crate::train::{Seeded, ensemble, give_up, host, log, now};
 use crate::{Error, Result, config};
@@ -161,13 +164,18 @@ struct Prepared {
 
 impl Prepared {
     fn load(request: NetRequest, job: &Job<'_>) -> Result<Self> {
-        let NetRequest { recipe, options } = request;
+        let NetRequest { recipe, options } = &request;
         if recipe.epochs == 0 && options.init.is_none() {
             let what = "⟨epochs⟩ must be at least 1; 0 is allowed with ⟨init⟩, to import weights into a run";
             return Err(Error::request(what, ""));
         }
         recipe.model.parse::<veridical_nets::Architecture>()?; // fail before data is read
-        let mut material = Material::load(&options, job)?;
+        let material = Material::load(options, job)?;
+        Self::of(request, material)
+    }
+
+    fn of(request: NetRequest, mut material: Material) -> Result<Self> {
+        let NetRequest { recipe, options } = request;
         let n = material.train.as_ref().map(Examples::n);
         let recipe = recipe.settled(&material.task, n)?;
         let (loss, outputs) = recipe.loss(&material.task)?;
@@ -225,21 +233,16 @@ impl Prepared {
         Ok(net)
     }
 
-    fn complete(
+    /// Trains a network to the end of its recipe.
+    fn learned(
         &self,
         net: Net<f32>,
         seed: Seed,
-        writer: RunWriter,
+        kept: Option<&dyn Checkpoints<Error = Error>>,
         checkpoint: Option<Checkpoint>,
-        mut document: Value,
         job: &Job<'_>,
-    ) -> Result<Learned> {
-        let begun = Instant::now();
-        log(&writer, "data", config::files(&self.options))?;
-        let threads = rayon::current_num_threads();
-        let start = json!({ "threads": threads, "host": host(), "time": now() });
-        log(&writer, "start", start)?;
-        let (net, learned) = match &self.material.train {
+    ) -> Result<(Net<f32>, Learned)> {
+        match &self.material.train {
             Some(examples) if self.recipe.epochs > 0 => {
                 let feed = |examples| self.material.normalization.feed(examples, seed);
                 let augmentation = self.recipe.augmentation(self.material.shape)?;
@@ -261,11 +264,29 @@ impl Prepared {
                     held_out.map(|held_out| (feed(held_out), held_out)),
                     self.material.task.classes(),
                 );
-                let learned = fit(&course, &mut learner, Some(&Kept(&writer)), checkpoint, job)?;
-                (learner.into_net(), learned)
+                let learned = fit(&course, &mut learner, kept, checkpoint, job)?;
+                Ok((learner.into_net(), learned))
             }
-            _ => (net, Learned::default()),
-        };
+            _ => Ok((net, Learned::default())),
+        }
+    }
+
+    fn complete(
+        &self,
+        net: Net<f32>,
+        seed: Seed,
+        writer: RunWriter,
+        checkpoint: Option<Checkpoint>,
+        mut document: Value,
+        job: &Job<'_>,
+    ) -> Result<Learned> {
+        let begun = Instant::now();
+        log(&writer, "data", config::files(&self.options))?;
+        let threads = rayon::current_num_threads();
+        let start = json!({ "threads": threads, "host": host(), "time": now() });
+        log(&writer, "start", start)?;
+        let kept = Kept(&writer);
+        let (net, learned) = self.learned(net, seed, Some(&kept), checkpoint, job)?;
         document["results"] = json!(learned);
         let end = json!({ "seconds": begun.elapsed().as_secs_f64(), "time": now() });
         log(&writer, "end", end)?;

@@ -1,6 +1,7 @@
 //! `veridical train text`: document classification, by the words and pairs of words of a document (`tfidf.rs`) or by a recurrent
 //! network on word embeddings (`recurrent.rs`).
 
+mod learned;
 mod material;
 mod options;
 mod recurrent;
@@ -12,13 +13,15 @@ use std::path::Path;
 use veridical_core::Job;
 use veridical_io::run::{self, RunFolder};
 
+pub(crate) use self::learned::{LearnedTexts, Recurrent};
 pub use self::material::Parts;
 pub(super) use self::material::classes;
 pub use self::options::{
     CellKind, METHOD, TextModel, TextNetOptions, TextRecipe, TextRequest, TfidfRecipe, TrainText,
     layer_of,
 };
-pub(super) use self::saved::{SavedText, evaluate};
+pub(crate) use self::saved::SavedText;
+pub(super) use self::saved::evaluate;
 use super::{NetRun, TrainedNet};
 use crate::Result;
 use crate::settings::Start;

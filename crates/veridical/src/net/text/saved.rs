@@ -24,16 +24,16 @@ use crate::evaluate::Evaluate;
 use crate::{Error, Result};
 
 /// A run of a text model.
-pub(in super::super) struct SavedText {
-    run: RunFolder,
-    request: TextRequest,
+pub(crate) struct SavedText {
+    pub(super) run: RunFolder,
+    pub(super) request: TextRequest,
     seed: u64,
     pub classes: Vec<String>,
-    model: SavedModel,
+    pub(super) model: SavedModel,
 }
 
 /// What a run has learned.
-enum SavedModel {
+pub(super) enum SavedModel {
     Tfidf(Classifier),
     Rnn { vocabulary: Vocabulary, words: EmbeddingTable<f32>, net: Net<f32> },
 }
