@@ -7,7 +7,7 @@
 //! - `lab`, `queue`, `movielens`: what experiments share, such as trainings side by side, intervals over seeds, results that are
 //!   kept, the data.
 //! - One file for each table or figure: paper 000 in `kernel_error`, `families` and `stability`, paper 001 in `sse` and `sequences`, paper
-//!   004 in `refit`.
+//!   004 in `refit` and `surrogates`.
 //!
 //! ```
 //! let experiment = veridical_experiments::find("000-kernel-error")?;
@@ -30,6 +30,7 @@ mod refit;
 mod sequences;
 mod sse;
 mod stability;
+mod surrogates;
 
 use std::path::Path;
 
@@ -164,6 +165,12 @@ pub const REGISTRY: &[Experiment] = &[
     sequences::TABLE4,
     refit::FUNCTIONS,
     refit::MNIST,
+    surrogates::TABLE1,
+    surrogates::TABLE2,
+    surrogates::TABLE3,
+    surrogates::TRACE,
+    surrogates::TABLE4,
+    surrogates::ROBUSTNESS,
     gate_power::GATE_POWER,
     defaults::DEFAULTS,
 ];
@@ -334,7 +341,8 @@ mod tests {
                 let Estimate { value, low, high, n, seeds, .. } =
                     serde_json::from_value(row["measured"].clone()).unwrap();
                 assert!(low <= value && value <= high && n >= 1 && seeds >= 1, "{id}: {row}");
-                assert_eq!(seeds == 1, low == f64::NEG_INFINITY, "{id}: {row}");
+                // One run may have an interval over what it was tested on.
+                assert!(seeds == 1 || low > f64::NEG_INFINITY, "{id}: {row}");
             }
         }
     }

@@ -70,17 +70,19 @@ pub fn keep(file: &Path, text: &str) -> Result<()> {
 }
 
 /// Seconds of this thread on a processor; seconds that pass where the system does not say.
-struct Clock {
+pub struct Clock {
     begun: Instant,
     busy: Option<f64>,
 }
 
 impl Clock {
-    fn start() -> Self {
+    /// Begins to count.
+    pub fn start() -> Self {
         Self { begun: Instant::now(), busy: Self::busy() }
     }
 
-    fn seconds(&self) -> f64 {
+    /// Returns the seconds since the start.
+    pub fn seconds(&self) -> f64 {
         let busy = Self::busy().zip(self.busy).map(|(now, before)| now - before);
         busy.unwrap_or_else(|| self.begun.elapsed().as_secs_f64())
     }
