@@ -34,7 +34,7 @@ pub(crate) const ROBUSTNESS: Experiment = Experiment {
         machine, fitted to labels, falls by less than that of the trace kernel's; (d) under PGD of 0.1 it is above it; partly if only \
         some hold; refuted if none does",
     deviations: &[
-        "one network (cnn-small), 2,000 training images of MNIST for network and machines, 300 test images; the paper names neither network \
+        "one network (cnn-small), 1,000 training images of MNIST for network and machines, 200 test images; the paper names neither network \
          nor strengths",
         "attacks are on the network and meet the machines as they are, as in the paper's appendix on support vector machines; section 2 \
          discusses regression and gives no numbers for either",

@@ -28,7 +28,7 @@ pub(crate) const TABLE2: Experiment = Experiment {
         and of the conjugate kernel is at least 0.98; partly if only some hold; refuted if none does",
     deviations: &[
         "a ResNet-20 trained by others (akamaster/pytorch_resnet_cifar10) stands for the ResNet-18",
-        "2,000 of the 50,000 training images and 500 of the 10,000 test images, drawn by a seed: an exact kernel of 5,000 and 1,000 \
+        "1,000 of the 50,000 training images and 300 of the 10,000 test images, drawn by a seed: an exact kernel of 5,000 and 1,000 \
          takes 20 CPU minutes",
         "one network, so intervals are over test images (jackknife)",
         "the sparse sign sketch of all outputs together (sjlt) is the projection; the paper's is a dense one",
