@@ -43,8 +43,6 @@ pub struct Config {
     training: Training,
     penalties: Vec<f64>,
     sketch: String,
-    /// Layers of the embedding kernel.
-    embedding: Vec<String>,
     runs: Vec<Runs>,
 }
 
@@ -65,7 +63,8 @@ pub struct Runs {
 }
 
 /// Kernels, the trace kernel first; pixels serve as a baseline.
-pub const KERNELS: [&str; 7] = ["trNTK", "trNTK0", "proj-trNTK", "proj-pNTK", "Em", "CK", "pixels"];
+pub const KERNELS: [&str; 8] =
+    ["trNTK", "trNTK0", "proj-trNTK", "proj-pNTK", "pNTK", "Em", "CK", "pixels"];
 
 /// What all runs of one kind measured.
 pub struct Measured {
@@ -112,13 +111,13 @@ pub fn measured(
         .collect();
     let bar = options.job.progress("poisoned networks", "networks", Some(jobs.len() as u64));
     let done: Vec<Done<Measures>> = side_by_side(&jobs, &bar, |&(at, seed)| {
-        let Config { train, test, target, incidents, model, training, penalties, .. } = &config;
-        let Config { sketch, embedding, runs, .. } = &config;
+        let Config { train, test, target, incidents, model, training, penalties, sketch, runs } =
+            &config;
         let Runs { data, share, patch, color, .. } = &runs[at];
         let key = json!({
             "experiment": "004-poison", "quick": options.quick, "data": data, "share": share, "patch": patch, "color": color,
             "train": train, "test": test, "target": target, "incidents": incidents, "model": model, "training": training,
-            "penalties": penalties, "sketch": sketch, "embedding": embedding, "seed": seed,
+            "penalties": penalties, "sketch": sketch, "seed": seed,
         });
         once(options.keep, &key, || {
             options.job.check()?;
@@ -211,7 +210,7 @@ impl<'a> Poisoned<'a> {
         let incidents = (count..2 * count).filter(|&q| others[q - count] && at_target(q));
         let incidents: Vec<usize> = incidents.take(self.config.incidents).collect();
         let reference: Vec<usize> = (0..count).filter(|&q| !others[q] && at_target(q)).collect();
-        for kernel in ["trNTK", "proj-trNTK", "proj-pNTK", "Em", "CK", "pixels"] {
+        for kernel in ["trNTK", "proj-trNTK", "proj-pNTK", "pNTK", "Em", "CK", "pixels"] {
             self.options.job.check()?;
             let grams = self.grams(kernel)?;
             match kernel {
@@ -234,10 +233,8 @@ impl<'a> Poisoned<'a> {
             "trNTK" => raw(Settings::new(Kind::Trntk0)),
             "proj-trNTK" => sketched(Kind::Trntk)?,
             "proj-pNTK" => sketched(Kind::Pntk)?,
-            "Em" => {
-                let layers = self.config.embedding.clone();
-                Settings { layers, ..Settings::new(Kind::Em) }
-            }
+            "pNTK" => cosine(Settings::new(Kind::Pntk)),
+            "Em" => Settings::new(Kind::Em),
             "CK" => Settings::new(Kind::CkCosine),
             _ => {
                 let (own, asked) = (unit_pixels(&self.train), unit_pixels(&self.queries));

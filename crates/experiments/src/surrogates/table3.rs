@@ -25,7 +25,6 @@ pub(crate) const TABLE3: Experiment = Experiment {
          classes other than the target are marked, and the target is class 0",
         "the surrogate is a solved kernel logistic regression with lambda 1e-3 of the mean of the kernel's diagonal; the paper's is fitted \
          by stochastic gradients",
-        "the embedding kernel is of the outputs of the normalization layers and of the last layer",
         "tau: the authors' code indexes the scores with one-hot labels, so it ranks P(class 0) and P(class 1), takes the poisoned labels \
          for both sets and scores trNTK0 by trNTK's fit: not comparable. Ours is of the correct class on clean images and of the target \
          on marked ones",

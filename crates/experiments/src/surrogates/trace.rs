@@ -3,7 +3,7 @@
 use veridical::Result;
 
 use super::measures::{Measures, row};
-use super::poison::{self, KERNELS, Measured};
+use super::poison::{self, Measured};
 use crate::{Experiment, Findings, Row, RunOptions};
 
 pub(crate) const TRACE: Experiment = Experiment {
@@ -25,11 +25,14 @@ pub(crate) const TRACE: Experiment = Experiment {
     run,
 };
 
+const SHOWN: [&str; 8] =
+    ["trNTK", "trNTK0", "proj-trNTK", "proj-pNTK", "pNTK", "Em", "CK", "pixels"];
+
 fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     let mut findings = Findings::default();
     for Measured { runs, measures } in poison::measured(config, options, &mut findings)? {
         let of: Vec<&Measures> = measures.iter().collect();
-        for kernel in KERNELS {
+        for kernel in SHOWN {
             for measure in [
                 "AUC of the contrast",
                 "precision of the traced rows",
