@@ -47,8 +47,8 @@ impl Grams {
         }
         let own = kernel(net, &train, None, &settings, job)?;
         let asked = kernel(net, &queries, Some(&train), &settings, job)?;
-        let [of_train, _] = own.diagonals;
-        let [of_queries, _] = asked.diagonals;
+        let [of_train, _] = own.summary.diagonals;
+        let [of_queries, _] = asked.summary.diagonals;
         let diagonals = [of_train, of_queries];
         Ok(Self { train: own.gram.values, queries: asked.gram.values, n, diagonals })
     }
