@@ -7,7 +7,7 @@
 //! - `lab`, `queue`, `movielens`: what experiments share, such as trainings side by side, intervals over seeds, results that are
 //!   kept, the data.
 //! - One file for each table or figure: paper 000 in `kernel_error`, `families` and `stability`, paper 001 in `sse` and `sequences`, paper
-//!   004 in `refit` and `surrogates`.
+//!   004 in `refit`, `attribution` and `surrogates`.
 //!
 //! ```
 //! let experiment = veridical_experiments::find("000-kernel-error")?;
@@ -16,6 +16,7 @@
 //! ```
 
 mod all;
+mod attribution;
 mod book;
 mod chart;
 mod claims;
@@ -171,6 +172,13 @@ pub const REGISTRY: &[Experiment] = &[
     surrogates::TRACE,
     surrogates::TABLE4,
     surrogates::ROBUSTNESS,
+    refit::KERNELS,
+    refit::CLASSIFY,
+    refit::INEQUALITIES,
+    refit::TABLE5,
+    attribution::LDS,
+    attribution::LABELS,
+    attribution::STABILITY,
     gate_power::GATE_POWER,
     defaults::DEFAULTS,
 ];

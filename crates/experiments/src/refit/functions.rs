@@ -7,16 +7,12 @@
 //! features, not of their Gram matrix.
 
 use serde::Deserialize;
-use veridical::{Error, Result};
-use veridical_core::{Error as CoreError, Job, Rows, Seed};
-use veridical_data::TensorMap;
+use veridical::Result;
+use veridical_core::{Error as CoreError, Rows};
 use veridical_learn::RidgePath;
-use veridical_nets::fit::{Course, Evaluation, Learner, Step, fit};
-use veridical_nets::{
-    Curve, Loss, Mode, Net, NetConfig, OptimizerKind, OptimizerSettings, Schedule, Shape, Target,
-    Trainer, TrainerSettings, Workspace,
-};
+use veridical_nets::{Mode, Net, Workspace};
 
+use super::grid::{FUNCTIONS_71, Function, Grid, Network, Training};
 use crate::lab::{self, row};
 use crate::{Chart, Experiment, Findings, RunOptions, Series};
 
@@ -52,43 +48,6 @@ struct Config {
     networks: Vec<Network>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Network {
-    name: String,
-    model: String,
-    activation: String,
-}
-
-type Function = fn(f64) -> f64;
-
-const FUNCTIONS_71: [(&str, Function); 3] = [
-    ("f1", |x| (std::f64::consts::TAU * x).sin().exp()),
-    ("f2", |x| (3.0 * x).exp()),
-    ("f3", |x| (3.0 * x).exp().cos()),
-];
-
-/// Points on [-1, 1] with trapezoid weights.
-struct Grid {
-    x: Vec<f64>,
-    weights: Vec<f64>,
-}
-
-impl Grid {
-    fn new(points: usize) -> Self {
-        let step = 2.0 / (points - 1) as f64;
-        let x = (0..points).map(|i| -1.0 + step * i as f64).collect();
-        let end = |i: usize| i == 0 || i + 1 == points;
-        Self { x, weights: (0..points).map(|i| if end(i) { step / 2.0 } else { step }).collect() }
-    }
-
-    /// The norm of the difference, eq. (9).
-    fn error(&self, of: Function, got: &[f64]) -> f64 {
-        let terms = self.x.iter().zip(&self.weights).zip(got);
-        terms.map(|((&x, w), g)| w * (of(x) - g).powi(2)).sum::<f64>().sqrt()
-    }
-}
-
 /// Errors of the network and of CKJ after each epoch that is looked at.
 type Errors = Vec<[f64; 2]>;
 
@@ -108,7 +67,8 @@ fn run(config: &str, options: &RunOptions<'_>) -> Result<Findings> {
     }
     let bar = options.job.progress("networks", "networks", Some(jobs.len() as u64));
     let errors = lab::side_by_side(&jobs, &bar, |&(network, function, seed)| {
-        trained(network, config.lr, epochs, function, seed, [&train, &test], options.job)
+        let training = Training { network, lr: config.lr, epochs, function, seed };
+        training.run(&train, |net| Ok(both(net, function, &train, &test)?), options.job)
     })?;
     drop(bar);
     let mut findings = Findings::default();
@@ -166,97 +126,6 @@ fn report(
     let caption = format!("{function}, {network}: test error over training");
     let axes = ["epochs", "log10 of the test error, mean over seeds"];
     findings.charts.push(Chart::lines(caption, axes, series.collect()));
-}
-
-fn trained(
-    network: &Network,
-    lr: f64,
-    epochs: &[u32],
-    function: Function,
-    seed: u64,
-    [train, test]: [&Grid; 2],
-    job: &Job<'_>,
-) -> Result<Errors> {
-    let mut model = NetConfig::new(network.model.parse()?, Shape::row(1), 1);
-    model.activation = network.activation.parse()?;
-    let n = train.x.len();
-    let settings = TrainerSettings {
-        loss: Loss::Squared,
-        optimizer: OptimizerSettings::of(OptimizerKind::Adam),
-        lr,
-        schedule: Schedule { curve: Curve::Constant, warmup: 0, total: 0 },
-        clip: None,
-        batch: n,
-    };
-    let seed = Seed::new(seed)?;
-    let mut learner = GridLearner {
-        trainer: Trainer::new(model.build::<f64>(seed)?, settings, |_| true)?,
-        targets: train.x.iter().map(|&x| function(x) as f32).collect(),
-        function,
-        grids: [train, test],
-        epochs,
-        errors: Vec::new(),
-    };
-    let course = Course::new(n, epochs.last().copied().unwrap_or(0), seed);
-    fit::<Error>(&course, &mut learner, None, None, &job.quiet())?;
-    Ok(learner.errors)
-}
-
-/// A network in f64 that learns from all points of a grid at once, and is looked at after some epochs.
-struct GridLearner<'a> {
-    trainer: Trainer<f64>,
-    targets: Vec<f32>,
-    function: Function,
-    /// To learn from and to test on.
-    grids: [&'a Grid; 2],
-    epochs: &'a [u32],
-    errors: Errors,
-}
-
-impl Learner for GridLearner<'_> {
-    fn settings(&self) -> &TrainerSettings {
-        self.trainer.settings()
-    }
-
-    fn steps(&self) -> u64 {
-        self.trainer.steps()
-    }
-
-    fn rate(&self) -> f64 {
-        self.trainer.rate()
-    }
-
-    /// All points are one batch, in the order of the grid.
-    fn step(&mut self, _: &[usize], _: u32) -> veridical_nets::Result<Step> {
-        let Self { trainer, targets, grids: [train, _], .. } = self;
-        let fill = |slot: &mut [f64]| slot.copy_from_slice(&train.x);
-        trainer.step(train.x.len(), Target::Numbers(targets), Some(&train.weights), fill)
-    }
-
-    fn evaluate(&mut self, _: &Job<'_>) -> veridical_nets::Result<Option<Evaluation>> {
-        if self.epochs.iter().any(|&epoch| u64::from(epoch) == self.trainer.steps()) {
-            let [train, test] = self.grids;
-            self.errors.push(both(self.trainer.net(), self.function, train, test)?);
-        }
-        Ok(None)
-    }
-
-    /// Nothing is kept of these trainings.
-    fn learned(&self) -> Vec<(String, &[f32])> {
-        Vec::new()
-    }
-
-    fn kept(&self) -> Vec<(String, &[f32])> {
-        Vec::new()
-    }
-
-    fn resume(&mut self, _: TensorMap, _: u64) -> veridical_nets::Result<()> {
-        Err(CoreError::Internal("a training on a grid is not kept".into()).into())
-    }
-
-    fn restore(&mut self, _: &TensorMap) -> bool {
-        false
-    }
 }
 
 /// Test errors of a network and of its last layer solved.
