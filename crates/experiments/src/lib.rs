@@ -177,6 +177,7 @@ pub const REGISTRY: &[Experiment] = &[
     refit::INEQUALITIES,
     refit::TABLE5,
     attribution::LDS,
+    attribution::LDS_5000,
     attribution::LABELS,
     attribution::STABILITY,
     gate_power::GATE_POWER,

@@ -8,7 +8,7 @@ mod network;
 mod stability;
 
 pub(super) use self::labels::LABELS;
-pub(super) use self::lds::LDS;
+pub(super) use self::lds::{LDS, LDS_5000};
 pub(super) use self::network::{Training, World, accuracy, encoded, labels};
 pub(super) use self::stability::STABILITY;
 
