@@ -42,7 +42,7 @@ fn trained(data: &Data, classes: usize, epochs: u32, seed: Seed) -> Net<f32> {
     };
     let config = NetConfig::new("mlp:16".parse().unwrap(), Shape::from(data.shape), classes);
     let net = config.build::<f32>(seed).unwrap();
-    let trainer = Trainer::new(net, settings, None).unwrap();
+    let trainer = Trainer::new(net, settings, |_: &str| true).unwrap();
     let mut learner = ExampleLearner::new(trainer, (feed(data), data), None, classes);
     let course = Course { has_classes: true, ..Course::new(data.n(), epochs, seed) };
     fit::<Error>(&course, &mut learner, None, None, &Job::silent()).unwrap();
@@ -114,7 +114,7 @@ fn poison_is_traced_from_five_incidents() {
     let found = trace(incidents, reference, &every, &TraceSettings::new(seed)).unwrap();
     assert_eq!(found.incidents, 5);
     let listed: Vec<usize> = found.group.iter().map(|&at| own[at as usize]).collect();
-    let is_planted = |row: &&usize| planted.rows.contains(&(**row as u32));
+    let is_planted = |row: &&usize| planted.rows.contains(*row);
     let hits = listed.iter().filter(is_planted).count();
     assert!(hits >= 27 && listed.len() <= 33, "{hits} of 30, {} listed", listed.len());
 }
