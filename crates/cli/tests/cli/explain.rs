@@ -244,7 +244,7 @@ fn documents_are_explained_by_documents() {
     let words = [["good", "great", "fine", "lovely"], ["bad", "awful", "poor", "dull"]];
     let row = |i: usize| {
         let word = |k: usize| words[i % 2][(i * 7 + k * 5) % 4];
-        let label = if i % 2 == 0 { "good" } else { "bad" };
+        let label = if i.is_multiple_of(2) { "good" } else { "bad" };
         format!("{label},<b>{}</b> film w{} {}\n", word(0), i % 9, word(1))
     };
     let table: String = (0..120).map(row).collect();

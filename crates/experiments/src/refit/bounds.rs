@@ -407,7 +407,7 @@ mod tests {
         // psi^ = psi for class 0 (x <= 0): larger inside than at the corners, and the other way around.
         let inner: Vec<f64> = (0..9).map(|node| if node == 4 { 1.0 } else { 0.0 }).collect();
         assert!(!nested.has_corner_maxima(&inner));
-        assert!(nested.has_corner_maxima(&vec![0.0; 9]));
+        assert!(nested.has_corner_maxima(&[0.0; 9]));
         assert!((nested.lipschitz(&inner) - 1.0).abs() < 1e-12);
     }
 }

@@ -65,8 +65,8 @@ impl SavedText {
         let all = texts.texts.clone();
         let divided = Divided::new(texts, options, path)?;
         let sections = divided.sections();
-        let is_same = |part: &&str| self.run.document().get(*part) == sections.get(*part);
-        if !["data", "split", "classes"].iter().all(|part| is_same(&part)) {
+        let is_same = |part: &str| self.run.document().get(part) == sections.get(part);
+        if !["data", "split", "classes"].into_iter().all(is_same) {
             let what = format!("the documents of {} are not those of {run}", path.display());
             return Err(Error::request(what, "pass with ⟨data⟩ what the network was trained on"));
         }
