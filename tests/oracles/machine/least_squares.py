@@ -8,6 +8,7 @@ W1, b1, W2, b2, W3, b3, written out here by hand.
 """
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def plain(n, dim, rconds, weighted):
 def tangent(x, hidden):
     """Gradients of f = W3 tanh(W2 tanh(W1 x + b1) + b2) + b3, and the outputs."""
     sizes = [1, *hidden, 1]
-    shapes = [s for i, o in zip(sizes, sizes[1:]) for s in [(o, i), (o,)]]
+    shapes = [s for i, o in pairwise(sizes) for s in [(o, i), (o,)]]
     count = sum(int(np.prod(s)) for s in shapes)
     flat = ((np.arange(count) * 7919 + 13) % 17) / 8 - 1
     parts = np.split(flat, np.cumsum([int(np.prod(s)) for s in shapes])[:-1])
