@@ -227,7 +227,7 @@ describe('pieces with known numbers', () => {
     assert.match(await tip('Accuracy after a refresh'), /raw h\s+retrained\s+89\.8 % \[89\.2 %, 90\.4 %\]\s+not retrained\s+21\.7 %/);
     assert.match(await tip('Neighbors kept, day by day'), /day: \d+\s+this model\s+0\.\d+ \[0\.\d+, 0\.\d+\]/);
     assert.match(await tip('Accuracy over runs'), /median\s+\d/);
-    assert.match(await tip('Estimated against exact kernel values'), /items \d+ and \d+\s+k\(x, y\)\s+0\.\d+/);
+    assert.match(await tip('Estimated against exact kernel values'), /items \d+ and \d+\s+pairs\s+k\(x, y\)\s+0\.\d+/);
     assert.match(await tip('CKA of all pairs of runs'), /run\s+run \d\s+compared with\s+run \d\s+CKA\s+0\.9\d/);
   });
 
